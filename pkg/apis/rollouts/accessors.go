@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Active returns the release that is set and its wire key's style. With an
+// invalid strategy (none or both set) the release may be nil.
+func (s *Strategy) Active() (Style, *Release) {
+	switch {
+	case s.BlueGreen != nil:
+		return StyleBlueGreen, s.BlueGreen
+	case s.Canary != nil && s.Canary.ExtraWorkload:
+		return StyleCanary, s.Canary
+	default:
+		return StylePartition, s.Canary
+	}
+}
+
+// StyleFor resolves how pods of the workload are replaced: only a Deployment
+// of apps/v1 knows the canary style, every other kind is partitioned instead.
+func StyleFor(s *Strategy, ref *ObjectRef) Style {
+	style, _ := s.Active()
+	if style == StyleCanary && (ref == nil || ref.APIVersion != "apps/v1" || ref.Kind != "Deployment") {
+		return StylePartition
+	}
+	return style
+}
+
+// Active returns the progress that is set, or nil.
+func (s *RolloutStatus) Active() *Progress {
+	if s.BlueGreen != nil {
+		return s.BlueGreen
+	}
+	return s.Canary
+}
+
+// SetActive stores the progress under the key of the style; the two keys
+// exclude each other.
+func (s *RolloutStatus) SetActive(style Style, p *Progress) {
+	s.Canary, s.BlueGreen = nil, nil
+	if style == StyleBlueGreen {
+		s.BlueGreen = p
+		return
+	}
+	s.Canary = p
+}
+
+// Condition returns the condition of the type, or nil.
+func (s *RolloutStatus) Condition(t ConditionType) *Condition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// SetCondition stores a condition; the transition time moves only when the
+// status changes, and nothing moves when nothing changes.
+func (s *RolloutStatus) SetCondition(c Condition, now metav1.Time) {
+	old := s.Condition(c.Type)
+	if old == nil {
+		c.LastUpdateTime, c.LastTransitionTime = now, now
+		s.Conditions = append(s.Conditions, c)
+		return
+	}
+	if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
+		return
+	}
+	c.LastUpdateTime, c.LastTransitionTime = now, old.LastTransitionTime
+	if old.Status != c.Status {
+		c.LastTransitionTime = now
+	}
+	*old = c
+}
+
+// RemoveCondition drops the condition of the type.
+func (s *RolloutStatus) RemoveCondition(t ConditionType) {
+	var kept []Condition
+	for _, c := range s.Conditions {
+		if c.Type != t {
+			kept = append(kept, c)
+		}
+	}
+	s.Conditions = kept
+}
+
+// Activity reads what the release is doing from where the wire keeps it.
+func (s *RolloutStatus) Activity() Activity {
+	if c := s.Condition(ConditionProgressing); c != nil {
+		return Activity(c.Reason)
+	}
+	return ActivityNone
+}
+
+// SetActivity stores what the release is doing. The Progressing condition is
+// false once a release has ended or been aborted.
+func (s *RolloutStatus) SetActivity(a Activity, message string, now metav1.Time) {
+	status := metav1.ConditionTrue
+	if a == ActivityCompleted || a == ActivityAborted {
+		status = metav1.ConditionFalse
+	}
+	s.SetCondition(Condition{Type: ConditionProgressing, Status: status, Reason: string(a), Message: message}, now)
+}
+
+// Step returns the step of the 1-based index, or nil.
+func (r *Release) Step(index int32) *Step {
+	if r == nil || index < 1 || int(index) > len(r.Steps) {
+		return nil
+	}
+	return &r.Steps[index-1]
+}
+
+// Next returns the index after the given one as the wire has it: -1 after the last.
+func (r *Release) Next(index int32) int32 {
+	if int(index) >= len(r.Steps) {
+		return -1
+	}
+	return index + 1
+}
+
+// Routed tells whether the step changes traffic.
+func (s *Step) Routed() bool {
+	return s.Traffic != nil || len(s.Matches) > 0
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// BatchRelease brings one workload batch by batch to its new revision. It is
+// the seam between a plan and a workload: a Rollout writes its spec and reads
+// its status.
+type BatchRelease struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   BatchReleaseSpec
+	Status BatchReleaseStatus
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// BatchReleaseList is a list of BatchReleases.
+type BatchReleaseList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []BatchRelease
+}
+
+// BatchReleaseSpec names the workload and the plan.
+type BatchReleaseSpec struct {
+	// WorkloadRef names the workload; nil is possible only on the wire.
+	WorkloadRef *ObjectRef
+	Plan        ReleasePlan
+}
+
+// ReleasePlan is how far the workload may go.
+type ReleasePlan struct {
+	Batches []Batch
+	// BatchPartition is the 0-based last batch that may run; nil gives the workload back.
+	BatchPartition *int32
+	// RolloutID is the value of the batch label on pods.
+	RolloutID        string
+	FailureThreshold *intstr.IntOrString
+	FinalizingPolicy FinalizingPolicy
+	// PodTemplateMetadata is merged into the pods of the extra workload.
+	PodTemplateMetadata *PodTemplateMetadata
+	RollingStyle        Style
+	// ExtraWorkload is the older way to ask for the canary style.
+	ExtraWorkload bool
+	// Abort brings every pod back to the stable revision and keeps the
+	// workload held. With BatchPartition nil, the workload is given back but
+	// stays paused. Weir's own.
+	Abort bool
+}
+
+// Batch is a cumulative target.
+type Batch struct {
+	CanaryReplicas intstr.IntOrString
+}
+
+// BatchReleaseStatus is what is known of the batches.
+type BatchReleaseStatus struct {
+	Phase                    Phase
+	Message                  string
+	Conditions               []Condition
+	ObservedGeneration       int64
+	ObservedRolloutID        string
+	ObservedReleasePlanHash  string
+	ObservedWorkloadReplicas int32
+	StableRevision           string
+	UpdateRevision           string
+	CollisionCount           *int32
+	BatchState               BatchState
+	CurrentBatch             int32
+	BatchReadyTime           *metav1.Time
+	UpdatedReplicas          int32
+	UpdatedReadyReplicas     int32
+	NoNeedUpdateReplicas     *int32
+}

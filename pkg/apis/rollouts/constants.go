@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+// Phase is the life phase of a Rollout or a BatchRelease.
+type Phase string
+
+// Phases as the wire spells them.
+const (
+	PhaseInitial     Phase = "Initial"
+	PhaseHealthy     Phase = "Healthy"
+	PhaseProgressing Phase = "Progressing"
+	PhaseTerminating Phase = "Terminating"
+	PhaseDisabled    Phase = "Disabled"
+	PhaseDisabling   Phase = "Disabling"
+
+	// The phases of a BatchRelease beside Progressing.
+	PhasePreparing  Phase = "Preparing"
+	PhaseFinalizing Phase = "Finalizing"
+	PhaseCompleted  Phase = "Completed"
+)
+
+// StepState is the stage within a step.
+type StepState string
+
+// Stages in their order.
+const (
+	BeforeStepUpgrade   StepState = "BeforeStepUpgrade"
+	StepUpgrade         StepState = "StepUpgrade"
+	StepTrafficRouting  StepState = "StepTrafficRouting"
+	StepMetricsAnalysis StepState = "StepMetricsAnalysis"
+	StepPaused          StepState = "StepPaused"
+	StepReady           StepState = "StepReady"
+	StepCompleted       StepState = "Completed"
+)
+
+// FinalisingStep is the position in a teardown.
+type FinalisingStep string
+
+// Steps of teardowns; the wire spells them so.
+const (
+	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
+	FinalisingRestoreService  FinalisingStep = "RestoreStableService"
+	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
+	FinalisingResumeWorkload  FinalisingStep = "ResumeWorkload"
+	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
+	FinalisingEnd             FinalisingStep = "END"
+)
+
+// BatchState is the state of a BatchRelease's current batch.
+type BatchState string
+
+// States of a batch in their order.
+const (
+	BatchUpgrading BatchState = "Upgrading"
+	BatchVerifying BatchState = "Verifying"
+	BatchReady     BatchState = "Ready"
+)
+
+// FinalizingPolicy says how a BatchRelease gives its workload back.
+type FinalizingPolicy string
+
+// Policies of giving back.
+const (
+	WaitResume FinalizingPolicy = "WaitResume"
+	Immediate  FinalizingPolicy = "Immediate"
+)
+
+// Style is how pods are replaced.
+type Style string
+
+// Styles as a BatchRelease spells them.
+const (
+	StylePartition Style = "Partition"
+	StyleCanary    Style = "Canary"
+	StyleBlueGreen Style = "BlueGreen"
+)
+
+// ConditionType is a type of condition.
+type ConditionType string
+
+// Types of conditions that Weir writes. Other types belong to others and are kept.
+const (
+	// ConditionProgressing tells by its reason what a release is doing.
+	ConditionProgressing ConditionType = "Progressing"
+	// ConditionSucceeded tells how the last release ended.
+	ConditionSucceeded ConditionType = "Succeeded"
+	// ConditionTerminating is set while the Rollout is deleted.
+	ConditionTerminating ConditionType = "Terminating"
+	// ConditionStalled is true when nothing will move without a user; tools
+	// that follow kstatus read it.
+	ConditionStalled ConditionType = "Stalled"
+)
+
+// Activity is what a release is doing. The wire keeps it as the reason of the
+// Progressing condition; only Status.Activity and SetActivity may look there.
+type Activity string
+
+// Activities. Aborting and Aborted are Weir's own.
+const (
+	ActivityNone         Activity = ""
+	ActivityInitializing Activity = "Initializing"
+	ActivityInRolling    Activity = "InRolling"
+	ActivityPaused       Activity = "Paused"
+	ActivityAborting     Activity = "Aborting"
+	ActivityAborted      Activity = "Aborted"
+	ActivityFinalising   Activity = "Finalising"
+	ActivityCancelling   Activity = "Cancelling"
+	ActivityCompleted    Activity = "Completed"
+)
+
+// Verb is a release action of the API.
+type Verb string
+
+// Verbs of this server.
+const (
+	VerbPromote Verb = "promote"
+	VerbAbort   Verb = "abort"
+)
+
+// Via is the way a decision came in.
+type Via string
+
+// Ways: a verb subresource, or a write of the status as older clients do.
+const (
+	ViaVerb   Via = "verb"
+	ViaStatus Via = "status"
+)
+
+// Outcome is what became of a decision.
+type Outcome string
+
+// Outcomes of decisions.
+const (
+	OutcomeApplied    Outcome = "applied"
+	OutcomeSuperseded Outcome = "superseded"
+	OutcomeRejected   Outcome = "rejected"
+)
+
+// Annotations, labels and finalizers. Their spelling is wire format.
+const (
+	// AnnotationInProgress marks a held workload; any non-empty value counts.
+	AnnotationInProgress = "rollouts.kruise.io/in-progressing"
+	// AnnotationHash on a Rollout identifies its plan.
+	AnnotationHash = "rollouts.kruise.io/hash"
+	// AnnotationRollingStyle names the style in v1alpha1.
+	AnnotationRollingStyle = "rollouts.kruise.io/rolling-style"
+	// AnnotationTrafficRouting names a TrafficRouting object in v1alpha1.
+	AnnotationTrafficRouting = "rollouts.kruise.io/trafficrouting"
+	// AnnotationControlInfo on a workload holds the owner reference of the BatchRelease that drives it.
+	AnnotationControlInfo = "batchrelease.rollouts.kruise.io/control-info"
+	// AnnotationDeploymentStrategy on a Deployment says which share of it may be upgraded.
+	AnnotationDeploymentStrategy = "rollouts.kruise.io/deployment-strategy"
+	// AnnotationDeploymentExtraStatus on a Deployment tells what its status cannot.
+	AnnotationDeploymentExtraStatus = "rollouts.kruise.io/deployment-extra-status"
+	// LabelWorkloadType on a workload lets admission see it.
+	LabelWorkloadType = "rollouts.kruise.io/workload-type"
+	// LabelStableRevision on a Deployment names its stable ReplicaSet.
+	LabelStableRevision = "rollouts.kruise.io/stable-revision"
+	// LabelControlled on a Deployment tells that its ReplicaSets are scaled here.
+	LabelControlled = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
+	// LabelRolloutID on a workload (also an annotation there) identifies a release.
+	LabelRolloutID = "rollouts.kruise.io/rollout-id"
+
+	// FinalizerRollout keeps a Rollout until its workload is given back.
+	FinalizerRollout = "rollouts.kruise.io/rollout"
+	// FinalizerBatchRelease keeps a BatchRelease until its workload is given back.
+	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
+
+	// CanarySuffix names the canary Service and Ingress after the stable ones.
+	CanarySuffix = "-canary"
+)

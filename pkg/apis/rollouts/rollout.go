@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Rollout releases new revisions of one workload step by step.
+type Rollout struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   RolloutSpec
+	Status RolloutStatus
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RolloutList is a list of Rollouts.
+type RolloutList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []Rollout
+}
+
+// RolloutSpec is what the owner of the workload asks for.
+type RolloutSpec struct {
+	// WorkloadRef names the workload in the Rollout's namespace. Nil is
+	// possible only in v1alpha1 and refused by validation.
+	WorkloadRef *ObjectRef
+	// Strategy says how revisions are released.
+	Strategy Strategy
+	// Disabled takes the Rollout out of service.
+	Disabled bool
+	// RolloutID exists in v1alpha1 only and decides nothing.
+	RolloutID string
+}
+
+// ObjectRef names an object in the Rollout's namespace.
+type ObjectRef struct {
+	APIVersion string
+	Kind       string
+	Name       string
+}
+
+// Strategy holds the release under the key that the wire uses. Exactly one of
+// Canary and BlueGreen must be set; validation, not the type, says so, since an
+// invalid object must survive the way to validation.
+type Strategy struct {
+	// Paused freezes the release where it is.
+	Paused bool
+	// Canary is the release of the canary and partition styles.
+	Canary *Release
+	// BlueGreen is the release of the blue-green style.
+	BlueGreen *Release
+}
+
+// Release is the plan of a release, whatever its style.
+type Release struct {
+	// Steps in order; 1-based wherever a step is named by number.
+	Steps []Step
+	// TrafficRoutings names the Service and its routers; at most one entry.
+	TrafficRoutings []TrafficRoutingRef
+	// TrafficRoutingRef names a TrafficRouting object.
+	TrafficRoutingRef string
+	// FailureThreshold is how many unready update pods a batch tolerates.
+	FailureThreshold *intstr.IntOrString
+	// PodTemplateMetadata is merged into the pods of the extra workload. Canary only.
+	PodTemplateMetadata *PodTemplateMetadata
+	// ExtraWorkload asks for an extra Deployment instead of a partition. Canary only.
+	ExtraWorkload bool
+	// DisableCanaryService uses the stable Service for both revisions.
+	DisableCanaryService bool
+}
+
+// Step is one unit of progress.
+type Step struct {
+	// Traffic is the share sent to the update revision, such as "20%".
+	Traffic *string
+	// Matches sends only matching requests to the update revision.
+	Matches []RouteMatch
+	// RequestHeaderModifier rewrites the headers of requests to the update revision.
+	RequestHeaderModifier *HeaderModifier
+	// Replicas is how many pods run the update revision at the end of the step.
+	Replicas *intstr.IntOrString
+	// Pause says what ends the step.
+	Pause Pause
+}
+
+// Pause is what a step waits for once its traffic is in place.
+type Pause struct {
+	// Duration in seconds; nil waits for approval.
+	Duration *int32
+	// Given tells an empty pause from none. Both wait for approval; what the
+	// user wrote must read back as written, or GitOps tools see a difference.
+	Given bool
+}
+
+// PodTemplateMetadata is metadata merged into a pod template.
+type PodTemplateMetadata struct {
+	Annotations map[string]string
+	Labels      map[string]string
+}

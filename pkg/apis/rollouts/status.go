@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RolloutStatus is what is known and remembered of a Rollout.
+type RolloutStatus struct {
+	// ObservedGeneration is the generation last acted upon.
+	ObservedGeneration int64
+	Phase              Phase
+	// Message is one sentence for the user.
+	Message    string
+	Conditions []Condition
+	// Canary is the progress of the canary and partition styles.
+	Canary *Progress
+	// BlueGreen is the progress of the blue-green style.
+	BlueGreen *Progress
+	// Decisions are the user's words, oldest first, written by the server only.
+	Decisions []Decision
+}
+
+// Progress is where a release is.
+type Progress struct {
+	ObservedWorkloadGeneration int64
+	// ObservedRolloutID identifies the release to clients.
+	ObservedRolloutID string
+	// RolloutHash identifies the plan that the step numbers refer to.
+	RolloutHash string
+	// StableRevision is the revision serving before the release.
+	StableRevision string
+	// UpdateRevision is the revision being released, computed once when it is held.
+	UpdateRevision string
+	// PodTemplateHash is the label value of the update revision's pods.
+	PodTemplateHash string
+	// CurrentStepIndex is 1-based.
+	CurrentStepIndex int32
+	// NextStepIndex is CurrentStepIndex + 1, and -1 on the last step.
+	NextStepIndex  int32
+	FinalisingStep FinalisingStep
+	State          StepState
+	Message        string
+	// LastUpdateTime is when State was entered or its last action issued.
+	LastUpdateTime *metav1.Time
+	// UpdateReplicas is how many pods of the update revision exist.
+	UpdateReplicas int32
+	// UpdateReadyReplicas is how many of them are ready.
+	UpdateReadyReplicas int32
+	// FullyPromoted skips the pauses of every further step of this revision.
+	FullyPromoted bool
+}
+
+// Condition has OpenKruise's wire shape (it has lastUpdateTime); its rules are
+// those of metav1.Condition.
+type Condition struct {
+	Type               ConditionType
+	Status             metav1.ConditionStatus
+	LastUpdateTime     metav1.Time
+	LastTransitionTime metav1.Time
+	Reason             string
+	Message            string
+}
+
+// Decision is one use of a verb, on record with its author.
+type Decision struct {
+	// ID numbers the decisions of a Rollout, from 1, without gaps.
+	ID   int64
+	Verb Verb
+	// User is the name that the request was authenticated as.
+	User string
+	// UID of the user, where the authenticator knows it.
+	UID       string
+	UserAgent string
+	Time      metav1.Time
+	// Step that the decision was about, 1-based.
+	Step int32
+	// Revision that was being released.
+	Revision  string
+	Reason    string
+	RequestID string
+	Via       Via
+	// Outcome is empty until the controller has acted on the decision.
+	Outcome Outcome
+}
