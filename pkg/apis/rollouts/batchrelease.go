@@ -52,6 +52,10 @@ type ReleasePlan struct {
 	RollingStyle        Style
 	// ExtraWorkload is the older way to ask for the canary style.
 	ExtraWorkload bool
+	// Revision is the revision that the plan is meant for. While the workload's
+	// template is another one, nothing is upgraded and nothing given back;
+	// empty means any. Weir's own.
+	Revision string
 	// Abort brings every pod back to the stable revision and keeps the
 	// workload held. With BatchPartition nil, the workload is given back but
 	// stays paused. Weir's own.

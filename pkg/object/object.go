@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package object answers what a pure adapter wants written: pairs of an object
+// as it was read and as it should be. It must not know how writing works.
+package object
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is any Kubernetes object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Change is one write. Without Base, Want is created; without Want, Base is
+// deleted; with both, Want replaces Base at Base's resourceVersion.
+type Change struct {
+	Base, Want Object
+}

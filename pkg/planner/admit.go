@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+
+// Admission is what is known when somebody updates a workload.
+type Admission struct {
+	// Held tells that the stored workload is held.
+	Held bool
+	// Changed tells that the update changes the template or the rollout id.
+	Changed bool
+	// Rollouts are those that name the workload.
+	Rollouts []*rollouts.Rollout
+}
+
+// Verdict is what admission does with the update.
+type Verdict struct {
+	// Hold takes the workload from its native controller, in the same write.
+	Hold bool
+	// Keep leaves everything of the hold as it was stored.
+	Keep bool
+	// By names the Rollout that holds.
+	By string
+}
+
+// Admit decides about an update of a workload. Both answers are judged on what
+// is stored, so dropping a mark in the same write evades nothing: a held
+// workload stays held, and one that a live Rollout names is held the moment
+// its template changes.
+func Admit(a Admission) Verdict {
+	by := ""
+	for _, r := range a.Rollouts {
+		if Holds(r) {
+			by = r.Name
+			break
+		}
+	}
+	switch {
+	case a.Held:
+		return Verdict{Keep: true, By: by}
+	case a.Changed && by != "":
+		return Verdict{Hold: true, By: by}
+	}
+	return Verdict{}
+}
+
+// Holds tells whether a Rollout holds its workload when the template changes.
+// While it waits for the workload to be labelled and settled it does not: the
+// native rolling update under way is not interrupted.
+func Holds(r *rollouts.Rollout) bool {
+	if r.DeletionTimestamp != nil || r.Spec.Disabled {
+		return false
+	}
+	switch r.Status.Phase {
+	case rollouts.PhaseHealthy, rollouts.PhaseProgressing:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// BatchObserved is all that one pass over a BatchRelease knows.
+type BatchObserved struct {
+	Now     time.Time
+	Release *rollouts.BatchRelease
+	// Owned tells that a Rollout drives the BatchRelease.
+	Owned bool
+	// Workload is nil when the object does not exist.
+	Workload *Workload
+	// Trouble names pods that will not become ready, and why.
+	Trouble string
+}
+
+// BatchPlan is everything one pass over a BatchRelease decided.
+type BatchPlan struct {
+	Status  rollouts.BatchReleaseStatus
+	Actions []Action
+	Events  []Event
+	Rule    string
+}
+
+// The actions of a BatchRelease, beside RestoreWorkload and DropFinalizer.
+type (
+	// DriveTo tells the workload how far it may go.
+	DriveTo struct{ Drive Drive }
+	// Rest gives an aborted workload its owner's strategy back, still paused.
+	Rest struct{}
+)
+
+func (DriveTo) action() {}
+func (Rest) action()    {}
+
+func (Rest) String() string { return "rest workload" }
+func (d DriveTo) String() string {
+	if d.Drive.Abort {
+		return fmt.Sprintf("drive workload back, keeping %s", d.Drive.Partition.String())
+	}
+	return "drive workload to " + d.Drive.Partition.String()
+}
+
+// BatchFacts is what a Rollout reads of a BatchRelease.
+func BatchFacts(b *rollouts.BatchRelease) *Batch {
+	s := b.Status
+	return &Batch{
+		Plan:     b.Spec.Plan,
+		Observed: s.ObservedGeneration >= b.Generation && s.ObservedReleasePlanHash == batchPlanHash(b.Spec.Plan),
+		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
+		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
+		Message: s.Message, Terminating: b.DeletionTimestamp != nil,
+	}
+}
+
+// BatchRelease decides what one pass over a BatchRelease does.
+func BatchRelease(o BatchObserved) BatchPlan {
+	x := &batchPass{BatchObserved: o, w: o.Workload, plan: o.Release.Spec.Plan, status: *o.Release.Status.DeepCopy()}
+	x.status.ObservedGeneration = o.Release.Generation
+	for _, rule := range batchRules {
+		if rule.applies(x) {
+			x.rule = rule.name
+			rule.decide(x)
+			break
+		}
+	}
+	return BatchPlan{Status: x.status, Actions: x.actions, Events: x.events, Rule: x.rule}
+}
+
+type batchRule struct {
+	name    string
+	applies func(*batchPass) bool
+	decide  func(*batchPass)
+}
+
+var batchRules = []batchRule{
+	{"deleted", (*batchPass).deleted, (*batchPass).letGo},
+	{"completed", (*batchPass).completed, func(*batchPass) {}},
+	{"workload gone", func(x *batchPass) bool { return x.w == nil }, (*batchPass).complete},
+	{"other revision", (*batchPass).otherRevision, (*batchPass).observe},
+	{"giving back", func(x *batchPass) bool { return x.plan.BatchPartition == nil }, (*batchPass).giveBack},
+	{"new plan", (*batchPass).planChanged, (*batchPass).begin},
+	{"scaled", (*batchPass).scaled, (*batchPass).again},
+	{"in progress", func(*batchPass) bool { return true }, (*batchPass).drive},
+}
+
+type batchPass struct {
+	BatchObserved
+	w       *Workload
+	plan    rollouts.ReleasePlan
+	status  rollouts.BatchReleaseStatus
+	actions []Action
+	events  []Event
+	rule    string
+}
+
+func (x *batchPass) deleted() bool { return x.Release.DeletionTimestamp != nil }
+
+func (x *batchPass) completed() bool {
+	return x.status.Phase == rollouts.PhaseCompleted && !x.planChanged()
+}
+
+// otherRevision tells that the template is not the one that the plan is meant
+// for; whoever wrote the plan must decide what happens then.
+func (x *batchPass) otherRevision() bool {
+	return x.plan.Revision != "" && !x.w.Is(x.plan.Revision)
+}
+
+func (x *batchPass) planChanged() bool {
+	return x.status.ObservedReleasePlanHash != batchPlanHash(x.plan)
+}
+
+func (x *batchPass) scaled() bool { return x.status.ObservedWorkloadReplicas != x.w.Replicas }
+
+// letGo drops the finalizer once nothing depends on it: a Rollout that owns
+// this BatchRelease gives the workload back itself or makes a new one.
+func (x *batchPass) letGo() {
+	if x.status.Phase != rollouts.PhaseCompleted && !x.Owned && x.w != nil {
+		x.giveBack()
+		if x.status.Phase != rollouts.PhaseCompleted {
+			return
+		}
+	}
+	x.actions = append(x.actions, DropFinalizer{})
+}
+
+// observe records nothing but that the plan was seen.
+func (x *batchPass) observe() {}
+
+func (x *batchPass) accept() {
+	x.status.ObservedReleasePlanHash = batchPlanHash(x.plan)
+	x.status.ObservedRolloutID = x.plan.RolloutID
+}
+
+func (x *batchPass) complete() {
+	x.accept()
+	x.status.Phase = rollouts.PhaseCompleted
+	x.status.Message = ""
+}
+
+// giveBack restores the workload, in as many passes as it takes.
+func (x *batchPass) giveBack() {
+	x.accept()
+	if !x.w.Mine && x.w.Settled {
+		x.complete()
+		return
+	}
+	x.status.Phase = rollouts.PhaseFinalizing
+	x.status.Message = ""
+	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort})
+}
+
+// begin takes up a plan: the batch asked for, or the first one when the same
+// batches are to be run for another rollout id.
+func (x *batchPass) begin() {
+	last := int32(len(x.plan.Batches)) - 1
+	x.status.CurrentBatch = max(min(*x.plan.BatchPartition, last), 0)
+	if x.status.ObservedRolloutID != "" && x.status.ObservedRolloutID != x.plan.RolloutID {
+		x.status.CurrentBatch = 0
+	}
+	x.accept()
+	x.status.Phase = rollouts.PhaseProgressing
+	x.status.StableRevision = x.w.StableRevision
+	x.status.UpdateRevision = x.w.UpdateRevision
+	x.again()
+}
+
+// again runs the current batch anew.
+func (x *batchPass) again() {
+	x.status.BatchState = rollouts.BatchUpgrading
+	x.status.BatchReadyTime = nil
+	x.status.ObservedWorkloadReplicas = x.w.Replicas
+	x.status.Message = ""
+	x.drive()
+}
+
+// drive tells the workload how far it may go and judges whether it is there.
+func (x *batchPass) drive() {
+	if int(x.status.CurrentBatch) >= len(x.plan.Batches) {
+		return
+	}
+	want := x.want()
+	resting := x.plan.Abort && x.w.Native && x.back() && x.w.Drive != nil
+	switch {
+	case x.w.Drive == nil || *x.w.Drive != want || (x.w.Native && !resting):
+		x.pending()
+		x.actions = append(x.actions, DriveTo{Drive: want})
+		return
+	case !x.w.Settled:
+		return
+	case x.plan.Abort && x.back() && !x.w.Native:
+		x.actions = append(x.actions, Rest{})
+		return
+	}
+	x.judge()
+}
+
+func (x *batchPass) judge() {
+	if !x.reached() {
+		if x.Trouble != "" && x.status.BatchState != rollouts.BatchReady {
+			x.status.BatchState = rollouts.BatchVerifying
+			x.status.Message = x.Trouble
+		}
+		return
+	}
+	x.status.UpdatedReplicas, x.status.UpdatedReadyReplicas = x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
+	if x.status.BatchState != rollouts.BatchReady {
+		x.status.BatchState = rollouts.BatchReady
+		now := metav1.NewTime(x.Now.Truncate(time.Second))
+		x.status.BatchReadyTime = &now
+		x.status.Message = ""
+	}
+	if *x.plan.BatchPartition > x.status.CurrentBatch && int(x.status.CurrentBatch)+1 < len(x.plan.Batches) {
+		x.status.CurrentBatch++
+		x.again()
+	}
+}
+
+// pending makes sure that no one reads an old Ready as this one.
+func (x *batchPass) pending() {
+	if x.status.BatchState == rollouts.BatchReady {
+		x.status.BatchState = rollouts.BatchUpgrading
+		x.status.BatchReadyTime = nil
+	}
+}
+
+// want is what the workload must be told. For one revision the share only
+// grows: going back to an earlier step moves traffic, never pods.
+func (x *batchPass) want() Drive {
+	want := Drive{
+		Partition: x.plan.Batches[x.status.CurrentBatch].CanaryReplicas,
+		Abort:     x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision,
+	}
+	told := x.w.Drive
+	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
+	if same && Limit(told.Partition, x.w.Replicas) > Limit(want.Partition, x.w.Replicas) {
+		want.Partition = told.Partition
+	}
+	return want
+}
+
+// reached tells whether the pods are as the batch wants them.
+func (x *batchPass) reached() bool {
+	if x.plan.Abort {
+		return x.back()
+	}
+	if x.w.Replicas == 0 {
+		return true
+	}
+	desired := Limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas, x.w.Replicas)
+	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
+	tolerated := tolerance(x.plan.FailureThreshold, updated)
+	settled := x.w.StableReplicas <= x.w.Replicas-desired || tolerated > 0
+	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
+}
+
+// back tells whether an aborted workload runs stable pods only, all of them ready.
+func (x *batchPass) back() bool {
+	w := x.w
+	return Limit(x.plan.Batches[0].CanaryReplicas, w.Replicas) == 0 &&
+		w.UpdatedReplicas == 0 && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
+}
+
+// tolerance is how many of the updated pods may be unready.
+func tolerance(threshold *intstr.IntOrString, updated int32) int32 {
+	if threshold == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(threshold, int(updated), true)
+	if err != nil {
+		return 0
+	}
+	return max(int32(n), 0) //nolint:gosec // bounded by updated
+}

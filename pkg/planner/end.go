@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// How releases end: completed, cancelled or aborted.
+
+// end runs the teardown of a completed or cancelled release.
+func (x *pass) end() {
+	rows, policy, outcome := succeeded, rollouts.WaitResume, metav1.ConditionTrue
+	message, reason := "Rollout progressing has been completed", "RolloutSucceeded"
+	if x.doing(rollouts.ActivityCancelling) {
+		rows, policy, outcome = cancelled, rollouts.Immediate, metav1.ConditionFalse
+		message, reason = "Rollout progressing has been canceled", ""
+	}
+	revision := cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision)
+	if x.doing(rollouts.ActivityCancelling) {
+		revision = x.progress().UpdateRevision // set to stable's when cancelled
+	}
+	if !x.run(rows, x.lastPlan(policy, revision, false)) {
+		return
+	}
+	x.settleAll(rollouts.OutcomeSuperseded)
+	x.become(rollouts.ActivityCompleted, message)
+	x.status.SetCondition(rollouts.Condition{Type: rollouts.ConditionSucceeded, Status: outcome}, x.now())
+	x.status.Phase = rollouts.PhaseHealthy
+	p := x.progress()
+	p.ObservedWorkloadGeneration = x.w.Generation
+	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
+	x.stamp()
+	if reason != "" {
+		x.announce(reason, fmt.Sprintf("revision %s is released", p.UpdateRevision))
+	}
+}
+
+// bringBack takes an aborted release back to stable. Traffic goes to stable no
+// faster than stable has pods for it, one update pod stays as long as a router
+// may still send to it, and the workload stays held with its new template.
+func (x *pass) bringBack() {
+	if x.doing(rollouts.ActivityAborted) {
+		return
+	}
+	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
+	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+	routed := !x.leaveUpdate()
+	if !x.stableWhole(routed) || routed {
+		return
+	}
+	p := x.progress()
+	p.State, p.FinalisingStep = rollouts.StepPaused, ""
+	x.stamp()
+	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: release another template, or the stable one to cancel",
+		p.CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout))
+	x.become(rollouts.ActivityAborted, message)
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.ActivityAborted), Message: message,
+	}, x.now())
+	x.warn("RolloutAborted", message)
+}
+
+// leaveUpdate moves traffic to stable and tells whether none is left on update.
+func (x *pass) leaveUpdate() bool {
+	r := x.Route
+	if r == nil {
+		return true
+	}
+	if r.Pinned != "" && x.w.StableReadyReplicas == 0 && x.w.UpdatedReadyReplicas > 0 {
+		// A Service pinned to nothing would lose every request.
+		x.act(Unpin{})
+	}
+	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
+		if share < *r.Weight {
+			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches}})
+		}
+		return false
+	}
+	return x.run(rerouted, rollouts.ReleasePlan{})
+}
+
+// updateShare is the least share of traffic that must stay on the update
+// revision, since stable cannot take more yet.
+func (x *pass) updateShare() int32 {
+	w := x.w
+	if w.Replicas <= 0 {
+		return 0
+	}
+	able := 100 * min(w.StableReadyReplicas+w.Unavailable, w.Replicas) / w.Replicas
+	return 100 - able
+}
+
+// stableWhole wants the pods back on stable and tells whether they are.
+func (x *pass) stableWhole(routed bool) bool {
+	b := x.Batch
+	if b == nil && x.w.Drive == nil {
+		return true // no pod of the update revision was ever asked for
+	}
+	if b != nil && b.Terminating {
+		return false
+	}
+	var keep int32
+	if routed {
+		keep = 1
+	}
+	want := rollouts.ReleasePlan{
+		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: x.progress().ObservedRolloutID,
+		RollingStyle: x.style, Abort: true, Revision: cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision),
+	}
+	if b == nil || batchPlanHash(b.Plan) != batchPlanHash(want) {
+		x.act(RunBatch{Plan: want})
+		return false
+	}
+	return b.Observed && b.State == rollouts.BatchReady
+}
+
+// mirrorBatch shows the counters of the batches where clients look for them.
+func (x *pass) mirrorBatch() {
+	p := x.status.Active()
+	if p == nil || x.Batch == nil || x.status.Phase != rollouts.PhaseProgressing {
+		return
+	}
+	b := x.Batch
+	p.UpdateReplicas, p.UpdateReadyReplicas = b.UpdatedReplicas, b.UpdatedReadyReplicas
+	if x.w != nil && x.w.UpdateRevision == p.UpdateRevision {
+		p.ObservedWorkloadGeneration = x.w.Generation
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// PlanHash identifies what step numbers refer to. Pauses and the failure
+// threshold may be edited without renumbering anything, so they do not count.
+func PlanHash(r *rollouts.Release) string {
+	if r == nil {
+		return ""
+	}
+	h := sha256.New()
+	for _, s := range r.Steps {
+		fmt.Fprintf(h, "step %s %s %s %s\n", text(s.Traffic), size(s.Replicas), matches(s.Matches), modifier(s.RequestHeaderModifier))
+	}
+	for _, t := range r.TrafficRoutings {
+		fmt.Fprintf(h, "service %q %d\n", t.Service, t.GracePeriodSeconds)
+		if t.Ingress != nil {
+			fmt.Fprintf(h, "ingress %q %q\n", t.Ingress.ClassType, t.Ingress.Name)
+		}
+		if t.Gateway != nil {
+			fmt.Fprintf(h, "route %s\n", text(t.Gateway.HTTPRouteName))
+		}
+		fmt.Fprintf(h, "custom %q\n", t.CustomNetworkRefs)
+	}
+	fmt.Fprintf(h, "routing %q extra %t shared %t\n", r.TrafficRoutingRef, r.ExtraWorkload, r.DisableCanaryService)
+	if m := r.PodTemplateMetadata; m != nil {
+		// fmt prints maps sorted by key.
+		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// batchPlanHash identifies a release plan.
+func batchPlanHash(p rollouts.ReleasePlan) string {
+	h := sha256.New()
+	for _, b := range p.Batches {
+		fmt.Fprintf(h, "batch %s\n", size(&b.CanaryReplicas))
+	}
+	partition := "none"
+	if p.BatchPartition != nil {
+		partition = fmt.Sprint(*p.BatchPartition)
+	}
+	fmt.Fprintf(h, "partition %s id %q threshold %s policy %q style %q extra %t abort %t revision %q\n", partition, p.RolloutID,
+		size(p.FailureThreshold), p.FinalizingPolicy, p.RollingStyle, p.ExtraWorkload, p.Abort, p.Revision)
+	if m := p.PodTemplateMetadata; m != nil {
+		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%q", *s)
+}
+
+func size(v *intstr.IntOrString) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%q", v.String())
+}
+
+func matches(ms []rollouts.RouteMatch) string {
+	out := ""
+	for _, m := range ms {
+		out += "["
+		if m.Path != nil {
+			out += "path " + text(m.Path.Type) + text(m.Path.Value)
+		}
+		out += values("header", m.Headers) + values("query", m.QueryParams) + "]"
+	}
+	return out
+}
+
+func values(kind string, vs []rollouts.ValueMatch) string {
+	out := ""
+	for _, v := range vs {
+		out += fmt.Sprintf(" %s %s %q %q", kind, text(v.Type), v.Name, v.Value)
+	}
+	return out
+}
+
+func modifier(m *rollouts.HeaderModifier) string {
+	if m == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%q %q %q", m.Set, m.Add, m.Remove)
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The life of a Rollout around its releases: adopt, watch, stand down, end.
+
+// adopt takes a workload into service: admission must see it first, and a
+// native rolling update under way is left to settle.
+func (x *pass) adopt() {
+	x.status.Phase = rollouts.PhaseInitial
+	x.status.RemoveCondition(rollouts.ConditionStalled)
+	x.progress()
+	switch {
+	case !x.w.Labelled:
+		x.status.Message = "Rollout is being put in charge of the workload"
+		x.act(Label{})
+	case !x.w.Held && (x.w.Rolling || !x.w.Settled):
+		x.status.Message = "Rollout waits for the rolling update under way to settle"
+	default:
+		x.status.Phase = rollouts.PhaseHealthy
+		x.status.Message = "rollout is healthy"
+		x.watch()
+	}
+}
+
+// watch is the healthy state: a hold starts a release.
+func (x *pass) watch() {
+	p := x.progress()
+	switch {
+	case !x.w.Labelled:
+		x.act(Label{})
+	case x.w.Held && x.w.AtStable:
+		x.act(RestoreWorkload{})
+	case x.w.Held:
+		x.start("Rollout is in Progressing")
+		return
+	}
+	if p.UpdateRevision == "" && x.w.Settled {
+		x.recordCompleted(p)
+	}
+	if p.UpdateRevision == x.w.UpdateRevision {
+		p.ObservedWorkloadGeneration = x.w.Generation
+		p.ObservedRolloutID = x.rolloutID()
+	}
+}
+
+// recordCompleted describes a workload found at rest as a release that ended.
+func (x *pass) recordCompleted(p *rollouts.Progress) {
+	*p = rollouts.Progress{
+		RolloutHash: x.planHash(), StableRevision: x.w.StableRevision, UpdateRevision: x.w.UpdateRevision,
+		PodTemplateHash: x.w.PodTemplateHash, CurrentStepIndex: int32(len(x.release.Steps)), NextStepIndex: -1,
+		State: rollouts.StepCompleted,
+	}
+	x.status.Message = "workload deployment is completed"
+}
+
+func (x *pass) rolloutID() string {
+	if x.w.RolloutID != "" {
+		return x.w.RolloutID
+	}
+	return x.w.UpdateRevision
+}
+
+// start begins a release at its first step.
+func (x *pass) start(message string) {
+	x.status.Phase = rollouts.PhaseProgressing
+	x.status.RemoveCondition(rollouts.ConditionSucceeded)
+	x.status.RemoveCondition(rollouts.ConditionStalled)
+	x.status.SetActive(x.style, &rollouts.Progress{
+		ObservedWorkloadGeneration: x.w.Generation, ObservedRolloutID: x.rolloutID(), RolloutHash: x.planHash(),
+		StableRevision: x.w.StableRevision, UpdateRevision: x.w.UpdateRevision, PodTemplateHash: x.w.PodTemplateHash,
+		CurrentStepIndex: 1, NextStepIndex: x.release.Next(1), State: rollouts.BeforeStepUpgrade,
+	})
+	x.stamp()
+	x.become(rollouts.ActivityInitializing, message)
+	x.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", x.w.UpdateRevision))
+	x.initialize()
+}
+
+// initialize waits for what the release needs, then lets it run.
+func (x *pass) initialize() {
+	if x.Route != nil && x.Route.Missing != "" {
+		x.become(rollouts.ActivityInitializing, "Rollout waits for "+x.Route.Missing+", which does not exist; the workload is held until then")
+		return
+	}
+	if x.paused() {
+		x.freeze()
+		return
+	}
+	x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
+	x.step()
+}
+
+// freeze stays where it is until spec.strategy.paused is false.
+func (x *pass) freeze() {
+	if !x.doing(rollouts.ActivityPaused) {
+		x.become(rollouts.ActivityPaused, "Rollout has been paused, you can resume it by kube-cli")
+	}
+}
+
+// decline says why the workload cannot be released.
+func (x *pass) decline() {
+	x.status.Phase = rollouts.PhaseInitial
+	x.status.Message = x.Unsupported
+	x.progress()
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Unsupported", Message: x.Unsupported,
+	}, x.now())
+}
+
+// reset forgets a release whose workload is gone, but not what it left in the network.
+func (x *pass) reset() {
+	if x.status.Phase == rollouts.PhaseProgressing && !x.run(workloadGone, rollouts.ReleasePlan{}) {
+		x.status.Message = "Workload Not Found"
+		return
+	}
+	x.settleAll(rollouts.OutcomeSuperseded)
+	x.status.Phase = rollouts.PhaseInitial
+	x.status.Message = "Workload Not Found"
+	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled} {
+		x.status.RemoveCondition(c)
+	}
+	x.status.SetActive(x.style, &rollouts.Progress{})
+}
+
+// standDown gives everything back and leaves the workload to its owner.
+func (x *pass) standDown() {
+	if x.status.Phase == rollouts.PhaseDisabled {
+		return
+	}
+	if x.status.Phase != rollouts.PhaseDisabling {
+		x.status.Phase = rollouts.PhaseDisabling
+		x.progress().FinalisingStep = ""
+	}
+	x.status.Message = "Disabling rollout, release resources"
+	if !x.giveBack() {
+		return
+	}
+	if x.w != nil && x.w.Labelled {
+		x.act(Unlabel{})
+		return
+	}
+	x.settleAll(rollouts.OutcomeSuperseded)
+	x.status.RemoveCondition(rollouts.ConditionStalled)
+	x.status.Phase = rollouts.PhaseDisabled
+	x.status.Message = "Rollout is disabled"
+	x.announce("RolloutDisabled", "the workload was given back to its own controller")
+}
+
+// terminate gives everything back and lets the Rollout go.
+func (x *pass) terminate() {
+	if x.status.Phase != rollouts.PhaseTerminating {
+		x.status.Phase = rollouts.PhaseTerminating
+		x.progress().FinalisingStep = ""
+		x.terminating(metav1.ConditionTrue, "InTerminating")
+	}
+	x.status.Message = "Rollout is in terminating"
+	if !x.giveBack() {
+		return
+	}
+	x.terminating(metav1.ConditionFalse, "Completed")
+	if x.w != nil && x.w.Labelled {
+		x.act(Unlabel{})
+	}
+	x.act(DropFinalizer{})
+}
+
+func (x *pass) terminating(s metav1.ConditionStatus, reason string) {
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionTerminating, Status: s, Reason: reason, Message: "Rollout is in terminating",
+	}, x.now())
+}
+
+// giveBack runs the teardown of a Rollout that leaves. A version that was
+// aborted is brought back first and is never released by leaving: everything
+// is restored then but the pause.
+func (x *pass) giveBack() bool {
+	if x.doing(rollouts.ActivityAborting) && x.w != nil {
+		x.bringBack()
+		if x.doing(rollouts.ActivityAborting) {
+			return false
+		}
+		x.progress().FinalisingStep = ""
+	}
+	keepPaused := x.doing(rollouts.ActivityAborted)
+	if keepPaused && x.w != nil && x.w.Mine && x.progress().FinalisingStep == "" {
+		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
+	}
+	if x.w == nil {
+		return x.run(workloadGone, rollouts.ReleasePlan{})
+	}
+	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", keepPaused))
+}

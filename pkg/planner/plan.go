@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Observed is all that one pass over a Rollout knows.
+type Observed struct {
+	Now     time.Time
+	Rollout *rollouts.Rollout
+	// Unsupported says why the workload cannot be released; empty if it can.
+	Unsupported string
+	// Workload is nil when the object does not exist.
+	Workload *Workload
+	// Batch is nil when no BatchRelease exists.
+	Batch *Batch
+	// Route is what the network does now; nil when the plan routes nothing.
+	Route *Route
+}
+
+// Workload is the facts of a workload, whatever its kind.
+type Workload struct {
+	Generation int64
+	// Settled tells that the native controller has observed the generation.
+	Settled bool
+	// Labelled tells that admission can see the workload.
+	Labelled bool
+	// Held tells that the workload is taken from its native controller.
+	Held bool
+	// Mine tells that something of ours is still on the workload.
+	Mine bool
+	// Paused tells that the native controller releases nothing.
+	Paused   bool
+	Replicas int32
+	// StableRevision is the revision serving before the release.
+	StableRevision string
+	// UpdateRevision identifies the live template by content.
+	UpdateRevision string
+	// PodTemplateHash is the label value of the pods of the live template;
+	// empty until something made such pods possible.
+	PodTemplateHash string
+	// AtStable tells that the live template is the stable revision's.
+	AtStable bool
+	// Rolling tells that a native rolling update is under way.
+	Rolling bool
+	// RolloutID is the release's name given by the user, if any.
+	RolloutID string
+	// UpdatedReplicas counts the pods of the update revision, and
+	// UpdatedReadyReplicas those of them that are ready.
+	UpdatedReplicas, UpdatedReadyReplicas int32
+	// StableReplicas is how many pods every other revision is asked to have.
+	StableReplicas int32
+	// StableReadyReplicas counts the ready pods of the stable revision.
+	StableReadyReplicas int32
+	// Unavailable is how many pods the owner allows to be missing.
+	Unavailable int32
+	// Drive is what the workload was last told; nil when it is not driven.
+	Drive *Drive
+	// Native tells that the owner's own strategy is in force.
+	Native bool
+}
+
+// Is tells whether the live template is of the revision. Revisions are
+// computed by content, and the way of computing may change while a release is
+// under way; the label on the pods' set still tells then.
+func (w *Workload) Is(revision string) bool {
+	return revision != "" && (revision == w.UpdateRevision || revision == w.PodTemplateHash)
+}
+
+// Drive is how far a workload may go.
+type Drive struct {
+	// Partition is how many pods may run the update revision.
+	Partition intstr.IntOrString
+	// Abort sends every pod back to the stable revision.
+	Abort bool
+	// Owner is the uid of the BatchRelease that drives.
+	Owner types.UID
+	// Revision is the revision that Partition is meant for; any other
+	// template freezes the sizes until the workload is told anew.
+	Revision string
+}
+
+// Batch is the facts of a BatchRelease.
+type Batch struct {
+	// Plan is what it was asked for.
+	Plan rollouts.ReleasePlan
+	// Observed tells that its controller has seen this plan.
+	Observed bool
+	Phase    rollouts.Phase
+	State    rollouts.BatchState
+	// Index is the 0-based current batch.
+	Index                int32
+	UpdatedReplicas      int32
+	UpdatedReadyReplicas int32
+	// Message says what the batch waits for.
+	Message string
+	// Terminating tells that it is being deleted.
+	Terminating bool
+}
+
+// Route is the traffic as it is, or as it is wanted.
+type Route struct {
+	// Missing names an object that must exist and does not, such as service/web.
+	Missing string
+	// Pinned is the revision that the stable Service selects; empty if any.
+	Pinned string
+	// Canary is the revision that the canary Service selects; empty if there is none.
+	Canary string
+	// Weight is the share sent to the update revision; nil without a share.
+	Weight *int32
+	// Matches select the requests sent to the update revision.
+	Matches []rollouts.RouteMatch
+	// Routed tells that routers know the update revision at all.
+	Routed bool
+}
+
+// Plan is everything one pass decided.
+type Plan struct {
+	// Status is the whole next status, never a patch.
+	Status rollouts.RolloutStatus
+	// Actions are targets to reach, in order; empty when the world agrees.
+	Actions []Action
+	// Events are to be announced once Status is stored.
+	Events []Event
+	// Wake says when to look again; zero means when something changes.
+	Wake time.Duration
+	// Rule names what decided, for logs and transcripts.
+	Rule string
+}
+
+// Action is one target. Reaching a target that is already reached does nothing.
+type Action interface {
+	fmt.Stringer
+	action()
+}
+
+// The actions of a Rollout.
+type (
+	// Label makes the workload visible to admission.
+	Label struct{}
+	// Unlabel takes that back.
+	Unlabel struct{}
+	// RunBatch wants the BatchRelease to have this plan.
+	RunBatch struct{ Plan rollouts.ReleasePlan }
+	// ReleaseBatch wants the BatchRelease gone.
+	ReleaseBatch struct{}
+	// RestoreWorkload gives a workload back that no BatchRelease drives.
+	RestoreWorkload struct{ KeepPaused bool }
+	// Pin makes the stable Service select one revision.
+	Pin struct{ Revision string }
+	// Unpin makes it select every revision again.
+	Unpin struct{}
+	// RouteTo makes the canary Service select Revision and routers send it traffic.
+	RouteTo struct {
+		Revision string
+		Want     Route
+	}
+	// Unroute makes routers forget the update revision.
+	Unroute struct{}
+	// RemoveCanaryService removes the canary Service.
+	RemoveCanaryService struct{}
+	// DropFinalizer lets the Rollout go.
+	DropFinalizer struct{}
+)
+
+func (Label) action()               {}
+func (Unlabel) action()             {}
+func (RunBatch) action()            {}
+func (ReleaseBatch) action()        {}
+func (RestoreWorkload) action()     {}
+func (Pin) action()                 {}
+func (Unpin) action()               {}
+func (RouteTo) action()             {}
+func (Unroute) action()             {}
+func (RemoveCanaryService) action() {}
+func (DropFinalizer) action()       {}
+
+func (Label) String() string        { return "label workload" }
+func (Unlabel) String() string      { return "unlabel workload" }
+func (ReleaseBatch) String() string { return "release batch" }
+func (Unpin) String() string        { return "unpin service" }
+func (Unroute) String() string      { return "unroute" }
+func (RemoveCanaryService) String() string {
+	return "remove canary service"
+}
+func (DropFinalizer) String() string { return "drop finalizer" }
+func (p Pin) String() string         { return "pin service to " + p.Revision }
+
+func (a RestoreWorkload) String() string {
+	if a.KeepPaused {
+		return "restore workload, paused"
+	}
+	return "restore workload"
+}
+
+func (a RunBatch) String() string {
+	switch {
+	case a.Plan.BatchPartition == nil:
+		return "give workload back"
+	case a.Plan.Abort:
+		return "bring stable back"
+	default:
+		i := *a.Plan.BatchPartition
+		return fmt.Sprintf("batch %d: %s", i, batchSize(a.Plan, i))
+	}
+}
+
+func batchSize(p rollouts.ReleasePlan, i int32) string {
+	if int(i) >= len(p.Batches) {
+		return "?"
+	}
+	size := p.Batches[i].CanaryReplicas
+	if size.Type == intstr.String {
+		return size.StrVal
+	}
+	return fmt.Sprint(size.IntVal)
+}
+
+func (a RouteTo) String() string {
+	switch {
+	case a.Want.Weight != nil:
+		return fmt.Sprintf("route %d%% to %s", *a.Want.Weight, a.Revision)
+	default:
+		return fmt.Sprintf("route %d matches to %s", len(a.Want.Matches), a.Revision)
+	}
+}
+
+// Event is an announcement of what has happened.
+type Event struct {
+	Warning bool
+	Reason  string
+	Message string
+}

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Rollout decides what one pass over a Rollout does.
+func Rollout(o Observed) Plan {
+	x := newPass(o)
+	for _, rule := range rules {
+		if rule.applies(x) {
+			x.rule = rule.name
+			rule.decide(x)
+			break
+		}
+	}
+	x.mirrorBatch()
+	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
+}
+
+// rule is one case and what it leads to. The order of the table is the order
+// of precedence: the first that applies decides.
+type rule struct {
+	name    string
+	applies func(*pass) bool
+	decide  func(*pass)
+}
+
+var rules = []rule{
+	{"deleted", (*pass).deleted, (*pass).terminate},
+	{"disabled", (*pass).disabled, (*pass).standDown},
+	{"workload gone", (*pass).gone, (*pass).reset},
+	{"unsupported", (*pass).unsupported, (*pass).decline},
+	{"not adopted", (*pass).notAdopted, (*pass).adopt},
+	{"healthy", (*pass).healthy, (*pass).watch},
+	{"rolled back", (*pass).rolledBack, (*pass).cancel},
+	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
+	{"aborted", (*pass).aborted, (*pass).bringBack},
+	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
+	{"ending", (*pass).ending, (*pass).end},
+	{"paused", (*pass).paused, (*pass).freeze},
+	{"superseded", (*pass).superseded, (*pass).supersede},
+	{"waiting to start", (*pass).initializing, (*pass).initialize},
+	{"plan changed", (*pass).planChanged, (*pass).realign},
+	{"in progress", func(*pass) bool { return true }, (*pass).step},
+}
+
+// pass is the working state of one decision: what was observed, and the plan
+// as it grows.
+type pass struct {
+	Observed
+	w       *Workload
+	release *rollouts.Release
+	style   rollouts.Style
+
+	status  rollouts.RolloutStatus
+	actions []Action
+	events  []Event
+	wake    time.Duration
+	rule    string
+}
+
+func newPass(o Observed) *pass {
+	x := &pass{Observed: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
+	_, x.release = o.Rollout.Spec.Strategy.Active()
+	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
+	x.status.ObservedGeneration = o.Rollout.Generation
+	return x
+}
+
+// progress is the next progress; never nil.
+func (x *pass) progress() *rollouts.Progress {
+	p := x.status.Active()
+	if p == nil {
+		p = &rollouts.Progress{}
+		x.status.SetActive(x.style, p)
+	}
+	return p
+}
+
+// was is the progress as stored, or an empty one.
+func (x *pass) was() rollouts.Progress {
+	if p := x.Rollout.Status.Active(); p != nil {
+		return *p
+	}
+	return rollouts.Progress{}
+}
+
+// now is the time as conditions keep it.
+func (x *pass) now() metav1.Time { return metav1.NewTime(x.Now.Truncate(time.Second)) }
+
+// stamp starts a wait. It is rounded up to the second that the wire keeps, so
+// that no restart shortens a pause or a grace period.
+func (x *pass) stamp() {
+	t := x.Now.Truncate(time.Second)
+	if t.Before(x.Now) {
+		t = t.Add(time.Second)
+	}
+	at := metav1.NewTime(t)
+	x.progress().LastUpdateTime = &at
+}
+
+// elapsed tells whether d has passed since the last stamp, and if not, wakes
+// the next pass when it will have.
+func (x *pass) elapsed(d time.Duration) bool {
+	since := x.progress().LastUpdateTime
+	if since == nil || d <= 0 {
+		return true
+	}
+	left := since.Add(d).Sub(x.Now)
+	if left <= 0 {
+		return true
+	}
+	if x.wake == 0 || left < x.wake {
+		x.wake = left
+	}
+	return false
+}
+
+func (x *pass) act(a ...Action) { x.actions = append(x.actions, a...) }
+
+func (x *pass) announce(reason, message string) {
+	x.events = append(x.events, Event{Reason: reason, Message: message})
+}
+
+func (x *pass) warn(reason, message string) {
+	x.events = append(x.events, Event{Warning: true, Reason: reason, Message: message})
+}
+
+// become sets what the release is doing and says so.
+func (x *pass) become(a rollouts.Activity, message string) {
+	x.status.Message = message
+	x.status.SetActivity(a, message, x.now())
+}
+
+func (x *pass) activity() rollouts.Activity { return x.status.Activity() }
+
+func (x *pass) doing(as ...rollouts.Activity) bool { return slices.Contains(as, x.activity()) }
+
+// The predicates of the rules.
+
+func (x *pass) deleted() bool  { return x.Rollout.DeletionTimestamp != nil }
+func (x *pass) disabled() bool { return x.Rollout.Spec.Disabled }
+func (x *pass) gone() bool     { return x.w == nil }
+
+func (x *pass) unsupported() bool {
+	return x.Unsupported != "" && x.status.Phase != rollouts.PhaseProgressing
+}
+
+func (x *pass) notAdopted() bool {
+	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing
+}
+
+func (x *pass) healthy() bool { return x.status.Phase == rollouts.PhaseHealthy }
+
+func (x *pass) rolledBack() bool {
+	return x.w.Held && x.w.AtStable && !x.doing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
+}
+
+func (x *pass) aborted() bool {
+	return x.doing(rollouts.ActivityAborting, rollouts.ActivityAborted)
+}
+
+func (x *pass) ending() bool {
+	return x.doing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
+}
+
+func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused }
+
+func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
+
+func (x *pass) supersededWhenAborted() bool { return x.aborted() && x.superseded() }
+
+// supersededWhenEnding covers a template that changes between the last step
+// and the give-back: giving back would release it unasked. A release being
+// cancelled is superseded by every template but the stable one.
+func (x *pass) supersededWhenEnding() bool {
+	switch x.activity() {
+	case rollouts.ActivityFinalising:
+		return x.superseded()
+	case rollouts.ActivityCancelling:
+		return x.w.Held && !x.w.AtStable
+	default:
+		return false
+	}
+}
+
+// superseded tells that the held template is neither that of this release nor
+// the stable one. The hash label recognises the template when the way of
+// hashing has changed since the release began.
+func (x *pass) superseded() bool {
+	p := x.was()
+	return x.w.Held && !x.w.AtStable && !x.w.Is(p.UpdateRevision) && !x.w.Is(p.PodTemplateHash)
+}
+
+func (x *pass) planChanged() bool {
+	return x.was().RolloutHash != x.planHash()
+}
+
+// planHash is the server's where it has written one, so that server and
+// controller of different releases agree.
+func (x *pass) planHash() string {
+	if h := x.Rollout.Annotations[rollouts.AnnotationHash]; h != "" {
+		return h
+	}
+	return PlanHash(x.release)
+}
+
+// settle marks the decisions of a verb that nothing has been done about yet.
+func (x *pass) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
+	for i := range x.status.Decisions {
+		if d := &x.status.Decisions[i]; d.Verb == verb && d.Outcome == "" {
+			d.Outcome = outcome
+		}
+	}
+}
+
+// settleAll marks every open decision.
+func (x *pass) settleAll(outcome rollouts.Outcome) {
+	x.settle(rollouts.VerbPromote, outcome)
+	x.settle(rollouts.VerbAbort, outcome)
+}

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SizeSets decides the next sizes of the ReplicaSets of a held Deployment. The
+// native controller goes on scaling a paused Deployment, which shapes the rules:
+//
+//   - While one set has pods, the native controller keeps it at the full size;
+//     a size written here would be undone. So nothing is written then but the
+//     first pod of the other revision.
+//   - While two have pods, all scaling is ours, to zero included.
+//   - Raise before lowering, within surge and unavailable. At the edge where
+//     the second set gets its first pod one extra pod is allowed, since the
+//     first set cannot be lowered before.
+//   - At size 0 the native controller would later give all pods to the newest
+//     set, so that no set newer than stable may be left then.
+func SizeSets(s Scaling) Scale {
+	switch {
+	case s.Replicas == 0:
+		return sizeZero(s)
+	case s.Frozen:
+		return Scale{Rule: "frozen"}
+	case s.Native:
+		return Scale{Rule: "native"}
+	case s.Stable == nil && s.Abort:
+		return Scale{Rule: "stable set is gone"}
+	}
+	x := sizing{Scaling: s, target: s.Target}
+	if s.Abort {
+		// Going back creates nothing new.
+		x.target = min(s.Target, s.Update.size())
+	}
+	return x.plan()
+}
+
+// sizing is the working state of one pass.
+type sizing struct {
+	Scaling
+	target int32
+	steps  []ScaleStep
+}
+
+func (s *Set) size() int32 {
+	if s == nil {
+		return 0
+	}
+	return s.Replicas
+}
+
+// available never counts pods that are about to go: right after a write the
+// counters are those of the larger size.
+func (s *Set) available() int32 {
+	if s == nil {
+		return 0
+	}
+	return min(s.Available, s.Replicas)
+}
+
+func (x *sizing) plan() Scale {
+	if sole := x.sole(); sole != nil && sole.Replicas != x.Replicas {
+		return Scale{Rule: "native controller sizes the only set"}
+	}
+	x.unsaturate()
+	x.raise()
+	x.lower()
+	rule := "sized"
+	switch {
+	case len(x.steps) > 0 && x.Abort:
+		rule = "bring stable back"
+	case len(x.steps) > 0:
+		rule = "bring update up"
+	}
+	return Scale{Steps: x.steps, Rule: rule}
+}
+
+// sole returns the only set that has pods, or nil.
+func (x *sizing) sole() *Set {
+	var active []*Set
+	for _, s := range x.all() {
+		if s.Replicas > 0 {
+			active = append(active, s)
+		}
+	}
+	if len(active) != 1 {
+		return nil
+	}
+	return active[0]
+}
+
+func (x *sizing) all() []*Set {
+	var sets []*Set
+	for _, s := range []*Set{x.Update, x.Stable} {
+		if s != nil {
+			sets = append(sets, s)
+		}
+	}
+	for i := range x.Others {
+		sets = append(sets, &x.Others[i])
+	}
+	return sets
+}
+
+func (x *sizing) total() int32 {
+	var n int32
+	for _, s := range x.all() {
+		n += s.Replicas
+	}
+	return n
+}
+
+func (x *sizing) stableTarget() int32 { return x.Replicas - x.target }
+
+// unsaturate takes the native controller's size annotations off a full update
+// set before another set gets pods: a full and available set whose annotation
+// says the full size makes the native controller zero all others at once.
+func (x *sizing) unsaturate() {
+	if x.Update != nil && x.Update.Annotated && x.Update.Replicas >= x.Replicas && x.stableTarget() > 0 {
+		x.write(x.Update, x.Update.Replicas)
+	}
+}
+
+// raise lets sets grow within the surge: forward the update set first, on the
+// way back the stable one.
+func (x *sizing) raise() {
+	room := x.Replicas + x.Surge - x.total()
+	if (x.Update.size() == 0 && x.target > 0) || (x.Stable.size() == 0 && x.stableTarget() > 0) {
+		room = max(room, 1)
+	}
+	update := func() {
+		grow := min(room, x.target-x.Update.size())
+		if grow <= 0 {
+			return
+		}
+		room -= grow
+		if x.Update == nil {
+			x.steps = append(x.steps, ScaleStep{Replicas: grow})
+			return
+		}
+		x.write(x.Update, x.Update.Replicas+grow)
+	}
+	stable := func() {
+		grow := min(room, x.stableTarget()-x.Stable.size())
+		if x.Stable == nil || grow <= 0 {
+			return
+		}
+		room -= grow
+		x.write(x.Stable, x.Stable.Replicas+grow)
+	}
+	if x.Abort {
+		stable()
+		update()
+		return
+	}
+	update()
+	stable()
+}
+
+// lower takes pods from sets above their target: pods that serve nobody for
+// free, others as far as availability allows. Sets of neither revision go
+// first, the newest of them before older ones.
+func (x *sizing) lower() {
+	if x.sole() != nil {
+		return
+	}
+	budget := x.Unavailable - x.Replicas
+	for _, s := range x.all() {
+		budget += s.available()
+	}
+	take := func(s *Set, target int32) {
+		over := s.size() - target
+		if s == nil || over <= 0 {
+			return
+		}
+		idle := min(over, s.Replicas-s.available())
+		serving := min(over-idle, max(budget, 0))
+		budget -= serving
+		if idle+serving > 0 {
+			x.write(s, s.Replicas-idle-serving)
+		}
+	}
+	others := slices.Clone(x.Others)
+	slices.SortFunc(others, func(a, b Set) int { return cmp.Compare(b.Revision, a.Revision) })
+	for i := range others {
+		take(&others[i], 0)
+	}
+	if x.Update.size() > 0 {
+		take(x.Stable, x.stableTarget())
+	}
+	if x.Stable.size() > 0 {
+		take(x.Update, x.target)
+	}
+}
+
+func (x *sizing) write(s *Set, replicas int32) {
+	for i := range x.steps {
+		if x.steps[i].Name == s.Name {
+			x.steps[i].Replicas = replicas
+			return
+		}
+	}
+	x.steps = append(x.steps, ScaleStep{Name: s.Name, Replicas: replicas})
+}
+
+// sizeZero brings a Deployment of size 0 to rest. Later the native controller
+// gives all pods to the set of the live template, or else to the youngest set;
+// unless the release is at all pods, neither may exist then.
+func sizeZero(s Scaling) Scale {
+	x := sizing{Scaling: s}
+	if sole := x.sole(); sole == nil && !s.Native {
+		for _, set := range x.all() {
+			if set.Replicas > 0 {
+				x.write(set, 0)
+			}
+		}
+	}
+	if s.Stable != nil && (s.Abort || !s.Full) {
+		for _, set := range x.all() {
+			if set.Name != s.Stable.Name && set.Replicas == 0 && (set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)) {
+				x.steps = append(x.steps, ScaleStep{Name: set.Name, Delete: true})
+			}
+		}
+	}
+	rule := "at rest at size 0"
+	if len(x.steps) > 0 {
+		rule = "bring to rest at size 0"
+	}
+	return Scale{Steps: x.steps, Rule: rule}
+}
+
+func (s *Set) name() string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}

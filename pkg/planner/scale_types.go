@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import "time"
+
+// Scaling is the facts of a held Deployment whose ReplicaSets are scaled here.
+type Scaling struct {
+	// Replicas is the size that the owner wants.
+	Replicas int32
+	// Surge and Unavailable are the owner's limits in pods.
+	Surge, Unavailable int32
+	// Target is how many pods of the update revision are wanted.
+	Target int32
+	// Full tells that the target is all pods, whatever the size is.
+	Full bool
+	// Abort tells that the update revision goes away.
+	Abort bool
+	// Native tells that the owner's strategy is in force, as before the first
+	// drive and after an abort: the native controller sizes, we only guard.
+	Native bool
+	// Frozen keeps sizes as they are.
+	Frozen bool
+	// Update is the set of the live template; nil until it exists.
+	Update *Set
+	// Stable is the set that served before; nil if it is gone.
+	Stable *Set
+	// Others are sets of neither revision, in any order.
+	Others []Set
+}
+
+// Set is the facts of one ReplicaSet.
+type Set struct {
+	Name     string
+	Replicas int32
+	// Ready and Available never exceed what exists.
+	Ready, Available int32
+	Revision         int64
+	Created          time.Time
+	// Annotated tells that the native controller left its size annotations.
+	Annotated bool
+}
+
+// Scale is what one pass wants done to the sets, in order.
+type Scale struct {
+	Steps []ScaleStep
+	// Rule says why, for logs and transcripts.
+	Rule string
+}
+
+// ScaleStep is one write to one set. The update set is created when Name is
+// empty. Every write removes the native controller's size annotations.
+type ScaleStep struct {
+	Name     string
+	Replicas int32
+	Delete   bool
+}

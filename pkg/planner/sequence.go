@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The teardowns, as rows. In all of them the order decides whether a request
+// meets a pod that can serve it.
+var (
+	// succeeded: every pod runs the update revision. The Service selects all of
+	// them before routers forget the canary Service, which goes only then.
+	succeeded = []rollouts.FinalisingStep{
+		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
+	}
+	// cancelled: the template is the stable one again. Traffic leaves the update
+	// revision before its pods go, and the Service stays pinned until they
+	// have, or bad pods would receive traffic.
+	cancelled = []rollouts.FinalisingStep{
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
+	}
+	// leaving: the Rollout is disabled or deleted. The workload goes on natively
+	// to the new revision, so the Service selects all pods first.
+	leaving = succeeded
+	// replaced: another template supersedes. The Service stays pinned to stable,
+	// since the next release begins there; the batches start anew.
+	replaced = []rollouts.FinalisingStep{rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload}
+	// workloadGone: nothing to give back, only to tidy up.
+	workloadGone = []rollouts.FinalisingStep{
+		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingReleaseWorkload,
+	}
+	// unrouted: the next step routes nothing.
+	unrouted = []rollouts.FinalisingStep{
+		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+	}
+	// unpinned: the next step replaces every pod, so that a pinned Service would
+	// end up selecting nothing.
+	unpinned = []rollouts.FinalisingStep{rollouts.FinalisingRestoreService}
+	// rerouted: after an abort only the way to stable is left.
+	rerouted = []rollouts.FinalisingStep{rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary}
+)
+
+// remains is what is left to do for one row: an action, a wait, or nothing.
+type remains struct {
+	action Action
+	wait   bool
+}
+
+// run works through the rows, from where the status says, as far as one pass
+// can go; it tells whether all are done. A row whose goal is already met is
+// passed over. After a change of the network its grace period is waited out.
+func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bool {
+	p := x.progress()
+	at := max(slices.Index(rows, p.FinalisingStep), 0)
+	for _, row := range rows[at:] {
+		issued := p.FinalisingStep == row
+		left := x.remaining(row, last)
+		switch {
+		case left.action != nil:
+			if !issued || x.overdue() {
+				x.stamp()
+			}
+			p.FinalisingStep = row
+			x.act(left.action)
+			return false
+		case left.wait:
+			p.FinalisingStep = row
+			return false
+		case issued && changesNetwork(row) && !x.elapsed(x.grace()):
+			return false
+		}
+	}
+	p.FinalisingStep = rollouts.FinalisingEnd
+	return true
+}
+
+// overdue tells that what was issued has not shown for a whole grace period,
+// so that it is issued, and waited for, anew.
+func (x *pass) overdue() bool {
+	since := x.progress().LastUpdateTime
+	return since == nil || x.Now.After(since.Add(x.grace()))
+}
+
+func changesNetwork(row rollouts.FinalisingStep) bool {
+	return row != rollouts.FinalisingResumeWorkload && row != rollouts.FinalisingReleaseWorkload
+}
+
+func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan) remains {
+	route := x.Route
+	if route == nil {
+		route = &Route{}
+	}
+	switch row {
+	case rollouts.FinalisingRestoreService:
+		if route.Pinned != "" {
+			return remains{action: Unpin{}}
+		}
+	case rollouts.FinalisingRouteToStable:
+		if route.Routed {
+			return remains{action: Unroute{}}
+		}
+	case rollouts.FinalisingRemoveCanary:
+		if route.Canary != "" {
+			return remains{action: RemoveCanaryService{}}
+		}
+	case rollouts.FinalisingResumeWorkload:
+		return x.resuming(last)
+	case rollouts.FinalisingReleaseWorkload:
+		return x.releasing()
+	}
+	return remains{}
+}
+
+// resuming gives the workload back through its BatchRelease, or directly when
+// there is none to do it.
+func (x *pass) resuming(last rollouts.ReleasePlan) remains {
+	switch b := x.Batch; {
+	case x.w == nil:
+		return remains{}
+	case b == nil && x.w.Mine:
+		return remains{action: RestoreWorkload{KeepPaused: last.Abort}}
+	case b == nil:
+		return remains{}
+	case b.Terminating:
+		return remains{wait: true}
+	case batchPlanHash(b.Plan) != batchPlanHash(last):
+		return remains{action: RunBatch{Plan: last}}
+	default:
+		return remains{wait: b.Phase != rollouts.PhaseCompleted}
+	}
+}
+
+func (x *pass) releasing() remains {
+	switch {
+	case x.Batch == nil:
+		return remains{}
+	case x.Batch.Terminating:
+		return remains{wait: true}
+	default:
+		return remains{action: ReleaseBatch{}}
+	}
+}
+
+// grace is how long a change of the network takes to be seen everywhere.
+func (x *pass) grace() time.Duration {
+	var seconds int32
+	if x.release != nil {
+		for _, t := range x.release.TrafficRoutings {
+			seconds = max(seconds, t.GracePeriodSeconds)
+		}
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// plan is the release plan up to a step.
+func (x *pass) plan(step int32) rollouts.ReleasePlan {
+	partition := step - 1
+	plan := rollouts.ReleasePlan{
+		BatchPartition:   &partition,
+		RolloutID:        x.progress().ObservedRolloutID,
+		FailureThreshold: x.release.FailureThreshold,
+		RollingStyle:     x.style,
+		Revision:         cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision),
+	}
+	for _, s := range x.release.Steps {
+		if s.Replicas != nil {
+			plan.Batches = append(plan.Batches, rollouts.Batch{CanaryReplicas: *s.Replicas})
+		}
+	}
+	return plan
+}
+
+// lastPlan gives the workload back: while its template is of the revision, or
+// whatever it is when the Rollout leaves.
+func (x *pass) lastPlan(policy rollouts.FinalizingPolicy, revision string, keepPaused bool) rollouts.ReleasePlan {
+	plan := rollouts.ReleasePlan{RollingStyle: x.style, RolloutID: x.progress().ObservedRolloutID}
+	if x.Batch != nil {
+		plan = x.Batch.Plan
+	}
+	plan.BatchPartition, plan.FinalizingPolicy, plan.Revision, plan.Abort = nil, policy, revision, keepPaused
+	return plan
+}
+
+// abortable tells that a completed release has not begun to give its workload back.
+func abortable(p *rollouts.Progress) bool {
+	switch p.FinalisingStep {
+	case rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload, rollouts.FinalisingEnd:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// stage is one position within a step. do returns whether the stage is done;
+// what it wants, or waits for, is in the pass.
+type stage struct {
+	state rollouts.StepState
+	do    func(*pass, *rollouts.Step) bool
+	next  rollouts.StepState
+}
+
+// stages in their order. A stage that needs no effect is passed within the
+// same write; StepReady decides itself what follows.
+var stages = []stage{
+	{rollouts.BeforeStepUpgrade, (*pass).prepare, rollouts.StepUpgrade},
+	{rollouts.StepUpgrade, (*pass).upgrade, rollouts.StepTrafficRouting},
+	{rollouts.StepTrafficRouting, (*pass).route, rollouts.StepMetricsAnalysis},
+	{rollouts.StepMetricsAnalysis, (*pass).analyse, rollouts.StepPaused},
+	{rollouts.StepPaused, (*pass).pause, rollouts.StepReady},
+	{rollouts.StepReady, (*pass).advance, rollouts.BeforeStepUpgrade},
+}
+
+// step moves through the stages as far as one pass can go.
+func (x *pass) step() {
+	if x.doing(rollouts.ActivityPaused) {
+		x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
+	}
+	for {
+		p := x.progress()
+		if p.State == rollouts.StepCompleted {
+			x.finish()
+			return
+		}
+		s := stageOf(p.State)
+		step := x.release.Step(p.CurrentStepIndex)
+		if step == nil {
+			p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
+			continue
+		}
+		if !s.do(x, step) {
+			return
+		}
+		if p.State == s.state {
+			p.State = s.next
+		}
+		p.FinalisingStep = ""
+		x.stamp()
+	}
+}
+
+func stageOf(state rollouts.StepState) stage {
+	for _, s := range stages {
+		if s.state == state {
+			return s
+		}
+	}
+	return stages[0]
+}
+
+// stayed tells that the stored status was already in the current stage, so
+// that whatever the stage issues has been issued before.
+func (x *pass) stayed() bool {
+	was, p := x.was(), x.progress()
+	return was.State == p.State && was.CurrentStepIndex == p.CurrentStepIndex && x.Rollout.Status.Activity() == rollouts.ActivityInRolling
+}
+
+func (x *pass) say(what string) {
+	x.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", x.progress().CurrentStepIndex, len(x.release.Steps), what)
+}
+
+// prepare readies the network before pods change: the stable Service selects
+// stable pods only before the first new pod exists. A step without traffic has
+// none of it, and neither has one that replaces every pod.
+func (x *pass) prepare(step *rollouts.Step) bool {
+	switch {
+	case x.Route == nil:
+		return true
+	case step.Routed() && x.Route.Missing != "":
+		x.say("wait for " + x.Route.Missing + ", which does not exist")
+		return false
+	case !step.Routed():
+		return x.run(unrouted, rollouts.ReleasePlan{})
+	case x.everyPod(step):
+		return x.run(unpinned, rollouts.ReleasePlan{})
+	case x.Route.Pinned != x.progress().StableRevision:
+		if !x.stayed() || x.overdue() {
+			x.stamp()
+		}
+		x.act(Pin{Revision: x.progress().StableRevision})
+		return false
+	default:
+		return !x.stayed() || x.elapsed(x.grace())
+	}
+}
+
+// everyPod tells that after the step no stable pod is left in the workload.
+func (x *pass) everyPod(step *rollouts.Step) bool {
+	return x.style == rollouts.StylePartition && step.Replicas != nil && Limit(*step.Replicas, x.w.Replicas) >= x.w.Replicas
+}
+
+// upgrade wants the batch of the step, and is done when it is ready.
+func (x *pass) upgrade(step *rollouts.Step) bool {
+	p := x.progress()
+	want := x.plan(p.CurrentStepIndex)
+	b := x.Batch
+	switch {
+	case b != nil && b.Terminating:
+		return false
+	case b == nil || batchPlanHash(b.Plan) != batchPlanHash(want):
+		x.say("upgrade workload to new version")
+		if !x.stayed() || x.overdue() {
+			x.stamp()
+		}
+		x.act(RunBatch{Plan: want})
+		return false
+	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
+		x.say("upgrade workload to new version")
+		if b.Message != "" {
+			x.status.Message += ": " + b.Message
+		}
+		return false
+	case x.w.PodTemplateHash == "" && x.w.Replicas > 0:
+		return false
+	}
+	p.PodTemplateHash = x.w.PodTemplateHash
+	x.announce("StepUpgraded", fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex))
+	if x.everyPod(step) {
+		p.State = rollouts.StepMetricsAnalysis
+	}
+	return true
+}
+
+// route wants the traffic of the step, and is done when it is observed.
+func (x *pass) route(step *rollouts.Step) bool {
+	if x.Route == nil || !step.Routed() {
+		return true
+	}
+	if x.Route.Missing != "" {
+		x.say("wait for " + x.Route.Missing + ", which does not exist")
+		return false
+	}
+	p := x.progress()
+	want := Route{Weight: percent(step.Traffic), Matches: step.Matches}
+	if !x.Route.carries(want, p.PodTemplateHash) {
+		x.say("route traffic to new version")
+		if !x.stayed() || x.overdue() {
+			x.stamp()
+		}
+		x.act(RouteTo{Revision: p.PodTemplateHash, Want: want})
+		return false
+	}
+	if x.stayed() && !x.elapsed(x.grace()) {
+		return false
+	}
+	if x.stayed() {
+		x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", p.CurrentStepIndex))
+	}
+	return true
+}
+
+// carries tells whether the observed route is the wanted one.
+func (r *Route) carries(want Route, revision string) bool {
+	return r.Routed && r.Canary == revision && text(weight(r.Weight)) == text(weight(want.Weight)) &&
+		matches(r.Matches) == matches(want.Matches)
+}
+
+func weight(w *int32) *string {
+	if w == nil {
+		return nil
+	}
+	s := strconv.Itoa(int(*w))
+	return &s
+}
+
+func percent(traffic *string) *int32 {
+	if traffic == nil {
+		return nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(*traffic, "%"), 10, 32)
+	if err != nil {
+		return nil
+	}
+	w := int32(n)
+	return &w
+}
+
+// analyse is where metrics would be judged; OpenKruise passes it at once too.
+func (x *pass) analyse(*rollouts.Step) bool { return true }
+
+// pause waits for approval or for its time. The last step passes when it is
+// exactly "100%", since nothing is left to protect.
+func (x *pass) pause(step *rollouts.Step) bool {
+	p := x.progress()
+	last := int(p.CurrentStepIndex) == len(x.release.Steps)
+	switch {
+	case p.FullyPromoted:
+		return true
+	case last && x.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == intstr.FromString("100%"):
+		return true
+	case step.Pause.Duration == nil:
+		x.say("you need manually confirm to enter the next step")
+	default:
+		if x.elapsed(time.Duration(*step.Pause.Duration) * time.Second) {
+			return true
+		}
+		x.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
+	}
+	if !x.stayed() {
+		x.announce("StepPaused", x.status.Message)
+	}
+	return false
+}
+
+// advance goes on to the next step: approved, timed out or free to pass.
+func (x *pass) advance(*rollouts.Step) bool {
+	p := x.progress()
+	if who := x.approver(); who != "" {
+		x.announce("StepApproved", fmt.Sprintf("step(%d) was approved by %s", p.CurrentStepIndex, who))
+	}
+	x.settle(rollouts.VerbPromote, rollouts.OutcomeApplied)
+	if next := x.release.Next(p.CurrentStepIndex); next > 0 {
+		p.CurrentStepIndex, p.NextStepIndex = next, x.release.Next(next)
+		return true
+	}
+	p.NextStepIndex = -1
+	p.State = rollouts.StepCompleted
+	return true
+}
+
+// approver names whose promotion of the current step is still to be acted on.
+func (x *pass) approver() string {
+	for _, d := range x.status.Decisions {
+		if d.Verb == rollouts.VerbPromote && d.Outcome == "" {
+			return d.User
+		}
+	}
+	return ""
+}
+
+// finish begins the teardown of a release whose steps are all done.
+func (x *pass) finish() {
+	x.progress().FinalisingStep = ""
+	x.become(rollouts.ActivityFinalising, "Rollout has been completed and some closing work is being done")
+	x.end()
+}
+
+// cancel begins the teardown of a release whose template went back to stable.
+func (x *pass) cancel() {
+	p := x.progress()
+	p.FinalisingStep = ""
+	p.UpdateRevision = x.w.UpdateRevision
+	p.FullyPromoted = false
+	x.settleAll(rollouts.OutcomeSuperseded)
+	x.status.RemoveCondition(rollouts.ConditionStalled)
+	x.become(rollouts.ActivityCancelling, "The workload has been rolled back and the rollout process will be canceled")
+	x.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
+	x.end()
+}
+
+// supersede starts again with a newer template, traffic on stable first.
+func (x *pass) supersede() {
+	if !x.run(replaced, rollouts.ReleasePlan{}) {
+		x.status.Message = "Workload is continuous release"
+		return
+	}
+	x.settleAll(rollouts.OutcomeSuperseded)
+	x.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
+	stable := x.progress().StableRevision
+	x.start("Workload is continuous release")
+	if x.w.StableRevision == "" {
+		x.progress().StableRevision = stable
+	}
+}
+
+// realign finds the step of an edited plan that has what was released so far.
+func (x *pass) realign() {
+	p := x.progress()
+	var have int32
+	if b := x.Batch; b != nil && b.Plan.BatchPartition != nil && int(*b.Plan.BatchPartition) < len(b.Plan.Batches) {
+		have = Limit(b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
+	}
+	target := x.stepWith(have)
+	switch {
+	case x.Batch == nil:
+		p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
+	case target == p.NextStepIndex:
+		p.State = rollouts.StepReady
+	default:
+		p.CurrentStepIndex, p.State = target, rollouts.BeforeStepUpgrade
+	}
+	p.NextStepIndex = x.release.Next(p.CurrentStepIndex)
+	p.RolloutHash = x.planHash()
+	x.stamp()
+	x.step()
+}
+
+// stepWith returns the first step that wants at least so many pods, looking at
+// the current one first, or else the last.
+func (x *pass) stepWith(have int32) int32 {
+	enough := func(i int32) bool {
+		s := x.release.Step(i)
+		return s != nil && s.Replicas != nil && Limit(*s.Replicas, x.w.Replicas) >= have
+	}
+	if current := x.progress().CurrentStepIndex; enough(current) {
+		return current
+	}
+	last := int32(len(x.release.Steps))
+	for i := int32(1); i <= last; i++ {
+		if enough(i) {
+			return i
+		}
+	}
+	return last
+}
