@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// runningError says that a cluster runs in a directory already.
+type runningError struct {
+	dir string
+	pid int
+}
+
+func (e *runningError) Error() string {
+	return fmt.Sprintf("a cluster is already running in %s (process %d): make cluster-down DIR=%s ends it", e.dir, e.pid, e.dir)
+}
+
+// lockPid locks DIR/pid. The kernel drops the lock when the holder is gone, so a
+// stale file does not matter.
+func lockPid(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "pid")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && current(file) {
+		return file, nil
+	}
+	defer file.Close()
+	if err == nil {
+		return nil, fmt.Errorf("locking %s: a cluster is just ending there; try again", path)
+	}
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return nil, fmt.Errorf("reading %s: a cluster is just starting or ending there; try again", path)
+	}
+	return nil, &runningError{dir: dir, pid: pid}
+}
+
+// current says whether the file is still the one of that name; the previous
+// holder removes it before letting go.
+func current(file *os.File) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(file.Name())
+	return err == nil && os.SameFile(opened, named)
+}
+
+func writePid(lock *os.File) error {
+	if err := lock.Truncate(0); err != nil {
+		return fmt.Errorf("writing pid: %w", err)
+	}
+	if _, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return fmt.Errorf("writing pid: %w", err)
+	}
+	return nil
+}
+
+func removePid(dir string) error {
+	if err := os.Remove(filepath.Join(dir, "pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing pid: %w", err)
+	}
+	return nil
+}
+
+// removeData leaves the logs. A start begins with it too, so that nothing of a
+// cluster that ended badly is taken over.
+func removeData(dir string) error {
+	names := []string{"etcd", "weir-data", "pki", "env", "kwok.yaml", "kubeconfig"}
+	configs, err := filepath.Glob(filepath.Join(dir, "*.kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("listing kubeconfigs: %w", err)
+	}
+	for _, name := range names {
+		configs = append(configs, filepath.Join(dir, name))
+	}
+	for _, path := range configs {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("removing data: %w", err)
+		}
+	}
+	return nil
+}

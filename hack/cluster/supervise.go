@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// logFile has what the supervisor says.
+const logFile = "cluster.log"
+
+// readyFD is the pipe on which the supervisor tells up how it went: nothing and
+// end-of-file for ready, else the error.
+const readyFD = 3
+
+// up starts the supervisor and waits until everything is ready.
+func up(dir string, flags []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	lock, err := lockPid(dir)
+	if err != nil {
+		return err
+	}
+	// The supervisor takes it again; if another one is faster, it will say so.
+	if err := lock.Close(); err != nil {
+		return fmt.Errorf("unlocking %s: %w", dir, err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	log, err := os.Create(filepath.Join(dir, logFile))
+	if err != nil {
+		return fmt.Errorf("making the log: %w", err)
+	}
+	defer log.Close()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("making a pipe: %w", err)
+	}
+	defer reader.Close()
+	cmd := exec.Command(self, append(append([]string{"supervise"}, flags...), dir)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{writer}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("starting the supervisor: %w", err), writer.Close())
+	}
+	if err := writer.Close(); err != nil {
+		return fmt.Errorf("closing the pipe: %w", err)
+	}
+	if err := awaitReady(cmd, reader); err != nil {
+		return err
+	}
+	fmt.Printf("Ready. To use it: . %s\n", filepath.Join(dir, "env"))
+	return nil
+}
+
+// awaitReady returns when the supervisor is ready or gone. Ctrl-C ends both.
+func awaitReady(cmd *exec.Cmd, reader io.Reader) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	answered := make(chan string, 1)
+	go func() {
+		said, err := io.ReadAll(reader)
+		if err != nil {
+			said = append(said, err.Error()...)
+		}
+		answered <- string(said)
+	}()
+	select {
+	case said := <-answered:
+		if said == readyWord {
+			return nil
+		}
+		if said == "" {
+			said = "the supervisor ended without a word; see " + logFile
+		}
+		return errors.Join(errors.New(said), ignoreExit(cmd.Wait()))
+	case <-ctx.Done():
+		err := cmd.Process.Signal(syscall.SIGTERM)
+		return errors.Join(errors.New("interrupted"), err, ignoreExit(cmd.Wait()))
+	}
+}
+
+const readyWord = "ready"
+
+// ignoreExit drops an exit code, because the supervisor has said more already.
+func ignoreExit(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+// supervise runs the cluster until SIGTERM.
+func supervise(opts cluster.Options) error {
+	// The cluster's processes must not hold our end of the pipe.
+	syscall.CloseOnExec(readyFD)
+	tell := os.NewFile(readyFD, "ready")
+	answer := func(word string) error {
+		_, err := io.WriteString(tell, word)
+		return errors.Join(err, tell.Close())
+	}
+	if err := runCluster(opts, answer); err != nil {
+		// up may be gone, or has had its answer; the log has the error as well.
+		_ = answer(err.Error())
+		return err
+	}
+	return nil
+}
+
+func runCluster(opts cluster.Options, answer func(string) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	lock, err := lockPid(opts.Dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := removeData(opts.Dir); err != nil {
+		return err
+	}
+	if err := writePid(lock); err != nil {
+		return err
+	}
+	opts.Log = os.Stderr
+	c, err := cluster.Start(ctx, opts)
+	if err != nil {
+		return errors.Join(err, removePid(opts.Dir))
+	}
+	if err := errors.Join(writeEnv(c), answer(readyWord)); err != nil {
+		return errors.Join(err, c.Stop(), removePid(opts.Dir))
+	}
+	<-ctx.Done()
+	// A second signal ends us at once, and the children with us.
+	stop()
+	return errors.Join(c.Stop(), removeData(opts.Dir), removePid(opts.Dir))
+}
+
+// writeEnv writes what a shell sources to use the cluster.
+func writeEnv(c *cluster.Cluster) error {
+	text := fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:$PATH\n", quote(c.Kubeconfig()), quote(c.Bin()))
+	if err := os.WriteFile(filepath.Join(c.Dir(), "env"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing env: %w", err)
+	}
+	return nil
+}
+
+// quote is for a POSIX shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// down ends the cluster of dir and waits until nothing of it is left.
+func down(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	lock, err := lockPid(dir)
+	if err == nil {
+		// The supervisor is gone, and its children went with it.
+		defer lock.Close()
+		fmt.Printf("No cluster is running in %s.\n", dir)
+		return errors.Join(removeData(dir), removePid(dir))
+	}
+	var running *runningError
+	if !errors.As(err, &running) {
+		return err
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := syscall.Kill(running.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("ending process %d: %w", running.pid, err)
+		}
+		if lock := awaitLock(dir, time.Minute); lock != nil {
+			defer lock.Close()
+			return errors.Join(removeData(dir), removePid(dir))
+		}
+	}
+	return fmt.Errorf("ending process %d: it is still there", running.pid)
+}
+
+// awaitLock waits until the supervisor is gone, which is when its lock is free.
+func awaitLock(dir string, patience time.Duration) *os.File {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for {
+		if lock, err := lockPid(dir); err == nil {
+			return lock
+		}
+		select {
+		case <-deadline:
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

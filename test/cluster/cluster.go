@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Names of the processes, as Kill, Signal and Start take them. Each logs to
+// <Dir>/<name>.log.
+const (
+	Etcd              = "etcd"
+	KubeAPIServer     = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kwok              = "kwok"
+	WeirAPIServer     = "weir-apiserver"
+	WeirController    = "weir-controller"
+)
+
+// Range is a span of durations; a value in it is drawn for each pod.
+type Range struct {
+	Min, Max time.Duration
+}
+
+// ParseRange reads "200ms..800ms", or one duration for both ends.
+func ParseRange(s string) (Range, error) {
+	low, high, found := strings.Cut(s, "..")
+	if !found {
+		high = low
+	}
+	var r Range
+	var err error
+	if r.Min, err = time.ParseDuration(low); err != nil {
+		return Range{}, fmt.Errorf("reading range %q: %w", s, err)
+	}
+	if r.Max, err = time.ParseDuration(high); err != nil {
+		return Range{}, fmt.Errorf("reading range %q: %w", s, err)
+	}
+	if r.Min < 0 || r.Max < r.Min {
+		return Range{}, fmt.Errorf("reading range %q: want 0 <= min <= max", s)
+	}
+	return r, nil
+}
+
+// Options say what to start. The zero value is a control plane without Weir.
+type Options struct {
+	// Dir holds everything: certificates, data, kubeconfigs, logs. Empty means
+	// a temporary directory, which Stop removes.
+	Dir string
+	// Nodes is how many nodes there are; 3 if 0.
+	Nodes int
+	// PodReady is how long a pod takes from being bound to being ready;
+	// 200ms..800ms if zero.
+	PodReady Range
+	// Weir starts and registers weir-apiserver and weir-controller as well.
+	Weir bool
+	// Bin has the Kubernetes binaries; <module root>/bin/kube if empty.
+	Bin string
+	// WeirBin has weir-apiserver and weir-controller; <module root>/bin if empty.
+	WeirBin string
+	// WeirApiserverArgs and WeirControllerArgs are appended to the command lines,
+	// so that they win over what the kit says.
+	WeirApiserverArgs, WeirControllerArgs []string
+	// Log is told what is going on; nothing if nil.
+	Log io.Writer
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Nodes == 0 {
+		o.Nodes = 3
+	}
+	if o.PodReady == (Range{}) {
+		o.PodReady = Range{Min: 200 * time.Millisecond, Max: 800 * time.Millisecond}
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Bin == "" || o.WeirBin == "" {
+		root, err := moduleRoot()
+		if err != nil {
+			return o, err
+		}
+		if o.Bin == "" {
+			o.Bin = filepath.Join(root, "bin", "kube")
+		}
+		if o.WeirBin == "" {
+			o.WeirBin = filepath.Join(root, "bin")
+		}
+	}
+	for _, dir := range []*string{&o.Dir, &o.Bin, &o.WeirBin} {
+		if *dir == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return o, fmt.Errorf("resolving %s: %w", *dir, err)
+		}
+		*dir = abs
+	}
+	return o, o.checkBinaries()
+}
+
+// checkBinaries fails early: a missing binary would otherwise come up when half
+// of the cluster is running.
+func (o Options) checkBinaries() error {
+	var missing []error
+	check := func(dir, hint string, names ...string) {
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				missing = append(missing, fmt.Errorf("no %s in %s: run make %s", name, dir, hint))
+			}
+		}
+	}
+	check(o.Bin, "kube", Etcd, KubeAPIServer, ControllerManager, Scheduler, Kwok)
+	if o.Weir {
+		check(o.WeirBin, "build", WeirAPIServer, WeirController)
+	}
+	return errors.Join(missing...)
+}
+
+// moduleRoot is the closest directory upwards that has a go.mod, since tests run
+// in the directory of their package.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the working directory: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("finding the module root: no go.mod here or above")
+		}
+		dir = parent
+	}
+}
+
+// Cluster is a running control plane.
+type Cluster struct {
+	opts      Options
+	temporary bool
+	ports     map[string]*port
+	pki       *pki
+	spawner   *spawner
+
+	mu    sync.Mutex
+	procs map[string]*process
+}
+
+// Start starts everything and returns when it is ready: nodes are Ready, the
+// default namespace has its service account and, with Weir, its APIs are
+// Available. When ctx ends before that, or anything fails, everything started is
+// stopped again. The cluster outlives ctx; Stop ends it.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}}
+	if opts.Dir == "" {
+		if c.opts.Dir, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
+			return nil, fmt.Errorf("making the cluster's directory: %w", err)
+		}
+		c.temporary = true
+	} else if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the cluster's directory: %w", err)
+	}
+	c.spawner = newSpawner()
+	if err := c.start(ctx); err != nil {
+		// The logs are what explains the failure, so the directory stays.
+		c.temporary = false
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	began := time.Now()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	for _, name := range []string{Etcd, KubeAPIServer} {
+		if err := c.run(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := c.createNodes(ctx); err != nil {
+		return err
+	}
+	// These three do not depend on each other, so they may come up together.
+	for _, name := range []string{ControllerManager, Scheduler, Kwok} {
+		if err := c.spawn(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{ControllerManager, Scheduler, Kwok} {
+		if err := c.await(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := c.awaitNodes(ctx); err != nil {
+		return err
+	}
+	c.logf("control plane ready after %.1f s", time.Since(began).Seconds())
+	if !c.opts.Weir {
+		return nil
+	}
+	if err := c.startWeir(ctx); err != nil {
+		return err
+	}
+	c.logf("weir ready after %.1f s", time.Since(began).Seconds())
+	return nil
+}
+
+// prepare makes what must be there before the first process: ports,
+// certificates, kubeconfigs, and kwok's idea of how pods live.
+func (c *Cluster) prepare() error {
+	for _, name := range portNames {
+		p, err := reservePort()
+		if err != nil {
+			return fmt.Errorf("finding a port for %s: %w", name, err)
+		}
+		c.ports[name] = p
+	}
+	var err error
+	if c.pki, err = newPKI(c.path("pki")); err != nil {
+		return err
+	}
+	for file, user := range map[string]string{
+		"kubeconfig":                      "admin",
+		ControllerManager + ".kubeconfig": ControllerManager,
+		Scheduler + ".kubeconfig":         Scheduler,
+		Kwok + ".kubeconfig":              Kwok,
+	} {
+		if err := c.writeKubeconfig(c.path(file), c.pki.fileUser(user)); err != nil {
+			return err
+		}
+	}
+	return c.writeStages()
+}
+
+// Stop ends all processes, clients before servers so that nobody waits for a
+// server that is gone, and gives the ports back. It may be called twice.
+func (c *Cluster) Stop() error {
+	waves := [][]string{
+		{WeirController, WeirAPIServer, Kwok, Scheduler, ControllerManager},
+		{KubeAPIServer},
+		{Etcd},
+	}
+	for _, wave := range waves {
+		done := make(chan struct{}, len(wave))
+		for _, name := range wave {
+			go func() {
+				if p, err := c.find(name); err == nil {
+					p.stop(10 * time.Second)
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range wave {
+			<-done
+		}
+	}
+	c.spawner.close()
+	for _, p := range c.ports {
+		p.release()
+	}
+	if c.temporary {
+		if err := os.RemoveAll(c.opts.Dir); err != nil {
+			return fmt.Errorf("removing the cluster's directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// Dir is where everything of this cluster is.
+func (c *Cluster) Dir() string { return c.opts.Dir }
+
+// Bin is where the Kubernetes binaries are, kubectl among them.
+func (c *Cluster) Bin() string { return c.opts.Bin }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
+
+// Config is for clients with the administrator's rights.
+func (c *Cluster) Config() *rest.Config {
+	return c.config(c.pki.fileUser("admin"))
+}
+
+// ConfigAs is for clients of that user, known by a client certificate.
+func (c *Cluster) ConfigAs(user string, groups ...string) (*rest.Config, error) {
+	pair, err := c.pki.ca.issueClient(user, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("issuing a certificate for %s: %w", user, err)
+	}
+	return c.config(credentials{cert: pair.cert, key: pair.key}), nil
+}
+
+// Address is host:port of a process that serves HTTPS: kube-apiserver,
+// kube-controller-manager, kube-scheduler, weir-apiserver.
+func (c *Cluster) Address(name string) string {
+	return "127.0.0.1:" + c.port(name)
+}
+
+// Metrics is the URL of weir-controller's metrics.
+func (c *Cluster) Metrics() string {
+	return "http://127.0.0.1:" + c.port(controllerMetrics) + "/metrics"
+}
+
+func (c *Cluster) path(elements ...string) string {
+	return filepath.Join(append([]string{c.opts.Dir}, elements...)...)
+}
+
+func (c *Cluster) port(name string) string {
+	return strconv.Itoa(c.ports[name].number)
+}
+
+func (c *Cluster) logf(format string, args ...any) {
+	fmt.Fprintf(c.opts.Log, "cluster: "+format+"\n", args...)
+}

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// program is how a process is run and how it is known to be ready.
+type program struct {
+	path string
+	args []string
+	// ready is asked until it returns nil; nil means that running is enough.
+	ready func(ctx context.Context) error
+}
+
+// startTimeout is generous, because several clusters may start on two cores.
+const startTimeout = 3 * time.Minute
+
+func (c *Cluster) program(name string) program {
+	p := program{path: filepath.Join(c.opts.Bin, name)}
+	switch name {
+	case Etcd:
+		p.args, p.ready = c.etcdArgs(), httpOK("http://"+c.Address(Etcd)+"/readyz")
+	case KubeAPIServer:
+		p.args, p.ready = c.apiserverArgs(), c.apiserverReady
+	case ControllerManager:
+		p.args, p.ready = c.controllerManagerArgs(), httpOK("https://"+c.Address(name)+"/healthz")
+	case Scheduler:
+		p.args, p.ready = c.schedulerArgs(), httpOK("https://"+c.Address(name)+"/healthz")
+	case Kwok:
+		p.args = []string{"--kubeconfig=" + c.path(Kwok+".kubeconfig"), "--config=" + c.path(stagesFile),
+			"--manage-all-nodes", "--cidr=10.244.0.0/16", "--node-lease-duration-seconds=40"}
+	case WeirAPIServer:
+		p.path, p.args, p.ready = filepath.Join(c.opts.WeirBin, name), c.weirAPIServerArgs(), c.weirAvailable
+	case WeirController:
+		p.path, p.args = filepath.Join(c.opts.WeirBin, name), c.weirControllerArgs()
+		p.ready = httpOK("http://127.0.0.1:" + c.port(controllerHealth) + "/readyz")
+	}
+	return p
+}
+
+func (c *Cluster) etcdArgs() []string {
+	client := "http://" + c.Address(Etcd)
+	peer := "http://127.0.0.1:" + c.port(etcdPeer)
+	return []string{
+		"--data-dir=" + c.path("etcd"),
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		// A power cut may lose a test cluster; fsync is what makes etcd slow.
+		"--unsafe-no-fsync",
+		"--watch-progress-notify-interval=5s",
+		"--log-level=warn",
+	}
+}
+
+func (c *Cluster) apiserverArgs() []string {
+	file := c.pki.file
+	return []string{
+		"--etcd-servers=http://" + c.Address(Etcd),
+		"--bind-address=127.0.0.1", "--secure-port=" + c.port(KubeAPIServer),
+		// Without an address and a reconciler of its own, it looks for a
+		// non-loopback interface and does not start on a machine that has none.
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--tls-cert-file=" + file(KubeAPIServer+".crt"), "--tls-private-key-file=" + file(KubeAPIServer+".key"),
+		"--client-ca-file=" + file("ca.crt"),
+		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-extend-token-expiration=false",
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + file("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + file("front-proxy-client.key"),
+	}
+}
+
+func (c *Cluster) controllerManagerArgs() []string {
+	return append(c.componentArgs(ControllerManager),
+		"--service-account-private-key-file="+c.pki.file("sa.key"),
+		"--root-ca-file="+c.pki.file("ca.crt"),
+		"--use-service-account-credentials",
+	)
+}
+
+func (c *Cluster) schedulerArgs() []string { return c.componentArgs(Scheduler) }
+
+// componentArgs lift the client-side limits, which would otherwise be what a test
+// of many pods measures.
+func (c *Cluster) componentArgs(name string) []string {
+	return []string{
+		"--kubeconfig=" + c.path(name+".kubeconfig"),
+		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
+		"--leader-elect=false",
+		"--kube-api-qps=2000", "--kube-api-burst=2000",
+	}
+}
+
+func (c *Cluster) apiserverReady(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(c.Config())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return get(ctx, client, "https://"+c.Address(KubeAPIServer)+"/readyz")
+}
+
+// httpOK trusts any certificate: kube-scheduler and kube-controller-manager make
+// their own, and all that is asked for is a healthy answer on our own port.
+func httpOK(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		transport := &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+			DisableKeepAlives: true,
+		}
+		return get(ctx, &http.Client{Transport: transport}, url)
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 2048))
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(body)))
+}
+
+// run starts a process and waits until it is ready.
+func (c *Cluster) run(ctx context.Context, name string) error {
+	if err := c.spawn(name); err != nil {
+		return err
+	}
+	return c.await(ctx, name)
+}
+
+func (c *Cluster) spawn(name string) error {
+	// The first start begins a new log, a restart goes on with it.
+	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if _, err := c.find(name); err != nil {
+		mode |= os.O_TRUNC
+	}
+	log, err := os.OpenFile(c.path(name+".log"), mode, 0o644)
+	if err != nil {
+		return fmt.Errorf("opening the log of %s: %w", name, err)
+	}
+	defer log.Close()
+	program := c.program(name)
+	cmd := exec.Command(program.path, program.args...)
+	cmd.Dir = c.opts.Dir
+	p, err := c.spawner.launch(name, cmd, log, func(p *process) {
+		c.logf("%s ended unexpectedly: %s", p.name, p.cmd.ProcessState)
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.procs[name] = p
+	return nil
+}
+
+func (c *Cluster) await(ctx context.Context, name string) error {
+	ready := c.program(name).ready
+	if ready == nil {
+		return nil
+	}
+	began := time.Now()
+	if err := c.poll(ctx, "waiting for "+name, ready); err != nil {
+		p, findErr := c.find(name)
+		if findErr == nil && c.firstDead() == nil {
+			err = fmt.Errorf("%w\n%s", err, p.tail())
+		}
+		return errors.Join(err, findErr)
+	}
+	c.logf("%s ready after %.1f s", name, time.Since(began).Seconds())
+	return nil
+}
+
+// poll asks until there is no error, as long as all processes live.
+func (c *Cluster) poll(ctx context.Context, doing string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		if dead := c.firstDead(); dead != nil {
+			return fmt.Errorf("%s: %s ended: %s\n%s", doing, dead.name, dead.cmd.ProcessState, dead.tail())
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w, last answer: %w", doing, context.Cause(ctx), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// firstDead is a process that ended though nobody asked it to.
+func (c *Cluster) firstDead() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.procs {
+		p.mu.Lock()
+		ending := p.ending
+		p.mu.Unlock()
+		if !ending && !p.running() {
+			return p
+		}
+	}
+	return nil
+}
