@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Annotations of the native controller on ReplicaSets.
+const (
+	annotationRevision = "deployment.kubernetes.io/revision"
+	annotationDesired  = "deployment.kubernetes.io/desired-replicas"
+	annotationMax      = "deployment.kubernetes.io/max-replicas"
+)
+
+var (
+	// ourAnnotations are on a workload only while it is held or driven.
+	ourAnnotations = []string{
+		rollouts.AnnotationInProgress,
+		rollouts.AnnotationControlInfo,
+		rollouts.AnnotationDeploymentStrategy,
+		rollouts.AnnotationDeploymentExtraStatus,
+	}
+	// ourLabels likewise.
+	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
+)
+
+// inProgress is the value of the annotation that marks a held workload.
+type inProgress struct {
+	RolloutName string `json:"rolloutName"`
+}
+
+// driving is the value of the deployment-strategy annotation. The last three
+// members are Weir's own; other readers ignore them.
+type driving struct {
+	RollingStyle rollouts.Style `json:"rollingStyle,omitempty"`
+	// RollingUpdate is the owner's; nil when the owner's strategy is Recreate.
+	RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate,omitempty"`
+	Paused        bool                            `json:"paused,omitempty"`
+	Partition     intstr.IntOrString              `json:"partition"`
+	Abort         bool                            `json:"abort,omitempty"`
+	Revision      string                          `json:"revision,omitempty"`
+	// RevisionHistoryLimit is the owner's, when it had to be raised.
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+}
+
+// readDriving tells false when the annotation is absent or unreadable.
+func readDriving(obj metav1.Object) (driving, bool) {
+	var v driving
+	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationDeploymentStrategy]), &v)
+	return v, err == nil
+}
+
+func writeDriving(obj metav1.Object, v driving) {
+	if old, ok := readDriving(obj); ok && equality.Semantic.DeepEqual(old, v) {
+		return
+	}
+	annotate(obj, rollouts.AnnotationDeploymentStrategy, encode(v))
+}
+
+func readOwner(obj metav1.Object) (types.UID, bool) {
+	value := obj.GetAnnotations()[rollouts.AnnotationControlInfo]
+	if value == "" {
+		return "", false
+	}
+	var ref metav1.OwnerReference
+	if err := json.Unmarshal([]byte(value), &ref); err != nil {
+		// Under control all the same: others write names here that lead nowhere.
+		return "", true
+	}
+	return ref.UID, true
+}
+
+func writeOwner(obj metav1.Object, ref metav1.OwnerReference) {
+	var old metav1.OwnerReference
+	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationControlInfo]), &old)
+	if err == nil && equality.Semantic.DeepEqual(old, ref) {
+		return
+	}
+	annotate(obj, rollouts.AnnotationControlInfo, encode(ref))
+}
+
+// readDrive returns what a workload was last told; nil when it is not driven.
+func readDrive(obj metav1.Object) *planner.Drive {
+	owner, controlled := readOwner(obj)
+	v, ok := readDriving(obj)
+	if !controlled || !ok {
+		return nil
+	}
+	return &planner.Drive{Partition: v.Partition, Abort: v.Abort, Owner: owner, Revision: v.Revision}
+}
+
+// held tells by presence: values that others write are no JSON.
+func held(obj metav1.Object) bool {
+	return obj.GetAnnotations()[rollouts.AnnotationInProgress] != ""
+}
+
+func writeHeld(obj metav1.Object, by string) {
+	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
+}
+
+func rolloutID(obj metav1.Object) string {
+	if id := obj.GetLabels()[rollouts.LabelRolloutID]; id != "" {
+		return id
+	}
+	return obj.GetAnnotations()[rollouts.LabelRolloutID]
+}
+
+// encode cannot fail for the types of this file.
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+func annotate(obj metav1.Object, key, value string) {
+	m := maps.Clone(obj.GetAnnotations())
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	obj.SetAnnotations(m)
+}
+
+func label(obj metav1.Object, key, value string) {
+	m := maps.Clone(obj.GetLabels())
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	obj.SetLabels(m)
+}
+
+// hasAny tells whether m has one of keys.
+func hasAny(m map[string]string, keys []string) bool {
+	for _, k := range keys {
+		if _, ok := m[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// without returns m less keys.
+func without(m map[string]string, keys ...string) map[string]string {
+	if !hasAny(m, keys) {
+		return m
+	}
+	m = maps.Clone(m)
+	for _, k := range keys {
+		delete(m, k)
+	}
+	return m
+}
+
+// as returns m with keys as they are in old.
+func as(m, old map[string]string, keys ...string) map[string]string {
+	m = maps.Clone(m)
+	for _, k := range keys {
+		delete(m, k)
+		if v, ok := old[k]; ok {
+			if m == nil {
+				m = map[string]string{}
+			}
+			m[k] = v
+		}
+	}
+	return m
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+const deploymentLabel = "deployment"
+
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
+// deployment releases a Deployment by share: it is paused, its strategy is
+// Recreate, and its ReplicaSets are sized from here.
+type deployment struct{}
+
+var _ Adapter = deployment{}
+
+// Observe implements Adapter.
+func (deployment) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	w := planner.Workload{
+		Generation:     d.Generation,
+		Settled:        settled(d),
+		Labelled:       d.Labels[rollouts.LabelWorkloadType] == deploymentLabel,
+		Held:           held(d),
+		Mine:           hasKeys(d) || r.haveKeys(),
+		Paused:         d.Spec.Paused,
+		Replicas:       replicas(d),
+		StableRevision: r.stableRevision,
+		UpdateRevision: TemplateHash(&d.Spec.Template),
+		AtStable:       r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template),
+		Rolling:        !held(d) && rolling(d, r),
+		RolloutID:      rolloutID(d),
+		Drive:          readDrive(d),
+		Native:         native(d),
+	}
+	if r.update != nil {
+		w.PodTemplateHash = r.update.Labels[hashKey]
+		w.UpdatedReplicas = r.update.Status.Replicas
+		w.UpdatedReadyReplicas = r.update.Status.ReadyReplicas
+	}
+	if r.stable != nil {
+		w.StableReadyReplicas = r.stable.Status.ReadyReplicas
+	}
+	for _, rs := range r.all {
+		if rs != r.update {
+			w.StableReplicas += size(rs)
+		}
+	}
+	return w
+}
+
+func settled(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration >= d.Generation
+}
+
+func replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// rolling tells that pods of another template are still to be replaced.
+// Pods that are merely not ready yet, or fewer than wanted, are no release.
+func rolling(d *appsv1.Deployment, r revisions) bool {
+	switch {
+	case !settled(d), r.active() > 1, d.Status.UpdatedReplicas < d.Status.Replicas:
+		return true
+	case replicas(d) == 0:
+		return false
+	default:
+		return r.update == nil || size(r.update) == 0
+	}
+}
+
+// native tells that the owner's strategy is what is in spec. An owner's own
+// Recreate is that as well, as soon as nothing is to be released any more.
+func native(d *appsv1.Deployment) bool {
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		return true
+	}
+	v, ok := readDriving(d)
+	return !ok || (v.RollingUpdate == nil && v.Abort)
+}
+
+func hasKeys(obj object.Object) bool {
+	return hasAny(obj.GetAnnotations(), ourAnnotations) || hasAny(obj.GetLabels(), ourLabels)
+}
+
+// haveKeys tells that the native controller copied our annotations to a set.
+func (r revisions) haveKeys() bool {
+	for _, rs := range r.all {
+		if hasAny(rs.Annotations, ourAnnotations) {
+			return true
+		}
+	}
+	return false
+}
+
+// Held implements Adapter.
+func (deployment) Held(obj object.Object) bool { return held(obj) }
+
+// Hold implements Adapter. The strategy stays: with one active ReplicaSet the
+// owner's is the safer one should somebody resume the Deployment.
+func (deployment) Hold(obj object.Object, by string) {
+	d := obj.(*appsv1.Deployment)
+	d.Spec.Paused = true
+	writeHeld(d, by)
+}
+
+// Keep implements Adapter. While our Recreate is in force, an owner who writes
+// a strategy or a history limit changes what is given back in the end.
+func (deployment) Keep(oldObj, newObj object.Object) {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	d.Spec.Paused = true
+	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
+	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	_, controlled := readOwner(was)
+	v, driven := readDriving(was)
+	switch {
+	case was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType:
+	case driven:
+		take(d, &v)
+		writeDriving(d, v)
+	case controlled:
+		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
+	}
+}
+
+// Changed implements Adapter.
+func (deployment) Changed(oldObj, newObj object.Object) bool {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	return !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
+		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
+		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
+}
+
+// Label implements Adapter.
+func (deployment) Label(obj object.Object) []object.Change {
+	want := obj.(*appsv1.Deployment).DeepCopy()
+	label(want, rollouts.LabelWorkloadType, deploymentLabel)
+	return change(obj, want)
+}
+
+// Unlabel implements Adapter.
+func (deployment) Unlabel(obj object.Object) []object.Change {
+	want := obj.(*appsv1.Deployment).DeepCopy()
+	want.Labels = without(want.Labels, rollouts.LabelWorkloadType)
+	return change(obj, want)
+}
+
+// change is the write that turns base into want, if they differ at all.
+func change(base, want object.Object) []object.Change {
+	if equality.Semantic.DeepEqual(base, want) {
+		return nil
+	}
+	return []object.Change{{Base: base, Want: want}}
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// minHistory keeps the native controller from deleting the stable ReplicaSet
+// the moment it has no pods.
+const minHistory int32 = 2
+
+// Drive implements Adapter. It writes Recreate, so sizes must not be written
+// before the native controller has observed it; and it must not be called on
+// an aborted workload that has come to rest.
+func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Drive, owner metav1.OwnerReference) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	want := d.DeepCopy()
+	if stable := findRevisions(d, owned).stableRevision; stable != "" {
+		label(want, rollouts.LabelStableRevision, stable)
+	}
+	label(want, rollouts.LabelControlled, "true")
+	writeOwner(want, owner)
+	v, _ := readDriving(d)
+	take(want, &v)
+	v.RollingStyle, v.Paused = rollouts.StylePartition, false
+	v.Partition, v.Abort, v.Revision = to.Partition, to.Abort, to.Revision
+	writeDriving(want, v)
+	want.Spec.Paused = true
+	return change(obj, want)
+}
+
+// take replaces what only the owner can have written by what a release needs,
+// and saves it. We write Recreate and minHistory and save neither, so that an
+// original is never overwritten by a value of ours.
+func take(d *appsv1.Deployment, v *driving) {
+	s := &d.Spec.Strategy
+	if s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
+		v.RollingUpdate = s.RollingUpdate.DeepCopy()
+		*s = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		if v.RollingUpdate == nil {
+			v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		}
+		setDefaults(v.RollingUpdate)
+	}
+	if limit := d.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
+		v.RevisionHistoryLimit = limit
+		raised := minHistory
+		d.Spec.RevisionHistoryLimit = &raised
+	}
+}
+
+// setDefaults fills in what the API server would.
+func setDefaults(u *appsv1.RollingUpdateDeployment) {
+	quarter := intstr.FromString("25%")
+	if u.MaxUnavailable == nil {
+		u.MaxUnavailable = &quarter
+	}
+	if u.MaxSurge == nil {
+		u.MaxSurge = &quarter
+	}
+}
+
+// Rest implements Adapter. Paused and RollingUpdate with two active sets makes
+// the native controller scale both, so it waits until only stable has pods.
+func (deployment) Rest(obj object.Object, owned []object.Object) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	for _, rs := range r.all {
+		if rs != r.stable && size(rs) > 0 {
+			return nil
+		}
+	}
+	want := d.DeepCopy()
+	restoreStrategy(want)
+	return change(obj, want)
+}
+
+// restoreStrategy puts the owner's strategy back where ours is.
+func restoreStrategy(d *appsv1.Deployment) {
+	_, controlled := readOwner(d)
+	v, ok := readDriving(d)
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || (!ok && !controlled) {
+		return
+	}
+	if !ok {
+		// The original is lost. The default is no outage, Recreate may be one.
+		v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		setDefaults(v.RollingUpdate)
+	}
+	if v.RollingUpdate != nil {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{
+			Type:          appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: v.RollingUpdate,
+		}
+	}
+}
+
+// Restore implements Adapter. First the sizes that the native controller noted
+// on active sets are removed where they are stale, since they would wedge it or
+// break availability; then everything goes back in one write; then, when the
+// native controller has seen that, its copies of our annotations go, since
+// kubectl rollout undo would write them back to the Deployment.
+func (deployment) Restore(obj object.Object, owned []object.Object, keepPaused bool) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	var changes []object.Change
+	if !hasKeys(d) {
+		if !settled(d) {
+			return nil
+		}
+		for _, rs := range r.all {
+			want := rs.DeepCopy()
+			want.Annotations = without(want.Annotations, ourAnnotations...)
+			changes = append(changes, change(rs, want)...)
+		}
+		return changes
+	}
+	for _, rs := range r.all {
+		if stale(rs, replicas(d)) {
+			changes = append(changes, change(rs, resized(rs, size(rs)))...)
+		}
+	}
+	return append(changes, change(obj, restored(d, keepPaused))...)
+}
+
+// stale tells that the native controller would take an active set for one that
+// is being scaled.
+func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
+	desired, ok := rs.Annotations[annotationDesired]
+	return ok && size(rs) > 0 && desired != strconv.Itoa(int(replicas))
+}
+
+func restored(d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
+	want := d.DeepCopy()
+	_, controlled := readOwner(d)
+	v, driven := readDriving(d)
+	restoreStrategy(want)
+	limit := want.Spec.RevisionHistoryLimit
+	if v.RevisionHistoryLimit != nil && limit != nil && *limit == minHistory {
+		want.Spec.RevisionHistoryLimit = v.RevisionHistoryLimit
+	}
+	if (held(d) || controlled || driven) && !keepPaused {
+		want.Spec.Paused = false
+	}
+	want.Annotations = without(want.Annotations, ourAnnotations...)
+	want.Labels = without(want.Labels, ourLabels...)
+	return want
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Scaling implements Adapter. Sizes are decided here while the Deployment is
+// under control: paused, and driven or held.
+func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool) {
+	d := obj.(*appsv1.Deployment)
+	_, controlled := readOwner(d)
+	v, driven := readDriving(d)
+	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || !(controlled && driven) && !held(d) {
+		return planner.Scaling{}, false
+	}
+	ours := controlled && driven && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	if !driven {
+		v.Partition = intstr.FromInt32(0)
+	}
+	n := replicas(d)
+	s := planner.Scaling{
+		Replicas: n,
+		Target:   planner.Limit(v.Partition, n),
+		Full:     full(v.Partition, n),
+		Abort:    v.Abort,
+		Native:   !ours,
+		Frozen:   v.Paused || (v.Revision != "" && v.Revision != TemplateHash(&d.Spec.Template)),
+	}
+	s.Surge, s.Unavailable = limits(v.RollingUpdate, n)
+	if s.Abort {
+		s.Target, s.Full = 0, false
+	}
+	assign(&s, d, findRevisions(d, owned))
+	return s, true
+}
+
+// assign gives sets their parts. Where the live template is the stable one, or
+// nothing but it is known, there is nothing to hold back for: it gets all pods.
+func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
+	s.Update = facts(r.update)
+	if r.stable != r.update {
+		s.Stable = facts(r.stable)
+	}
+	for _, rs := range r.all {
+		if rs != r.update && rs != r.stable {
+			s.Others = append(s.Others, *facts(rs))
+		}
+	}
+	none := len(r.all) == 0 && r.stableRevision == ""
+	atStable := r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
+	if none || atStable {
+		s.Target, s.Full, s.Abort = s.Replicas, true, false
+	}
+}
+
+// full tells that a share means all pods, however many there are.
+func full(share intstr.IntOrString, replicas int32) bool {
+	if share.Type == intstr.String {
+		return share.StrVal == "100%"
+	}
+	return replicas > 0 && share.IntVal >= replicas
+}
+
+// limits are the owner's surge, rounded up, and unavailable, rounded down. One
+// of them must allow something to move.
+func limits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailable int32) {
+	if u != nil {
+		surge = scaled(u.MaxSurge, replicas, true)
+		unavailable = min(scaled(u.MaxUnavailable, replicas, false), replicas)
+	}
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+func scaled(v *intstr.IntOrString, replicas int32, up bool) int32 {
+	if v == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, int(replicas), up)
+	if err != nil {
+		return 0
+	}
+	return max(int32(n), 0) //nolint:gosec // of the size of a Deployment
+}
+
+func facts(rs *appsv1.ReplicaSet) *planner.Set {
+	if rs == nil {
+		return nil
+	}
+	exist := min(rs.Status.Replicas, size(rs))
+	return &planner.Set{
+		Name:      rs.Name,
+		Replicas:  size(rs),
+		Ready:     min(rs.Status.ReadyReplicas, exist),
+		Available: min(rs.Status.AvailableReplicas, exist),
+		Revision:  revision(rs),
+		Created:   rs.CreationTimestamp.Time,
+		Annotated: annotated(rs),
+	}
+}
+
+// Sets implements Adapter.
+func (deployment) Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error) {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	var changes []object.Change
+	for _, step := range scale.Steps {
+		rs := r.update
+		if step.Name != "" {
+			rs = r.byName(step.Name)
+		}
+		switch {
+		case rs == nil && step.Name != "":
+			return nil, fmt.Errorf("sizing replicaset %s: deployment %s does not have it", step.Name, d.Name)
+		case rs == nil:
+			changes = append(changes, object.Change{Want: created(d, owned, step.Replicas)})
+		case step.Delete:
+			changes = append(changes, object.Change{Base: rs})
+		default:
+			changes = append(changes, change(rs, resized(rs, step.Replicas))...)
+		}
+	}
+	return changes, nil
+}
+
+func (r revisions) byName(name string) *appsv1.ReplicaSet {
+	for _, rs := range r.all {
+		if rs.Name == name {
+			return rs
+		}
+	}
+	return nil
+}
+
+// resized is a set with another size and without the native controller's notes
+// on sizes, which would make it scale other sets.
+func resized(rs *appsv1.ReplicaSet, replicas int32) *appsv1.ReplicaSet {
+	want := rs.DeepCopy()
+	want.Spec.Replicas = &replicas
+	want.Annotations = without(want.Annotations, annotationDesired, annotationMax)
+	return want
+}
+
+// created is the ReplicaSet that the native controller would make of the live
+// template. Anything more in the template and it would make a second one.
+func created(d *appsv1.Deployment, owned []object.Object, replicas int32) *appsv1.ReplicaSet {
+	name, hash := freeName(d, owned)
+	template := *d.Spec.Template.DeepCopy()
+	template.Labels = withHash(template.Labels, hash)
+	selector := d.Spec.Selector.DeepCopy()
+	if selector == nil {
+		selector = &metav1.LabelSelector{}
+	}
+	selector.MatchLabels = withHash(selector.MatchLabels, hash)
+	return &appsv1.ReplicaSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       d.Namespace,
+			Name:            name,
+			Labels:          maps.Clone(template.Labels),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, deploymentKind)},
+		},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas:        &replicas,
+			MinReadySeconds: d.Spec.MinReadySeconds,
+			Selector:        selector,
+			Template:        template,
+		},
+	}
+}
+
+func withHash(m map[string]string, hash string) map[string]string {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[hashKey] = hash
+	return m
+}
+
+// freeName counts collisions up until a name is free.
+func freeName(d *appsv1.Deployment, owned []object.Object) (name, hash string) {
+	taken := map[string]bool{}
+	for _, rs := range replicaSets(owned) {
+		taken[rs.Name] = true
+	}
+	for collisions := uint32(0); ; collisions++ {
+		hash = collidedHash(&d.Spec.Template, collisions)
+		name = setName(d.Name, hash)
+		if !taken[name] {
+			return name, hash
+		}
+	}
+}
+
+func setName(deployment, hash string) string {
+	longest := validation.DNS1123SubdomainMaxLength - len(hash) - 1
+	return deployment[:min(len(deployment), longest)] + "-" + hash
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+const hashKey = appsv1.DefaultDeploymentUniqueLabelKey
+
+// revisions are the ReplicaSets of a Deployment by the part they play. They
+// are recognised by template, never by name or hash, as the native controller
+// does: the hash of one template differs between versions of Kubernetes.
+type revisions struct {
+	// all in order of age.
+	all []*appsv1.ReplicaSet
+	// update has the live template; nil until it exists.
+	update *appsv1.ReplicaSet
+	// stable served before; nil if it is gone. It may be the update set.
+	stable *appsv1.ReplicaSet
+	// stableRevision is stable's hash, known even when the set is gone.
+	stableRevision string
+}
+
+func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
+	var r revisions
+	for _, rs := range replicaSets(owned) {
+		if metav1.IsControlledBy(rs, d) && rs.DeletionTimestamp == nil {
+			r.all = append(r.all, rs)
+		}
+	}
+	slices.SortFunc(r.all, older)
+	for _, rs := range r.all {
+		if sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
+			r.update = rs
+			break
+		}
+	}
+	_, driven := readOwner(d)
+	if hash := d.Labels[rollouts.LabelStableRevision]; hash != "" && (driven || held(d)) {
+		r.stableRevision = hash
+		r.stable = r.byHash(hash)
+		return r
+	}
+	r.stable = r.deriveStable(held(d))
+	if r.stable != nil {
+		r.stableRevision = r.stable.Labels[hashKey]
+	}
+	return r
+}
+
+// deriveStable finds what served before the live template without being told.
+func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
+	var lowest, highest *appsv1.ReplicaSet
+	for _, rs := range r.all {
+		if rs == r.update {
+			continue
+		}
+		if size(rs) > 0 && (lowest == nil || age(rs) < age(lowest)) {
+			lowest = rs
+		}
+		if highest == nil || revision(rs) > revision(highest) {
+			highest = rs
+		}
+	}
+	switch {
+	case lowest != nil:
+		return lowest
+	case r.update != nil && (size(r.update) > 0 || !held):
+		return r.update
+	case held:
+		// Scaled to zero right after it was held.
+		return highest
+	default:
+		return nil
+	}
+}
+
+func (r revisions) byHash(hash string) *appsv1.ReplicaSet {
+	for _, rs := range r.all {
+		if rs.Labels[hashKey] == hash {
+			return rs
+		}
+	}
+	return nil
+}
+
+// active counts the sets that are asked to have pods.
+func (r revisions) active() int {
+	n := 0
+	for _, rs := range r.all {
+		if size(rs) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func replicaSets(owned []object.Object) []*appsv1.ReplicaSet {
+	var sets []*appsv1.ReplicaSet
+	for _, o := range owned {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok {
+			sets = append(sets, rs)
+		}
+	}
+	return sets
+}
+
+func older(a, b *appsv1.ReplicaSet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+func size(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.Replicas == nil {
+		return 1
+	}
+	return *rs.Spec.Replicas
+}
+
+// revision is the native controller's number; 0 until it has given one.
+func revision(rs *appsv1.ReplicaSet) int64 {
+	n, err := strconv.ParseInt(rs.Annotations[annotationRevision], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// age orders by revision; a set without a number is the newest.
+func age(rs *appsv1.ReplicaSet) int64 {
+	if n := revision(rs); n > 0 {
+		return n
+	}
+	return math.MaxInt64
+}
+
+func annotated(rs *appsv1.ReplicaSet) bool {
+	return hasAny(rs.Annotations, []string{annotationDesired, annotationMax})
+}
+
+// sameTemplate compares all but the hash label.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	return equality.Semantic.DeepEqual(plain(a), plain(b))
+}
+
+// plain returns a template without the hash label.
+func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	if _, ok := t.Labels[hashKey]; !ok {
+		return t
+	}
+	t = t.DeepCopy()
+	delete(t.Labels, hashKey)
+	return t
+}
+
+// TemplateHash identifies a template by content, with the native controller's
+// formula. It depends on the version of the API that this program was built
+// with: tell revisions apart with it, never find ReplicaSets by it.
+func TemplateHash(t *corev1.PodTemplateSpec) string {
+	return collidedHash(t, 0)
+}
+
+// collidedHash is the hash after that many collisions of names.
+func collidedHash(t *corev1.PodTemplateSpec, collisions uint32) string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v", dump.ForHash(*plain(t)))
+	if collisions > 0 {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(collisions)))
+	}
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workload answers what a workload is doing and what must be written to
+// it to hold it, to drive it and to give it back, one row per kind and style.
+// It is pure: objects in, facts and changes out. It must not know how objects
+// are read or written, nor why a release wants what it wants.
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Adapter reads and changes workloads of one kind for one style. Methods that
+// return changes return what is still to do, in order; nothing when it is done.
+type Adapter interface {
+	// Observe returns the facts of a workload and of the objects it owns.
+	Observe(obj object.Object, owned []object.Object) planner.Workload
+	// Held tells that the workload is taken from its native controller.
+	Held(obj object.Object) bool
+	// Hold takes it, in place, in the name of a Rollout.
+	Hold(obj object.Object, by string)
+	// Keep puts back on update what others must not change on a held workload.
+	Keep(old, update object.Object)
+	// Changed tells that an update asks for another release.
+	Changed(old, update object.Object) bool
+	// Drive tells the workload how far it may go. Owner is the BatchRelease.
+	Drive(obj object.Object, owned []object.Object, to planner.Drive, owner metav1.OwnerReference) []object.Change
+	// Rest gives the owner's strategy back once an abort is complete. The
+	// workload stays held.
+	Rest(obj object.Object, owned []object.Object) []object.Change
+	// Restore gives the workload back to its native controller.
+	Restore(obj object.Object, owned []object.Object, keepPaused bool) []object.Change
+	// Label makes the workload visible to admission; Unlabel takes that back.
+	Label(obj object.Object) []object.Change
+	Unlabel(obj object.Object) []object.Change
+	// Scaling returns the facts that sizes are decided by, and whether sizes
+	// are to be decided here at all.
+	Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool)
+	// Sets turns decided sizes into changes.
+	Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error)
+}
+
+// Row is one kind of workload released in one style.
+type Row struct {
+	GVK   schema.GroupVersionKind
+	Style rollouts.Style
+	// Label is the kind's value of the workload-type label.
+	Label string
+	// RevisionKey is the pod label that tells revisions apart.
+	RevisionKey string
+	// Owns lists the kinds between the workload and its pods.
+	Owns []schema.GroupVersionKind
+	Adapter
+}
+
+// Table is every kind and style that can be released.
+var Table = []Row{
+	{
+		GVK:         deploymentKind,
+		Style:       rollouts.StylePartition,
+		Label:       deploymentLabel,
+		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		Adapter:     deployment{},
+	},
+}
+
+// Find returns the row of a kind, whatever its version, and style.
+func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return Row{}, false
+	}
+	for _, r := range Table {
+		if r.GVK.GroupKind() == gv.WithKind(kind).GroupKind() && r.Style == style {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
