@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// BatchRelease brings one workload batch by batch to its new revision. A
+// Rollout writes its spec and reads its status.
+type BatchRelease struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is written by the owning Rollout's controller.
+	// +optional
+	Spec BatchReleaseSpec `json:"spec,omitempty"`
+	// Status is written by the batch controller.
+	// +optional
+	Status BatchReleaseStatus `json:"status,omitzero"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// BatchReleaseList is a list of BatchReleases.
+type BatchReleaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the BatchReleases.
+	Items []BatchRelease `json:"items"`
+}
+
+// BatchReleaseSpec names the workload and how far it may go.
+type BatchReleaseSpec struct {
+	// TargetReference names the workload.
+	TargetReference TargetRef `json:"targetReference"`
+	// ReleasePlan is how far the workload may go.
+	ReleasePlan ReleasePlan `json:"releasePlan"`
+}
+
+// ReleasePlan is how far a workload may go.
+type ReleasePlan struct {
+	// Batches are cumulative targets in their order; they are counted from 0.
+	// +optional
+	// +listType=atomic
+	Batches []Batch `json:"batches,omitempty"`
+	// BatchPartition is the last batch that may run, counted from 0. Without
+	// it the workload is given back to its owner.
+	// +optional
+	BatchPartition *int32 `json:"batchPartition,omitempty"`
+	// RolloutID is the value of the batch label on pods.
+	// +optional
+	RolloutID string `json:"rolloutID,omitempty"`
+	// FailureThreshold is how many pods of the update revision, as a number or
+	// a percentage, may be unready in a batch that is ready.
+	// +optional
+	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
+	// FinalizingPolicy is WaitResume or Immediate: whether giving the workload
+	// back waits until all of its pods are updated. Default: Immediate.
+	// +optional
+	FinalizingPolicy FinalizingPolicy `json:"finalizingPolicy,omitempty"`
+	// PatchPodTemplateMetadata is merged into the pods of the extra Deployment.
+	// +optional
+	PatchPodTemplateMetadata *PodTemplateMetadata `json:"patchPodTemplateMetadata,omitempty"`
+	// RollingStyle is Partition, Canary or BlueGreen. It is for reading: what
+	// counts is the annotation rollouts.kruise.io/rolling-style.
+	// +optional
+	RollingStyle Style `json:"rollingStyle,omitempty"`
+	// EnableExtraWorkloadForCanary is the older way to ask for the style
+	// Canary; it counts only without rollingStyle.
+	EnableExtraWorkloadForCanary bool `json:"enableExtraWorkloadForCanary"`
+	// Revision is the update revision that the plan is meant for; without it
+	// the plan is for whatever the workload's template says.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Abort brings every pod back to the stable revision and keeps the
+	// workload held. Without batchPartition the workload is given back but
+	// stays paused. Default: false.
+	// +optional
+	Abort bool `json:"abort,omitempty"`
+}
+
+// Batch is a cumulative target.
+type Batch struct {
+	// CanaryReplicas is how many pods, as a number or a percentage of the
+	// workload's replicas, run the update revision at the end of the batch.
+	CanaryReplicas intstr.IntOrString `json:"canaryReplicas"`
+}
+
+// BatchReleaseStatus is what is known of the batches.
+type BatchReleaseStatus struct {
+	// Conditions of the BatchRelease.
+	// +optional
+	// +listType=atomic
+	Conditions []Condition `json:"conditions,omitempty"`
+	// CanaryStatus is where the current batch is.
+	// +optional
+	CanaryStatus BatchStatus `json:"canaryStatus,omitempty"`
+	// StableRevision is the revision that served before the release.
+	// +optional
+	StableRevision string `json:"stableRevision,omitempty"`
+	// UpdateRevision is the revision being released.
+	// +optional
+	UpdateRevision string `json:"updateRevision,omitempty"`
+	// ObservedGeneration is the generation of the spec that was last acted upon.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ObservedRolloutID is the rollout id that was last acted upon.
+	// +optional
+	ObservedRolloutID string `json:"observedRolloutID,omitempty"`
+	// ObservedWorkloadReplicas is how many replicas the workload was last seen
+	// to ask for; -1 before that.
+	// +optional
+	ObservedWorkloadReplicas int32 `json:"observedWorkloadReplicas,omitempty"`
+	// CollisionCount of the workload's revisions.
+	// +optional
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+	// ObservedReleasePlanHash identifies the plan that the batches refer to.
+	// +optional
+	ObservedReleasePlanHash string `json:"observedReleasePlanHash,omitempty"`
+	// Phase is Preparing, Progressing, Finalizing or Completed.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+}
+
+// BatchStatus is where the current batch is.
+type BatchStatus struct {
+	// BatchState is Upgrading, Verifying or Ready.
+	// +optional
+	BatchState BatchState `json:"batchState,omitempty"`
+	// CurrentBatch is the batch that the release is at, counted from 0.
+	CurrentBatch int32 `json:"currentBatch"`
+	// BatchReadyTime is when the current batch became ready.
+	// +optional
+	BatchReadyTime *metav1.Time `json:"batchReadyTime,omitempty"`
+	// UpdatedReplicas is how many pods of the update revision exist.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
+	// UpdatedReadyReplicas is how many of them are ready.
+	// +optional
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
+	// NoNeedUpdateReplicas is how many pods already ran the update revision
+	// when a rollback in batches began.
+	// +optional
+	NoNeedUpdateReplicas *int32 `json:"noNeedUpdateReplicas,omitempty"`
+}

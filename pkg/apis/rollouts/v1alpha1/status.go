@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RolloutStatus is what is known and remembered of a Rollout. The controller
+// writes it; the decisions in it are the server's.
+type RolloutStatus struct {
+	// ObservedGeneration is the generation of the spec that was last acted upon.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Canary is where a release in the canary or partition style is.
+	// A release in the blue-green style is not shown in this version.
+	// +optional
+	Canary *Progress `json:"canaryStatus,omitempty"`
+	// Conditions of the Rollout: Progressing, Succeeded, Terminating, Stalled.
+	// +optional
+	// +listType=atomic
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// Message is one sentence for the user.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Decisions are the uses of verbs in the release under way, oldest first.
+	// Only the server writes them, from authenticated requests.
+	// +optional
+	// +listType=atomic
+	Decisions []Decision `json:"decisions,omitempty"`
+}
+
+// Progress is where a release is.
+type Progress struct {
+	// ObservedWorkloadGeneration is the generation of the workload last seen
+	// while it had the recorded update revision.
+	// +optional
+	ObservedWorkloadGeneration int64 `json:"observedWorkloadGeneration,omitempty"`
+	// ObservedRolloutID identifies the release: the workload's rollout-id, or
+	// else the update revision.
+	// +optional
+	ObservedRolloutID string `json:"observedRolloutID,omitempty"`
+	// RolloutHash identifies the plan that the step numbers refer to.
+	// +optional
+	RolloutHash string `json:"rolloutHash,omitempty"`
+	// StableRevision is the revision that served before the release.
+	// +optional
+	StableRevision string `json:"stableRevision,omitempty"`
+	// PodTemplateHash is the label value that selects pods of the update revision.
+	PodTemplateHash string `json:"podTemplateHash"`
+	// UpdateRevision is the revision being released.
+	UpdateRevision string `json:"canaryRevision"`
+	// UpdateReplicas is how many pods of the update revision exist.
+	UpdateReplicas int32 `json:"canaryReplicas"`
+	// UpdateReadyReplicas is how many of them are ready.
+	UpdateReadyReplicas int32 `json:"canaryReadyReplicas"`
+	// CurrentStepIndex is the step that the release is at, counted from 1.
+	CurrentStepIndex int32 `json:"currentStepIndex"`
+	// NextStepIndex is the step that comes next, and -1 on the last one.
+	// Writing another number is the older way to jump.
+	NextStepIndex int32 `json:"nextStepIndex"`
+	// FinalisingStep is how far the clean-up after a release has come.
+	FinalisingStep FinalisingStep `json:"finalisingStep"`
+	// State is the stage within the step. Writing StepReady while
+	// it is StepPaused is the older way to promote.
+	State StepState `json:"currentStepState"`
+	// Message tells how the pods of the current batch are doing.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastUpdateTime is when the stage was entered or its last action was
+	// taken. Pauses and grace periods count from here.
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// FullyPromoted tells that every further step of this revision was
+	// approved at once.
+	// +optional
+	FullyPromoted bool `json:"fullyPromoted,omitempty"`
+}
+
+// Condition is one fact about a Rollout or a BatchRelease.
+type Condition struct {
+	// Type of the condition.
+	Type ConditionType `json:"type"`
+	// Status is True, False or Unknown.
+	Status metav1.ConditionStatus `json:"status"`
+	// LastUpdateTime is when anything in the condition changed last.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty,omitzero"`
+	// LastTransitionTime is when the status changed last.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty,omitzero"`
+	// Reason is a word for programs.
+	Reason string `json:"reason"`
+	// Message is a sentence for people.
+	Message string `json:"message"`
+}
+
+// Decision is one use of a verb, on record with its author.
+type Decision struct {
+	// ID numbers the decisions of a Rollout, from 1 and without gaps.
+	ID int64 `json:"id"`
+	// Verb is what was asked for, such as promote or abort.
+	Verb Verb `json:"verb"`
+	// User is the name that the request was authenticated as.
+	User string `json:"user"`
+	// UID of the user, where the authenticator knows it.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// UserAgent is what the client called itself.
+	// +optional
+	UserAgent string `json:"userAgent,omitempty"`
+	// Time of the request.
+	Time metav1.Time `json:"time"`
+	// Step that the decision was about, counted from 1.
+	// +optional
+	Step int32 `json:"step,omitempty"`
+	// Revision that was being released.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Reason that the user gave.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// RequestID that the client gave, so that it could repeat the request.
+	// +optional
+	RequestID string `json:"requestID,omitempty"`
+	// Via is how the decision came in: verb, or status for a write of the
+	// status as older clients do.
+	Via Via `json:"via"`
+	// Outcome is applied, superseded or rejected; empty until the controller
+	// has acted on the decision.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+}

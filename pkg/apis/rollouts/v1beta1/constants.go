@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+// Phase is the life phase of a Rollout or a BatchRelease.
+type Phase string
+
+// Phases as the wire spells them.
+const (
+	PhaseInitial     Phase = "Initial"
+	PhaseHealthy     Phase = "Healthy"
+	PhaseProgressing Phase = "Progressing"
+	PhaseTerminating Phase = "Terminating"
+	PhaseDisabled    Phase = "Disabled"
+	PhaseDisabling   Phase = "Disabling"
+
+	// The phases of a BatchRelease beside Progressing.
+	PhasePreparing  Phase = "Preparing"
+	PhaseFinalizing Phase = "Finalizing"
+	PhaseCompleted  Phase = "Completed"
+)
+
+// StepState is the stage within a step.
+type StepState string
+
+// Stages in their order.
+const (
+	BeforeStepUpgrade   StepState = "BeforeStepUpgrade"
+	StepUpgrade         StepState = "StepUpgrade"
+	StepTrafficRouting  StepState = "StepTrafficRouting"
+	StepMetricsAnalysis StepState = "StepMetricsAnalysis"
+	StepPaused          StepState = "StepPaused"
+	StepReady           StepState = "StepReady"
+	StepCompleted       StepState = "Completed"
+)
+
+// FinalisingStep is the position in a teardown.
+type FinalisingStep string
+
+// Steps of teardowns; the wire spells them so.
+const (
+	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
+	FinalisingRestoreService  FinalisingStep = "RestoreStableService"
+	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
+	FinalisingResumeWorkload  FinalisingStep = "ResumeWorkload"
+	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
+	FinalisingEnd             FinalisingStep = "END"
+)
+
+// BatchState is the state of a BatchRelease's current batch.
+type BatchState string
+
+// States of a batch in their order.
+const (
+	BatchUpgrading BatchState = "Upgrading"
+	BatchVerifying BatchState = "Verifying"
+	BatchReady     BatchState = "Ready"
+)
+
+// FinalizingPolicy says how a BatchRelease gives its workload back.
+type FinalizingPolicy string
+
+// Policies of giving back.
+const (
+	WaitResume FinalizingPolicy = "WaitResume"
+	Immediate  FinalizingPolicy = "Immediate"
+)
+
+// Style is how pods are replaced.
+type Style string
+
+// Styles as a BatchRelease spells them.
+const (
+	StylePartition Style = "Partition"
+	StyleCanary    Style = "Canary"
+	StyleBlueGreen Style = "BlueGreen"
+)
+
+// ConditionType is a type of condition.
+type ConditionType string
+
+// Types of conditions that Weir writes. Other types belong to others and are kept.
+const (
+	// ConditionProgressing tells by its reason what a release is doing.
+	ConditionProgressing ConditionType = "Progressing"
+	// ConditionSucceeded tells how the last release ended.
+	ConditionSucceeded ConditionType = "Succeeded"
+	// ConditionTerminating is set while the Rollout is deleted.
+	ConditionTerminating ConditionType = "Terminating"
+	// ConditionStalled is true when nothing will move without a user; tools
+	// that follow kstatus read it.
+	ConditionStalled ConditionType = "Stalled"
+)
+
+// Reasons of the condition Progressing. Aborting and Aborted are Weir's own.
+const (
+	ReasonInitializing = "Initializing"
+	ReasonInRolling    = "InRolling"
+	ReasonPaused       = "Paused"
+	ReasonAborting     = "Aborting"
+	ReasonAborted      = "Aborted"
+	ReasonFinalising   = "Finalising"
+	ReasonCancelling   = "Cancelling"
+	ReasonCompleted    = "Completed"
+)
+
+// Verb is a release action of the API.
+type Verb string
+
+// Verbs of this server.
+const (
+	VerbPromote Verb = "promote"
+	VerbAbort   Verb = "abort"
+)
+
+// Via is the way a decision came in.
+type Via string
+
+// Ways: a verb subresource, or a write of the status as older clients do.
+const (
+	ViaVerb   Via = "verb"
+	ViaStatus Via = "status"
+)
+
+// Outcome is what became of a decision.
+type Outcome string
+
+// Outcomes of decisions.
+const (
+	OutcomeApplied    Outcome = "applied"
+	OutcomeSuperseded Outcome = "superseded"
+	OutcomeRejected   Outcome = "rejected"
+)

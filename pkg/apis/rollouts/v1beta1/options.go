@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PromoteOptions is the body of the verb promote. An empty body is fine.
+type PromoteOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+	// Full lets every further batch of this revision run in order without
+	// waiting for approvals and timed pauses. Default: false.
+	// +optional
+	Full bool `json:"full,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AbortOptions is the body of the verb abort. An empty body is fine.
+type AbortOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+}
+
+// DecisionOptions is what every verb takes.
+type DecisionOptions struct {
+	// Reason is kept with the decision. At most 1024 characters.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// RequestID makes the request safe to repeat: the same user, verb and ID
+	// again change nothing. At most 63 characters.
+	// +optional
+	RequestID string `json:"requestID,omitempty"`
+	// Expect refuses the request when the Rollout has moved on.
+	// +optional
+	Expect *Expectation `json:"expect,omitempty"`
+}
+
+// Expectation is what the caller believes. Whatever is given must hold, or the
+// request is answered with a conflict that names the actual values.
+type Expectation struct {
+	// Step is the current step, counted from 1.
+	// +optional
+	Step *int32 `json:"step,omitempty"`
+	// Revision is the revision being released.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Plan is the rollout hash, since editing a plan renumbers its steps.
+	// +optional
+	Plan string `json:"plan,omitempty"`
+	// ResourceVersion of the Rollout.
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// UID of the Rollout.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+}
