@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Regenerates everything that is generated: deepcopy, defaults, conversions and
+# OpenAPI. The generators are tools of go.mod, so their versions are its.
+
+set -o errexit -o nounset -o pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+hub=./pkg/apis/rollouts
+versions=(./pkg/apis/rollouts/v1beta1 ./pkg/apis/rollouts/v1alpha1)
+header=(--go-header-file hack/boilerplate.go.txt)
+report="$(mktemp)"
+trap 'rm -f "${report}"' EXIT
+
+go tool deepcopy-gen "${header[@]}" --output-file zz_generated.deepcopy.go "${hub}" "${versions[@]}"
+go tool defaulter-gen "${header[@]}" --output-file zz_generated.defaults.go "${versions[@]}"
+go tool conversion-gen "${header[@]}" --output-file zz_generated.conversion.go "${versions[@]}"
+
+# Model names keep slashes out of the merged OpenAPI document of a cluster:
+# with them, kubectl, Helm and Argo CD fail for every kind, not only for ours.
+# Types of other modules are read, and only read.
+foreign=(
+	k8s.io/apimachinery/pkg/apis/meta/v1
+	k8s.io/apimachinery/pkg/runtime
+	k8s.io/apimachinery/pkg/util/intstr
+	k8s.io/apimachinery/pkg/version
+)
+readonly=()
+for package in "${foreign[@]}" k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/types time; do
+	readonly+=(--readonly-pkg "${package}")
+done
+go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \
+	--output-model-name-file zz_generated.model_name.go \
+	--output-dir pkg/generated/openapi \
+	--output-pkg github.com/weir-rollouts/weir/pkg/generated/openapi \
+	--report-filename "${report}" \
+	"${readonly[@]}" "${foreign[@]}" "${versions[@]}"
+
+# Names in Go follow the hub where those on the wire are older; any other
+# complaint of the linter about our own types is an error.
+if grep weir-rollouts "${report}" | grep -v '^API rule violation: names_match,'; then
+	exit 1
+fi
