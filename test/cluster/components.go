@@ -43,7 +43,7 @@ func (c *Cluster) program(name string) program {
 		p.args, p.ready = c.schedulerArgs(), httpOK("https://"+c.Address(name)+"/healthz")
 	case Kwok:
 		p.args = []string{"--kubeconfig=" + c.path(Kwok+".kubeconfig"), "--config=" + c.path(stagesFile),
-			"--manage-all-nodes", "--cidr=10.244.0.0/16", "--node-lease-duration-seconds=40"}
+			"--manage-all-nodes", "--cidr=10.244.0.0/16"}
 	case WeirAPIServer:
 		p.path, p.args, p.ready = filepath.Join(c.opts.WeirBin, name), c.weirAPIServerArgs(), c.weirAvailable
 	case WeirController:
