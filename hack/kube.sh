@@ -11,39 +11,46 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=${1:-$root/bin/kube}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+# Two clusters started at once must not build the same file.
+if command -v flock >/dev/null; then
+	exec 9>"$out/.lock"
+	flock 9
+fi
 # The pins decide, not whatever the caller's environment says.
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 
-# stamp DIR PACKAGE prints what the binary of that package depends on.
+# stamp DIR PACKAGE FLAGS... names what the binary of that package depends on.
 stamp() {
+	local dir=$1
+	shift
 	{
 		go version
-		cat "$1/go.mod" "$1/go.sum" "${BASH_SOURCE[0]}"
-		echo "$2"
+		cat "$dir/go.mod" "$dir/go.sum"
+		echo "$@"
 	} | sha256sum | cut -d' ' -f1
 }
 
-# build DIR PACKAGE [go build arguments]
+# build DIR PACKAGE LDFLAGS
 build() {
 	local dir=$root/hack/$1 package=$2 name want began=$SECONDS
-	shift 2
+	local flags=(-trimpath -ldflags "-s -w $3")
 	name=$(basename "$package")
 	[[ $name == v3 ]] && name=etcd
-	want=$(stamp "$dir" "$package")
+	want=$(stamp "$dir" "$package" "${flags[@]}")
 	if [[ -x $out/$name && $(cat "$out/.$name.stamp" 2>/dev/null) == "$want" ]]; then
 		printf '%-26s up to date\n' "$name"
 		return
 	fi
 	printf '%-26s building\n' "$name"
 	rm -f "$out/.$name.stamp"
-	(cd "$dir" && go build -trimpath -o "$out/.$name.new" "$@" "$package")
+	(cd "$dir" && go build -o "$out/.$name.new" "${flags[@]}" "$package")
 	# Renaming lets a cluster that still runs the old file go on.
 	mv "$out/.$name.new" "$out/$name"
 	echo "$want" >"$out/.$name.stamp"
 	printf '%-26s built in %d s\n' "$name" $((SECONDS - began))
 }
 
-# version MODULE prints the version hack/kube/go.mod pins.
+# version DIR MODULE prints the version hack/DIR/go.mod pins.
 version() {
 	(cd "$root/hack/$1" && go list -m -f '{{.Version}}' "$2")
 }
@@ -53,16 +60,16 @@ version() {
 # values do, and constant ones keep the build reproducible.
 kube=$(version kube k8s.io/kubernetes)
 IFS=. read -r major minor _ <<<"${kube#v}"
-ldflags="-s -w"
+ldflags=
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 	ldflags+=" -X $package.gitVersion=$kube -X $package.gitMajor=$major -X $package.gitMinor=$minor"
 	ldflags+=" -X $package.gitTreeState=clean -X $package.gitCommit=0000000000000000000000000000000000000000"
 	ldflags+=" -X $package.buildDate=1970-01-01T00:00:00Z"
 done
 
-build etcd go.etcd.io/etcd/server/v3 -ldflags "-s -w"
+build etcd go.etcd.io/etcd/server/v3 ""
 for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
-	build kube "k8s.io/kubernetes/cmd/$name" -ldflags "$ldflags"
+	build kube "k8s.io/kubernetes/cmd/$name" "$ldflags"
 done
 kwok=$(version kwok sigs.k8s.io/kwok)
-build kwok sigs.k8s.io/kwok/cmd/kwok -ldflags "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=$kwok"
+build kwok sigs.k8s.io/kwok/cmd/kwok "-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok"

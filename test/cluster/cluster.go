@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -309,6 +310,16 @@ func (c *Cluster) ConfigAs(user string, groups ...string) (*rest.Config, error) 
 		return nil, fmt.Errorf("issuing a certificate for %s: %w", user, err)
 	}
 	return c.config(credentials{cert: pair.cert, key: pair.key}), nil
+}
+
+// KubeconfigAs writes a kubeconfig of that user, for kubectl, and returns its path.
+func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
+	pair, err := c.pki.ca.issueClient(user, groups...)
+	if err != nil {
+		return "", fmt.Errorf("issuing a certificate for %s: %w", user, err)
+	}
+	path := c.path("user-" + url.PathEscape(user) + ".kubeconfig")
+	return path, c.writeKubeconfig(path, credentials{cert: pair.cert, key: pair.key})
 }
 
 // Address is host:port of a process that serves HTTPS: kube-apiserver,

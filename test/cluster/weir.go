@@ -214,7 +214,7 @@ func (c *Cluster) writeServiceAccountKubeconfig(ctx context.Context, name string
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	seconds := int64(24 * 60 * 60)
+	seconds := int64(30 * 24 * 60 * 60) // nobody renews it, and a cluster may be left up for days
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	token, err := client.CoreV1().ServiceAccounts(weirNamespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
