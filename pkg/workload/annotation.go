@@ -163,6 +163,9 @@ func without(m map[string]string, keys ...string) map[string]string {
 	for _, k := range keys {
 		delete(m, k)
 	}
+	if len(m) == 0 {
+		return nil
+	}
 	return m
 }
 

@@ -42,6 +42,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 		Drive:          readDrive(d),
 		Native:         native(d),
 	}
+	_, w.Unavailable = ownersLimits(d)
 	if r.update != nil {
 		w.PodTemplateHash = r.update.Labels[hashKey]
 		w.UpdatedReplicas = r.update.Status.Replicas
@@ -56,6 +57,15 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 		}
 	}
 	return w
+}
+
+// ownersLimits are the surge and unavailability that the owner allows, whether
+// the owner's strategy is in spec or kept while ours is.
+func ownersLimits(d *appsv1.Deployment) (surge, unavailable int32) {
+	if v, ok := readDriving(d); ok {
+		return limits(v.RollingUpdate, replicas(d))
+	}
+	return limits(d.Spec.Strategy.RollingUpdate, replicas(d))
 }
 
 func settled(d *appsv1.Deployment) bool {

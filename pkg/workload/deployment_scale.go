@@ -37,14 +37,18 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Full:     full(v.Partition, n),
 		Abort:    v.Abort,
 		Native:   !ours,
-		Frozen:   v.Paused || (v.Revision != "" && v.Revision != TemplateHash(&d.Spec.Template)),
 	}
 	s.Surge, s.Unavailable = limits(v.RollingUpdate, n)
-	if s.Abort {
-		s.Target, s.Full = 0, false
-	}
-	assign(&s, d, findRevisions(d, owned))
+	r := findRevisions(d, owned)
+	s.Frozen = v.Paused || (v.Revision != "" && !r.live(d, v.Revision))
+	assign(&s, d, r)
 	return s, true
+}
+
+// live tells that the live template is of the revision, by its content or by
+// the label of the set that has it.
+func (r revisions) live(d *appsv1.Deployment, revision string) bool {
+	return revision == TemplateHash(&d.Spec.Template) || (r.update != nil && r.update.Labels[hashKey] == revision)
 }
 
 // assign gives sets their parts. Where the live template is the stable one, or

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func yes() *bool { v := true; return &v }
+
+func owner() metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: "rollouts.kruise.io/v1beta1", Kind: "BatchRelease", Name: "web", UID: "b-1",
+		Controller: yes(), BlockOwnerDeletion: yes(),
+	}
+}
+
+func TestFind(t *testing.T) {
+	type found struct {
+		Label, Key string
+		OK         bool
+	}
+	deploy := found{"deployment", "pod-template-hash", true}
+	for name, tc := range map[string]struct {
+		apiVersion, kind string
+		style            rollouts.Style
+		want             found
+	}{
+		"deployment":    {"apps/v1", "Deployment", rollouts.StylePartition, deploy},
+		"other version": {"apps/v1beta1", "Deployment", rollouts.StylePartition, deploy},
+		"other group":   {"extensions/v1", "Deployment", rollouts.StylePartition, found{}},
+		"other kind":    {"apps/v1", "StatefulSet", rollouts.StylePartition, found{}},
+		"other style":   {"apps/v1", "Deployment", rollouts.StyleBlueGreen, found{}},
+		"malformed":     {"a/b/c", "Deployment", rollouts.StylePartition, found{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, ok := Find(tc.apiVersion, tc.kind, tc.style)
+			if diff := cmp.Diff(tc.want, found{r.Label, r.RevisionKey, ok}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestChanges has one golden file for each case; where an edit is given, it
+// says what differs from the state of the input file. Every case must also be
+// done after one pass: what a pass wants is absent from the next.
+func TestChanges(t *testing.T) {
+	a := deployment{}
+	drive := func(to planner.Drive) func(*appsv1.Deployment, []object.Object) []object.Change {
+		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
+			return a.Drive(d, owned, to, owner())
+		}
+	}
+	restore := func(keepPaused bool) func(*appsv1.Deployment, []object.Object) []object.Change {
+		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
+			return a.Restore(d, owned, keepPaused)
+		}
+	}
+	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Label(d) }
+	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Unlabel(d) }
+	third := planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}
+	for name, tc := range map[string]struct {
+		in   string
+		edit func(t *testing.T, d *appsv1.Deployment, owned []object.Object)
+		op   func(*appsv1.Deployment, []object.Object) []object.Change
+	}{
+		"label":       {in: "native", op: label, edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }},
+		"label-again": {in: "native", op: label},
+		"unlabel":     {in: "native", op: unlabel},
+		"drive-first": {in: "held", op: drive(planner.Drive{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: "r2"})},
+		"drive-same":  {in: "driven", op: drive(third)},
+		"drive-on":    {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
+		"drive-back":  {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
+		"drive-defaults": {in: "held", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Spec.Strategy = appsv1.DeploymentStrategy{}
+		}},
+		"drive-recreate": {in: "held", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		}},
+		// Something put other values in force: they are repaired, and what was
+		// saved first stays saved.
+		"drive-repair": {in: "driven", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Spec.Paused = false
+			d.Labels = nil
+			delete(d.Annotations, rollouts.AnnotationControlInfo)
+		}},
+		// An older controller froze sizes and noted no revision.
+		"drive-unfreeze": {in: "driven", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationDeploymentStrategy] =
+				`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":1},"paused":true,"partition":1}`
+		}},
+		"rest": {in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.Rest(d, owned) }},
+		"rest-early": {
+			in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.Rest(d, owned) },
+			edit: func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+				*set(t, owned, "web-two").Spec.Replicas = 1
+			},
+		},
+		"restore-driven":  {in: "driven", op: restore(false)},
+		"restore-paused":  {in: "aborted", op: restore(true)},
+		"restore-held":    {in: "held", op: restore(false)},
+		"restore-copies":  {in: "copied", op: restore(false)},
+		"restore-nothing": {in: "native", op: restore(false)},
+		"restore-unsettled": {in: "copied", op: restore(false), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Generation++
+		}},
+		// The owner paused it, and only a leftover label is ours.
+		"restore-leftover": {in: "native", op: restore(false), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Spec.Paused = true
+			d.Labels[rollouts.LabelStableRevision] = "one"
+		}},
+		"restore-lost": {in: "driven", op: restore(false), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationDeploymentStrategy] = "lost"
+		}},
+		// The owner's own Recreate, and a history limit changed meanwhile.
+		"restore-owners": {in: "driven", op: restore(false), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","partition":3,"revisionHistoryLimit":0}`
+			*d.Spec.RevisionHistoryLimit = 7
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned := read(t, tc.in)
+			if tc.edit != nil {
+				tc.edit(t, d, owned)
+			}
+			before := text(t, d)
+			changes := tc.op(d, owned)
+			golden(t, name, changes)
+			if diff := cmp.Diff(before, text(t, d)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			d, owned = apply(d, owned, changes)
+			d.Generation, d.Status.ObservedGeneration = d.Generation+1, d.Generation
+			if again := tc.op(d, owned); len(again) != 0 {
+				t.Errorf("not done after one pass, still wants:\n%s", lines(text(t, again[0].Base), text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+// TestRestoreConverges gives back step by step: stale notes and Deployment at
+// once, copies once it has settled. Mine holds until all of it is done.
+func TestRestoreConverges(t *testing.T) {
+	a := deployment{}
+	d, owned := read(t, "driven")
+	type pass struct {
+		Mine    bool
+		Changes []string
+	}
+	var got []pass
+	for range 4 {
+		p := pass{Mine: a.Observe(d, owned).Mine}
+		changes := a.Restore(d, owned, false)
+		for _, c := range changes {
+			p.Changes = append(p.Changes, title(c.Base))
+		}
+		got = append(got, p)
+		d, owned = apply(d, owned, changes)
+		switch len(got) {
+		case 1:
+			d.Generation++
+		case 2:
+			d.Status.ObservedGeneration = d.Generation
+		}
+	}
+	want := []pass{
+		{true, []string{"ReplicaSet web-one", "Deployment web"}},
+		{true, nil},
+		{true, []string{"ReplicaSet web-two"}},
+		{false, nil},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnerGetsBackWhatWasTaken drives every kind of owner's settings there and
+// back.
+func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
+	a := deployment{}
+	n := intstr.FromInt32(3)
+	for name, edit := range map[string]func(*appsv1.DeploymentSpec){
+		"rolling":       func(*appsv1.DeploymentSpec) {},
+		"history one":   func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 1 },
+		"history three": func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 3 },
+		"history two":   func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 2 },
+		"numbers":       func(s *appsv1.DeploymentSpec) { s.Strategy.RollingUpdate.MaxUnavailable = &n },
+		"recreate": func(s *appsv1.DeploymentSpec) {
+			s.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			original, owned := read(t, "native")
+			edit(&original.Spec)
+			d := original.DeepCopy()
+			a.Hold(d, "web")
+			for i, to := range []planner.Drive{
+				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
+			} {
+				d, owned = apply(d, owned, a.Drive(d, owned, to, owner()))
+				if i == 1 {
+					d, owned = apply(d, owned, a.Rest(d, owned))
+				}
+			}
+			d, _ = apply(d, owned, a.Restore(d, owned, false))
+			if diff := cmp.Diff(original, d); diff != "" {
+				t.Errorf("(-original +restored):\n%s", diff)
+			}
+		})
+	}
+}

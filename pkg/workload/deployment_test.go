@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// The hashes that the native controller of Kubernetes 1.37 gives the templates
+// web:v1 and web:v2 of testdata.
+const hashV1, hashV2 = "59cd647957", "58597d7d56"
+
+func TestTemplateHash(t *testing.T) {
+	var got []string
+	for _, in := range []string{"native", "held"} {
+		d, _ := read(t, in)
+		plain := TemplateHash(&d.Spec.Template)
+		d.Spec.Template.Labels[hashKey] = "any"
+		got = append(got, plain, TemplateHash(&d.Spec.Template), collidedHash(&d.Spec.Template, 1))
+	}
+	want := []string{hashV1, hashV1, "fdb8b46d4", hashV2, hashV2, "5bf8567bd9"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+type edit func(t *testing.T, d *appsv1.Deployment, owned []object.Object)
+
+func resize(name string, n int32) edit {
+	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+		*set(t, owned, name).Spec.Replicas = n
+	}
+}
+
+func edits(all ...edit) edit {
+	return func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+		for _, e := range all {
+			e(t, d, owned)
+		}
+	}
+}
+
+func image(name string) edit {
+	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+		d.Spec.Template.Spec.Containers[0].Image = name
+	}
+}
+
+// orphan gives a set another owner, which makes it a stranger.
+func orphan(name string) edit {
+	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+		set(t, owned, name).OwnerReferences[0].UID = "d-other"
+	}
+}
+
+func TestObserve(t *testing.T) {
+	type base struct {
+		in   string
+		want planner.Workload
+	}
+	native := base{"native", planner.Workload{
+		Generation: 4, Settled: true, Labelled: true, Replicas: 10, Native: true, AtStable: true, Unavailable: 1,
+		StableRevision: "one", UpdateRevision: hashV1, PodTemplateHash: "one",
+		UpdatedReplicas: 10, UpdatedReadyReplicas: 10, StableReadyReplicas: 10,
+	}}
+	held := base{"held", planner.Workload{
+		Generation: 5, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Native: true, Unavailable: 1,
+		StableRevision: "one", UpdateRevision: hashV2, StableReplicas: 10, StableReadyReplicas: 10,
+	}}
+	driven := base{"driven", planner.Workload{
+		Generation: 4, Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Unavailable: 1,
+		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
+		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
+		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"},
+	}}
+	for name, tc := range map[string]struct {
+		base
+		edit edit
+		// but says what differs from the base's facts.
+		but func(*planner.Workload)
+	}{
+		"native": {base: native},
+		"held":   {base: held},
+		"driven": {base: driven},
+		"ids: the label wins": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Labels[rollouts.LabelRolloutID] = "l"
+			d.Annotations = map[string]string{rollouts.LabelRolloutID: "a"}
+		}, func(w *planner.Workload) { w.RolloutID = "l" }},
+		"ids: the annotation counts": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations = map[string]string{rollouts.LabelRolloutID: "a"}
+		}, func(w *planner.Workload) { w.RolloutID = "a" }},
+		"another label hides it from admission": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Labels[rollouts.LabelWorkloadType] = "other"
+		}, func(w *planner.Workload) { w.Labelled = false }},
+		"names and hashes decide nothing": {native, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			rs := set(t, owned, "web-one")
+			rs.Name, rs.Labels[hashKey], rs.Spec.Template.Labels[hashKey] = "x", "y", "z"
+		}, func(w *planner.Workload) { w.StableRevision, w.PodTemplateHash = "y", "y" }},
+		"a stranger's set does not count": {driven, orphan("web-two"), func(w *planner.Workload) {
+			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+		}},
+		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
+		}, func(w *planner.Workload) {
+			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "zero", 0, 0
+			w.StableReplicas, w.Rolling = 10, true
+		}},
+		"native update without its set": {native, image("web:v2"), func(w *planner.Workload) {
+			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV2, ""
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 0, 0, 10
+		}},
+		"native update half way": {native, resize("web-zero", 1), func(w *planner.Workload) {
+			w.AtStable, w.Rolling, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
+		}},
+		"native update not seen yet": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Generation++ },
+			func(w *planner.Workload) { w.Generation, w.Settled, w.Rolling = 5, false, true }},
+		"old pods are going": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.Replicas = 11 },
+			func(w *planner.Workload) { w.Rolling = true }},
+		"scaling is no release": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = 20 },
+			func(w *planner.Workload) { w.Replicas, w.Unavailable = 20, 2 }},
+		"size zero": {native, edits(resize("web-one", 0), func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+			*d.Spec.Replicas = 0
+			d.Status.Replicas, d.Status.UpdatedReplicas = 0, 0
+			set(t, owned, "web-one").Status = appsv1.ReplicaSetStatus{}
+		}), func(w *planner.Workload) {
+			w.Replicas, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReadyReplicas, w.Unavailable = 0, 0, 0, 0, 0
+		}},
+		"held without a change": {held, image("web:v1"), func(w *planner.Workload) {
+			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 10, 10, 0
+		}},
+		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
+		"a label that nothing of ours explains": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Labels[rollouts.LabelStableRevision] = "zero"
+		}, func(w *planner.Workload) { w.Mine = true }},
+		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
+			w.StableReplicas, w.StableReadyReplicas = 0, 0
+		}},
+		"the template went back": {driven, image("web:v1"), func(w *planner.Workload) {
+			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 7, 7, 3
+		}},
+		"at all pods, stable is known by its label": {driven, edits(resize("web-one", 0), resize("web-two", 10)),
+			func(w *planner.Workload) { w.StableReplicas = 0 }},
+		"driven by a name that leads nowhere": {driven, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationControlInfo] = "someone"
+		}, func(w *planner.Workload) { w.Drive.Owner = "" }},
+		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
+			w.Drive.Abort, w.Drive.Revision = true, ""
+		}},
+		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
+			w.Mine, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned := read(t, tc.in)
+			if tc.edit != nil {
+				tc.edit(t, d, owned)
+			}
+			want := tc.want
+			if want.Drive != nil {
+				drive := *want.Drive
+				want.Drive = &drive
+			}
+			if tc.but != nil {
+				tc.but(&want)
+			}
+			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHold(t *testing.T) {
+	a := deployment{}
+	d, _ := read(t, "native")
+	want := d.DeepCopy()
+	want.Spec.Paused = true
+	want.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"shop"}`}
+	before := a.Held(d)
+	a.Hold(d, "shop")
+	if diff := cmp.Diff(want, d); diff != "" || before || !a.Held(d) {
+		t.Errorf("held %t, then %t (-want +got):\n%s", before, a.Held(d), diff)
+	}
+}
+
+// TestKeep edits a workload as others do and compares the outcome with the
+// workload before and what of the edit may stay.
+func TestKeep(t *testing.T) {
+	three := intstr.FromInt32(3)
+	rollingUpdate := func(d *appsv1.Deployment) {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{
+			Type:          appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &three, MaxSurge: &three},
+		}
+	}
+	save := func(value string) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { d.Annotations[rollouts.AnnotationDeploymentStrategy] = value }
+	}
+	for name, tc := range map[string]struct {
+		in string
+		// prepare changes what is there before.
+		prepare, edit, stays func(*appsv1.Deployment)
+	}{
+		"resume":             {in: "driven", edit: func(d *appsv1.Deployment) { d.Spec.Paused = false }},
+		"strip":              {in: "driven", edit: func(d *appsv1.Deployment) { d.Annotations, d.Labels = nil, map[string]string{"app": "web"} }},
+		"forge":              {in: "held", edit: save("{}")},
+		"strip a fresh hold": {in: "held", edit: func(d *appsv1.Deployment) { d.Annotations, d.Spec.Paused = nil, false }},
+		"template and foreign keys pass": {
+			in: "driven",
+			edit: func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[0].Image = "web:v3"
+				d.Annotations["team"], d.Labels["team"] = "a", "b"
+			},
+			stays: func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[0].Image = "web:v3"
+				d.Annotations["team"], d.Labels["team"] = "a", "b"
+			},
+		},
+		"a strategy is for later": {
+			in: "driven", edit: rollingUpdate,
+			stays: save(`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":3,"maxSurge":3},"partition":"30%","revision":"any","revisionHistoryLimit":0}`),
+		},
+		"a history limit is for later": {
+			in: "aborted", edit: func(d *appsv1.Deployment) { *d.Spec.RevisionHistoryLimit = 1 },
+			stays: func(d *appsv1.Deployment) {
+				save(`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"partition":"30%","abort":true,"revisionHistoryLimit":1}`)(d)
+				*d.Spec.RevisionHistoryLimit = 2
+			},
+		},
+		"a strategy passes while the owner's is in force": {in: "held", edit: rollingUpdate, stays: rollingUpdate},
+		"unreadable, so nothing can be saved":             {in: "driven", prepare: save("lost"), edit: rollingUpdate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, _ := read(t, tc.in)
+			if tc.prepare != nil {
+				tc.prepare(old)
+			}
+			got, want := old.DeepCopy(), old.DeepCopy()
+			tc.edit(got)
+			if tc.stays != nil {
+				tc.stays(want)
+			}
+			before := old.DeepCopy()
+			deployment{}.Keep(old, got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, old); diff != "" {
+				t.Errorf("the old object was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*appsv1.Deployment)
+		want bool
+	}{
+		"nothing":    {func(*appsv1.Deployment) {}, false},
+		"image":      {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, true},
+		"pod label":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels["x"] = "y" }, true},
+		"hash label": {func(d *appsv1.Deployment) { d.Spec.Template.Labels[hashKey] = "y" }, false},
+		"empty list": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Volumes = nil
+			d.Spec.Template.Annotations = map[string]string{}
+		}, false},
+		"size":     {func(d *appsv1.Deployment) { *d.Spec.Replicas = 3 }, false},
+		"paused":   {func(d *appsv1.Deployment) { d.Spec.Paused = true }, false},
+		"id label": {func(d *appsv1.Deployment) { d.Labels[rollouts.LabelRolloutID] = "2" }, true},
+		"id annotation": {func(d *appsv1.Deployment) {
+			d.Annotations = map[string]string{rollouts.LabelRolloutID: "2"}
+		}, true},
+		"foreign keys": {func(d *appsv1.Deployment) {
+			d.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, _ := read(t, "native")
+			next := old.DeepCopy()
+			tc.edit(next)
+			if got := (deployment{}).Changed(old, next); got != tc.want {
+				t.Errorf("changed %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
