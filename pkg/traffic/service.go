@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// Pin makes the stable Service select one revision.
+func Pin(objs Objects, revision string) ([]object.Change, error) {
+	if err := selectable(objs, revision); err != nil {
+		return nil, fmt.Errorf("pinning service: %w", err)
+	}
+	want := objs.Service.DeepCopy()
+	want.Spec.Selector[objs.RevisionKey] = revision
+	return change(objs.Service, want), nil
+}
+
+// Unpin makes the stable Service select every revision again.
+func Unpin(objs Objects) []object.Change {
+	if objs.Service == nil {
+		return nil
+	}
+	want := objs.Service.DeepCopy()
+	delete(want.Spec.Selector, objs.RevisionKey)
+	return change(objs.Service, want)
+}
+
+// CanaryService wants a Service like the stable one that selects a revision.
+// Where it exists, only its selector is ours to change.
+func CanaryService(objs Objects, revision string) ([]object.Change, error) {
+	if err := selectable(objs, revision); err != nil {
+		return nil, fmt.Errorf("making canary service: %w", err)
+	}
+	if objs.CanaryService == nil {
+		return []object.Change{{Want: newCanaryService(objs, revision)}}, nil
+	}
+	if !made(objs.CanaryService) {
+		return nil, fmt.Errorf("making canary service: service %s exists and belongs to no release", objs.CanaryService.Name)
+	}
+	want := objs.CanaryService.DeepCopy()
+	want.Spec.Selector = selecting(objs, revision)
+	want.OwnerReferences = owned(want.OwnerReferences, objs.Owner)
+	return change(objs.CanaryService, want), nil
+}
+
+// RemoveCanaryService deletes the canary Service.
+func RemoveCanaryService(objs Objects) []object.Change {
+	if objs.CanaryService == nil || !made(objs.CanaryService) || objs.CanaryService.DeletionTimestamp != nil {
+		return nil
+	}
+	return []object.Change{{Base: objs.CanaryService}}
+}
+
+// selectable tells why a revision of the stable Service cannot be selected.
+func selectable(objs Objects, revision string) error {
+	switch {
+	case objs.Service == nil:
+		return errors.New("the stable service does not exist")
+	case len(objs.Service.Spec.Selector) == 0:
+		return fmt.Errorf("service %s has no selector; it must select the pods of the workload", objs.Service.Name)
+	case revision == "":
+		return fmt.Errorf("service %s: the revision is not known yet", objs.Service.Name)
+	default:
+		return nil
+	}
+}
+
+func selecting(objs Objects, revision string) map[string]string {
+	selector := maps.Clone(objs.Service.Spec.Selector)
+	selector[objs.RevisionKey] = revision
+	return selector
+}
+
+// newCanaryService copies the stable Service without what only one Service can
+// have: addresses and ports of nodes.
+func newCanaryService(objs Objects, revision string) *corev1.Service {
+	stable := objs.Service
+	spec := *stable.Spec.DeepCopy()
+	spec.Selector = selecting(objs, revision)
+	spec.ClusterIP, spec.ClusterIPs, spec.ExternalIPs = "", nil, nil
+	spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+	spec.LoadBalancerIP, spec.HealthCheckNodePort = "", 0
+	for i := range spec.Ports {
+		spec.Ports[i].NodePort = 0
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer {
+		// Routers reach it inside; a second load balancer would only cost.
+		spec.Type = corev1.ServiceTypeClusterIP
+		spec.ExternalTrafficPolicy = ""
+		spec.AllocateLoadBalancerNodePorts, spec.LoadBalancerClass, spec.LoadBalancerSourceRanges = nil, nil, nil
+	}
+	return &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       stable.Namespace,
+			Name:            stable.Name + rollouts.CanarySuffix,
+			Labels:          maps.Clone(stable.Labels),
+			Annotations:     copied(stable.Annotations),
+			OwnerReferences: []metav1.OwnerReference{objs.Owner},
+		},
+		Spec: spec,
+	}
+}
+
+// copied returns annotations but those that belong to the object they are on.
+func copied(annotations map[string]string) map[string]string {
+	m := maps.Clone(annotations)
+	delete(m, corev1.LastAppliedConfigAnnotation)
+	return m
+}
+
+// change is the write that turns base into want, if they differ at all.
+func change(base, want object.Object) []object.Change {
+	if equality.Semantic.DeepEqual(base, want) {
+		return nil
+	}
+	return []object.Change{{Base: base, Want: want}}
+}
