@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fuzzer fills API objects with random values for tests. It answers
+// "which objects can exist", and must not know what is tested with them.
+//
+// What it fills is what decoding yields: defaults are set, times have whole
+// seconds, and a blue-green release has no fields of the canary style.
+package fuzzer
+
+import (
+	"fmt"
+	"time"
+
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/randfill"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// Funcs are the functions for the hub, both wire versions and metadata.
+func Funcs(codecs runtimeserializer.CodecFactory) []any {
+	funcs := metafuzzer.Funcs(codecs)
+	funcs = append(funcs, shared()...)
+	funcs = append(funcs, hub()...)
+	funcs = append(funcs, wireV1beta1()...)
+	return append(funcs, wireV1alpha1()...)
+}
+
+func shared() []any {
+	return []any{
+		func(t *metav1.Time, c randfill.Continue) {
+			*t = metav1.NewTime(time.Unix(int64(1+c.Rand.Int31()), 0))
+		},
+		func(v *intstr.IntOrString, c randfill.Continue) {
+			*v = intstr.FromInt32(c.Rand.Int31())
+			if c.Bool() {
+				*v = intstr.FromString(percent(c))
+			}
+		},
+	}
+}
+
+func hub() []any {
+	return []any{
+		func(s *rollouts.RolloutSpec, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if s.WorkloadRef != nil && *s.WorkloadRef == (rollouts.ObjectRef{}) {
+				s.WorkloadRef = nil
+			}
+		},
+		func(s *rollouts.Strategy, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if s.BlueGreen != nil {
+				s.BlueGreen.PodTemplateMetadata, s.BlueGreen.ExtraWorkload = nil, false
+			}
+		},
+		func(s *rollouts.Step, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if s.Traffic != nil {
+				*s.Traffic = percent(c)
+			}
+			s.Pause.Given = s.Pause.Given || s.Pause.Duration != nil
+		},
+		func(m *rollouts.PathMatch, c randfill.Continue) {
+			c.FillNoCustom(m)
+			m.Type, m.Value = orDefault(m.Type, "PathPrefix"), orDefault(m.Value, "/")
+		},
+		func(m *rollouts.ValueMatch, c randfill.Continue) {
+			c.FillNoCustom(m)
+			m.Type = orDefault(m.Type, "Exact")
+		},
+		func(p *rollouts.ReleasePlan, c randfill.Continue) {
+			c.FillNoCustom(p)
+			p.RollingStyle = style(c)
+		},
+	}
+}
+
+func wireV1beta1() []any {
+	return []any{
+		func(m *v1beta1.PathMatch, c randfill.Continue) {
+			c.FillNoCustom(m)
+			m.Type, m.Value = orDefault(m.Type, "PathPrefix"), orDefault(m.Value, "/")
+		},
+		func(m *v1beta1.ValueMatch, c randfill.Continue) {
+			c.FillNoCustom(m)
+			m.Type = orDefault(m.Type, "Exact")
+		},
+		func(r *v1beta1.TrafficRoutingRef, c randfill.Continue) {
+			c.FillNoCustom(r)
+			r.GracePeriodSeconds = orDefault(r.GracePeriodSeconds, 3)
+		},
+	}
+}
+
+func wireV1alpha1() []any {
+	return []any{
+		func(m *v1alpha1.ValueMatch, c randfill.Continue) {
+			c.FillNoCustom(m)
+			m.Type = orDefault(m.Type, "Exact")
+		},
+		func(r *v1alpha1.TrafficRoutingRef, c randfill.Continue) {
+			c.FillNoCustom(r)
+			r.GracePeriodSeconds = orDefault(r.GracePeriodSeconds, 3)
+		},
+	}
+}
+
+func percent(c randfill.Continue) string {
+	return fmt.Sprintf("%d%%", c.Rand.Intn(101))
+}
+
+func style(c randfill.Continue) rollouts.Style {
+	styles := []rollouts.Style{"", rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}
+	return styles[c.Rand.Intn(len(styles))]
+}
+
+func orDefault[T any](value *T, fallback T) *T {
+	if value == nil {
+		return &fallback
+	}
+	return value
+}

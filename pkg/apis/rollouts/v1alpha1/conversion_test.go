@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+)
+
+const (
+	style   = "rollouts.kruise.io/rolling-style"
+	routing = "rollouts.kruise.io/trafficrouting"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	install.Install(s)
+	return s
+}
+
+func meta(annotations map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Annotations: annotations}
+}
+
+func canaryOnly(r v1alpha1.Release) v1alpha1.RolloutSpec {
+	return v1alpha1.RolloutSpec{Strategy: v1alpha1.Strategy{Canary: &r}}
+}
+
+func TestRolloutToHub(t *testing.T) {
+	t.Parallel()
+	percent := intstr.FromString("20%")
+	tests := map[string]struct {
+		in   v1alpha1.Rollout
+		want rollouts.Rollout
+	}{
+		"nothing at all": {},
+		"no annotation means an extra workload": {
+			in:   v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{})},
+			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true}}}},
+		},
+		"partition in any case of letters": {
+			in:   v1alpha1.Rollout{ObjectMeta: meta(map[string]string{style: "ParTition"}), Spec: canaryOnly(v1alpha1.Release{})},
+			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{style: "ParTition"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{}}}},
+		},
+		"a routing in the annotation": {
+			in:   v1alpha1.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: canaryOnly(v1alpha1.Release{})},
+			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, TrafficRoutingRef: "web"}}}},
+		},
+		"replicas follow the weight": {
+			in: v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{
+				{Weight: ptr(int32(20))}, {Weight: ptr(int32(5)), Replicas: &percent}, {Pause: &v1alpha1.Pause{}},
+			}})},
+			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, Steps: []rollouts.Step{
+				{Traffic: ptr("20%"), Replicas: &percent}, {Traffic: ptr("5%"), Replicas: &percent}, {Pause: rollouts.Pause{Given: true}},
+			}}}}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got rollouts.Rollout
+			if err := scheme().Convert(&test.in, &got, nil); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRolloutFromHub(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		in   rollouts.Rollout
+		want v1alpha1.Rollout
+	}{
+		"nothing at all": {},
+		"blue-green, as far as it can be said": {
+			in: rollouts.Rollout{
+				Spec: rollouts.RolloutSpec{
+					WorkloadRef: &rollouts.ObjectRef{Name: "web"}, Disabled: true,
+					Strategy: rollouts.Strategy{Paused: true, BlueGreen: &rollouts.Release{}},
+				},
+				Status: rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, BlueGreen: &rollouts.Progress{}},
+			},
+			want: v1alpha1.Rollout{
+				Spec: v1alpha1.RolloutSpec{
+					ObjectRef: v1alpha1.TargetRef{WorkloadRef: &v1alpha1.ObjectRef{Name: "web"}}, Disabled: true,
+					Strategy: v1alpha1.Strategy{Paused: true},
+				},
+				Status: v1alpha1.RolloutStatus{Phase: "Progressing"},
+			},
+		},
+		"the style and the routing are annotations": {
+			in: rollouts.Rollout{
+				ObjectMeta: meta(map[string]string{style: "canary"}),
+				Spec:       rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{TrafficRoutingRef: "web"}}},
+			},
+			want: v1alpha1.Rollout{
+				ObjectMeta: meta(map[string]string{style: "partition", routing: "web"}),
+				Spec:       canaryOnly(v1alpha1.Release{}),
+			},
+		},
+		"traffic that is no percentage has no weight": {
+			in: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{
+				ExtraWorkload: true, Steps: []rollouts.Step{{Traffic: ptr("half")}, {Traffic: ptr("50%")}},
+			}}}},
+			want: v1alpha1.Rollout{
+				ObjectMeta: meta(map[string]string{style: "canary"}),
+				Spec:       canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{{}, {Weight: ptr(int32(50))}}}),
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got v1alpha1.Rollout
+			if err := scheme().Convert(&test.in, &got, nil); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBatchReleaseStyle(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		in   v1alpha1.BatchRelease
+		want rollouts.Style
+	}{
+		"absent":     {},
+		"partition":  {in: v1alpha1.BatchRelease{ObjectMeta: meta(map[string]string{style: "Partition"})}, want: rollouts.StylePartition},
+		"canary":     {in: v1alpha1.BatchRelease{ObjectMeta: meta(map[string]string{style: "canary"})}, want: rollouts.StyleCanary},
+		"blue-green": {in: v1alpha1.BatchRelease{ObjectMeta: meta(map[string]string{style: "bluegreen"})}, want: rollouts.StyleBlueGreen},
+		"the field does not count": {in: v1alpha1.BatchRelease{
+			ObjectMeta: meta(map[string]string{style: "canary"}),
+			Spec:       v1alpha1.BatchReleaseSpec{ReleasePlan: v1alpha1.ReleasePlan{RollingStyle: "Partition"}},
+		}, want: rollouts.StyleCanary},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got rollouts.BatchRelease
+			if err := scheme().Convert(&test.in, &got, nil); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Spec.Plan.RollingStyle); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPreserve(t *testing.T) {
+	t.Parallel()
+	path := &rollouts.PathMatch{Value: ptr("/a")}
+	headers := []rollouts.ValueMatch{{Name: "user", Value: "me"}}
+	old := rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+		{Matches: []rollouts.RouteMatch{{Path: path}}},
+		{Matches: []rollouts.RouteMatch{{Path: path, Headers: headers}}},
+	}}}
+	tests := map[string]struct {
+		old, written, want rollouts.Strategy
+	}{
+		"a plan that could not be seen": {
+			old:  rollouts.Strategy{BlueGreen: &rollouts.Release{Steps: []rollouts.Step{{}}}},
+			want: rollouts.Strategy{BlueGreen: &rollouts.Release{Steps: []rollouts.Step{{}}}},
+		},
+		"a new plan replaces it": {
+			old:     rollouts.Strategy{BlueGreen: &rollouts.Release{}},
+			written: rollouts.Strategy{Canary: &rollouts.Release{}},
+			want:    rollouts.Strategy{Canary: &rollouts.Release{}},
+		},
+		"paths that could not be seen": {
+			old: old,
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{}}}, {Matches: []rollouts.RouteMatch{{Headers: headers}}},
+			}}},
+			want: old,
+		},
+		"a step was inserted before": {
+			old: old,
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Traffic: ptr("5%")}, {Matches: []rollouts.RouteMatch{{}}}, {Matches: []rollouts.RouteMatch{{Headers: headers}}},
+			}}},
+			want: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Traffic: ptr("5%")}, old.Canary.Steps[0], old.Canary.Steps[1],
+			}}},
+		},
+		"matches that were changed": {
+			old:     old,
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{Matches: []rollouts.RouteMatch{{Headers: []rollouts.ValueMatch{{Name: "new"}}}}}}}},
+			want:    rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{Matches: []rollouts.RouteMatch{{Headers: []rollouts.ValueMatch{{Name: "new"}}}}}}}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := &rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: *test.written.DeepCopy()}}
+			v1alpha1.Preserve(got, &rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: test.old}})
+			if diff := cmp.Diff(test.want, got.Spec.Strategy); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

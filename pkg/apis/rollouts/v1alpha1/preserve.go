@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Preserve gives back to an object written in this version what this version
+// cannot say, from the object that it replaces. Without it a client that reads,
+// changes a label and writes would erase a blue-green plan or the paths of a
+// match without ever having seen them.
+//
+// What the client could see is the client's: a plan that it has given replaces
+// a blue-green one, and a match whose headers it has changed is a new match.
+func Preserve(written, old *rollouts.Rollout) {
+	preserveSpec(&written.Spec.Strategy, &old.Spec.Strategy)
+	if written.Status.Canary == nil && written.Status.BlueGreen == nil && old.Status.BlueGreen != nil {
+		written.Status.BlueGreen = old.Status.BlueGreen.DeepCopy()
+	}
+}
+
+func preserveSpec(written, old *rollouts.Strategy) {
+	if written.Canary == nil {
+		if written.BlueGreen == nil && old.BlueGreen != nil {
+			written.BlueGreen = old.BlueGreen.DeepCopy()
+		}
+		return
+	}
+	if old.Canary == nil {
+		return
+	}
+	for i := range written.Canary.Steps {
+		step := &written.Canary.Steps[i]
+		if twin := twin(step, i, old.Canary.Steps); twin != nil {
+			step.Matches = twin.DeepCopy().Matches
+		}
+	}
+}
+
+// twin finds the step whose matches looked like those of the given step: the one
+// at the same place, or else the first, since steps may have been inserted.
+func twin(step *rollouts.Step, at int, old []rollouts.Step) *rollouts.Step {
+	if len(step.Matches) == 0 {
+		return nil
+	}
+	if at < len(old) && looksLike(step.Matches, old[at].Matches) {
+		return &old[at]
+	}
+	for i := range old {
+		if looksLike(step.Matches, old[i].Matches) {
+			return &old[i]
+		}
+	}
+	return nil
+}
+
+// looksLike compares what this version shows of matches.
+func looksLike(a, b []rollouts.RouteMatch) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !equality.Semantic.DeepEqual(a[i].Headers, b[i].Headers) {
+			return false
+		}
+	}
+	return true
+}
