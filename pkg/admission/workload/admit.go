@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// admit returns the patch that an update needs, or nil.
+func (h *Handler) admit(request *admissionv1.AdmissionRequest) ([]byte, error) {
+	if request.Operation != admissionv1.Update || request.SubResource != "" || request.UserInfo.Username == h.Controller {
+		return nil, nil
+	}
+	kind := schema.GroupVersionKind(request.Kind)
+	if !released(kind) {
+		return nil, nil
+	}
+	named, err := h.Rollouts.Naming(request.Namespace, rollouts.ObjectRef{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: request.Name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	row, ok := rowOf(kind, named)
+	if !ok {
+		return nil, nil
+	}
+	before, err := decode(row, request.OldObject)
+	if err != nil {
+		return nil, err
+	}
+	after, err := decode(row, request.Object)
+	if err != nil {
+		return nil, err
+	}
+	admitted := after.DeepCopyObject().(object.Object)
+	judge(row, before, admitted, named)
+	return patch(after, admitted)
+}
+
+// judge changes the update as planner.Admit says.
+func judge(row workload.Row, before, update object.Object, named []*rollouts.Rollout) {
+	verdict := planner.Admit(planner.Admission{
+		Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named,
+	})
+	switch {
+	case verdict.Keep:
+		row.Keep(before, update)
+	case verdict.Hold:
+		row.Hold(update, verdict.By)
+	}
+	keepVisible(before, update, named)
+}
+
+// keepVisible puts the label back without which kube-apiserver would not ask
+// here again, as long as a Rollout that is in service names the workload.
+func keepVisible(before, update metav1.Object, named []*rollouts.Rollout) {
+	value, had := before.GetLabels()[rollouts.LabelWorkloadType]
+	if !had || update.GetLabels()[rollouts.LabelWorkloadType] == value {
+		return
+	}
+	for _, r := range named {
+		if planner.Holds(r) {
+			labels := maps.Clone(update.GetLabels())
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[rollouts.LabelWorkloadType] = value
+			update.SetLabels(labels)
+			return
+		}
+	}
+}
+
+// released tells whether there is a row for the kind at all.
+func released(kind schema.GroupVersionKind) bool {
+	_, ok := rowOf(kind, nil)
+	return ok
+}
+
+// rowOf is the row of the kind, in the style of a Rollout that names it if there is one.
+func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Row, bool) {
+	for _, r := range named {
+		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
+		if row, ok := workload.Find(kind.GroupVersion().String(), kind.Kind, style); ok {
+			return row, true
+		}
+	}
+	for _, row := range workload.Table {
+		if row.GVK.GroupKind() == kind.GroupKind() {
+			return row, true
+		}
+	}
+	return workload.Row{}, false
+}
+
+func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
+	obj, err := scheme.Scheme.New(row.GVK)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
+	}
+	typed, ok := obj.(object.Object)
+	if !ok {
+		return nil, fmt.Errorf("decoding a %s: it has no metadata", row.GVK.Kind)
+	}
+	if err := json.Unmarshal(raw.Raw, typed); err != nil {
+		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
+	}
+	return typed, nil
+}
+
+// patch compares two typed objects, so that fields which this binary does not
+// know yet stay out of it.
+func patch(after, admitted object.Object) ([]byte, error) {
+	sent, err := json.Marshal(after)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the update: %w", err)
+	}
+	want, err := json.Marshal(admitted)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the admitted update: %w", err)
+	}
+	operations, err := jsonpatch.CreatePatch(sent, want)
+	if err != nil {
+		return nil, fmt.Errorf("comparing the update: %w", err)
+	}
+	if len(operations) == 0 {
+		return nil, nil
+	}
+	p, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Path is where the webhook is served.
+const Path = "/admission/v1/workloads"
+
+// longestBody bounds a request: two objects of at most 1.5 MiB, and a frame.
+const longestBody = 4 << 20
+
+// Rollouts finds the Rollouts that name a workload.
+type Rollouts interface {
+	// Naming returns an error while it cannot know.
+	Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
+}
+
+// Handler serves the webhook.
+type Handler struct {
+	Rollouts Rollouts
+	// Controller is the user who may change a held workload.
+	Controller string
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// ServeHTTP answers an AdmissionReview. Whatever cannot be judged is a 500, so
+// that the failure policy of the webhook configuration decides.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	review, err := read(w, r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	patch, err := h.admit(review.Request)
+	if err != nil {
+		klog.ErrorS(err, "Leaving an update to the failure policy",
+			"workload", klog.KRef(review.Request.Namespace, review.Request.Name))
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if err := write(w, review, patch); err != nil {
+		klog.ErrorS(err, "Answering an admission review")
+	}
+}
+
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
+	if r.Method != http.MethodPost {
+		return nil, errors.New("an admission review must be posted")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestBody))
+	if err != nil {
+		return nil, fmt.Errorf("reading the admission review: %w", err)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, review); err != nil {
+		return nil, fmt.Errorf("decoding the admission review: %w", err)
+	}
+	if review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") || review.Request == nil {
+		return nil, fmt.Errorf("the body must be an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+	}
+	return review, nil
+}
+
+func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, patch []byte) error {
+	answer := admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
+		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
+	}
+	if patch != nil {
+		kind := admissionv1.PatchTypeJSONPatch
+		answer.Response.Patch, answer.Response.PatchType = patch, &kind
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiservertest answers one question: how does a test talk to a real
+// server? It runs the whole API server with its embedded etcd in the process
+// of the test, without a cluster: who calls is said by a token, and what the
+// caller may do by a function.
+package apiservertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apiserver"
+)
+
+// startLimit is how long a server may take to become ready.
+const startLimit = 30 * time.Second
+
+// Server is a running server.
+type Server struct {
+	// Webhook is the address of workload admission.
+	Webhook string
+
+	loopback *restclient.Config
+	stop     context.CancelFunc
+	done     chan error
+}
+
+// Allow tells whether a user may do something. It is not asked about members
+// of system:masters, who may do everything.
+type Allow func(a authorizer.Attributes) bool
+
+// Start runs a server that keeps its data in the directory. The name of each
+// user is the token as well. The server is ready when Start returns.
+func Start(dir string, users []user.DefaultInfo, allow Allow) (*Server, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	store, err := apiserver.StartStore(ctx, apiserver.StoreOptions{DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	server, webhook, err := build(store.Endpoint(), users, allow)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, store.Close())
+	}
+	s := &Server{
+		Webhook: webhook, loopback: server.Generic.LoopbackClientConfig,
+		stop: stop, done: make(chan error, 1),
+	}
+	go func() { s.done <- errors.Join(server.Run(ctx), store.Close()) }()
+	if err := s.ready(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Stop shuts the server down gracefully.
+func (s *Server) Stop() error {
+	s.stop()
+	return <-s.done
+}
+
+// As is how a user reaches the server.
+func (s *Server) As(name string) *restclient.Config {
+	c := restclient.CopyConfig(s.loopback)
+	c.BearerToken = name
+	c.QPS = -1
+	return c
+}
+
+func build(etcd string, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
+	o, err := options(etcd)
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := o.Config()
+	if err != nil {
+		return nil, "", err
+	}
+	tokens := map[string]*user.DefaultInfo{}
+	for i := range users {
+		tokens[users[i].Name] = &users[i]
+	}
+	config.Generic.Authentication.Authenticator = authenticatorfactory.NewFromTokens(tokens, nil)
+	config.Generic.Authorization.Authorizer = authorizer.AuthorizerFunc(
+		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) || allow(a) {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "no rule allows it", nil
+		})
+	server, err := config.Complete().New()
+	if err != nil {
+		return nil, "", err
+	}
+	return server, config.Webhook.Listener.Addr().String(), nil
+}
+
+// options are those of a server that has no cluster.
+func options(etcd string) (*apiserver.Options, error) {
+	o := apiserver.NewOptions()
+	r := o.Recommended
+	r.CoreAPI, r.Admission, r.Authentication, r.Authorization = nil, nil, nil, nil
+	r.Features.EnablePriorityAndFairness = false
+	r.Etcd.StorageConfig.Transport.ServerList = []string{etcd}
+	r.SecureServing.ServerCert.CertDirectory = ""
+	var err error
+	if r.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	if o.WebhookListener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	return o, nil
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	config := restclient.CopyConfig(s.loopback)
+	config.NegotiatedSerializer = scheme.Codecs
+	client, err := restclient.UnversionedRESTClientFor(config)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+		last = client.Get().AbsPath("/readyz").Do(ctx).Error()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the server: %w", errors.Join(err, last))
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+const about = `weir-apiserver serves the API group rollouts.kruise.io as an aggregated API
+server of Kubernetes: Rollouts with verbs such as promote and abort, and the
+admission webhook that holds a workload the moment its template changes. It
+keeps its objects in an etcd of its own, embedded unless --etcd-servers names
+another, and asks the cluster who a caller is and what the caller may do.`
+
+// sections are the flags that most people need, by topic and in order.
+// A text replaces one that says too much for a first look.
+var sections = []struct {
+	name  string
+	flags [][2]string
+}{
+	{"Serving", [][2]string{
+		{"bind-address", "address to listen on"},
+		{"secure-port", "port of the API"},
+		{"webhook-port", ""},
+		{"tls-cert-file", "serving certificate of both ports, read again when it changes; without one a self-signed certificate is made in --cert-dir"},
+		{"tls-private-key-file", "private key of the certificate"},
+		{"cert-dir", "directory of the self-signed certificate"},
+		{"shutdown-delay-duration", "how long to go on serving, but not ready, once told to stop; give load balancers time to notice"},
+	}},
+	{"Storage", [][2]string{
+		{"data-dir", ""},
+		{"ephemeral", ""},
+		{"etcd-servers", "an etcd to use instead of the embedded one, needed for more than one replica"},
+		{"etcd-cafile", "certificate authority of that etcd"},
+		{"etcd-certfile", "client certificate for that etcd"},
+		{"etcd-keyfile", "private key of the client certificate"},
+		{"encryption-provider-config", "file that says how to encrypt what is stored"},
+	}},
+	{"Cluster", [][2]string{
+		{"kubeconfig", "how to reach the cluster; inside a pod nothing needs to be said"},
+		{"authentication-kubeconfig", "how to ask the cluster who a caller is, if not as with --kubeconfig"},
+		{"authorization-kubeconfig", "how to ask the cluster what a caller may do, if not as with --kubeconfig"},
+		{"controller-user", ""},
+	}},
+	{"Record", [][2]string{
+		{"audit-policy-file", "what to log of requests"},
+		{"audit-log-path", "where to log it; - is the standard output"},
+		{"v", "verbosity of the log"},
+	}},
+}
+
+// NewCommand is the command line of the server.
+func NewCommand() *cobra.Command {
+	o := NewOptions()
+	logging := logsapi.NewLoggingConfiguration()
+	cmd := &cobra.Command{
+		Use: "weir-apiserver", Long: about, Args: cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := logsapi.ValidateAndApply(logging, utilfeature.DefaultFeatureGate); err != nil {
+				return fmt.Errorf("setting up the log: %w", err)
+			}
+			o.inherit()
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return Run(cmd.Context(), o)
+		},
+	}
+	all := o.flags()
+	logsapi.AddFlags(logging, all)
+	logs.AddFlags(all, logs.SkipLoggingConfigurationFlags())
+	cmd.Flags().AddFlagSet(all)
+	cmd.Flags().SetNormalizeFunc(flag.WordSepNormalizeFunc)
+	everything := cmd.Flags().Bool("help-all", false, "print every flag")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd.OutOrStdout(), all, *everything) })
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *everything {
+			return cmd.Help()
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// flags are all flags, ours first.
+func (o *Options) flags() *pflag.FlagSet {
+	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
+	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
+	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
+	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
+	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
+	o.Recommended.AddFlags(all)
+	o.Run.AddUniversalFlags(all)
+	return all
+}
+
+// inherit lets one kubeconfig be enough.
+func (o *Options) inherit() {
+	path := o.Recommended.CoreAPI.CoreAPIKubeconfigPath
+	if o.Recommended.Authentication.RemoteKubeConfigFile == "" {
+		o.Recommended.Authentication.RemoteKubeConfigFile = path
+	}
+	if o.Recommended.Authorization.RemoteKubeConfigFile == "" {
+		o.Recommended.Authorization.RemoteKubeConfigFile = path
+	}
+}
+
+func printHelp(w io.Writer, all *pflag.FlagSet, everything bool) {
+	const width = 100
+	fmt.Fprintf(w, "%s\n\nUsage:\n  weir-apiserver [flags]\n", about)
+	shown := map[string]bool{}
+	for _, s := range sections {
+		set := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
+		set.SortFlags = false
+		for _, row := range s.flags {
+			f := *all.Lookup(row[0])
+			if row[1] != "" {
+				f.Usage = row[1]
+			}
+			set.AddFlag(&f)
+			shown[f.Name] = true
+		}
+		fmt.Fprintf(w, "\n%s:\n%s", s.name, set.FlagUsagesWrapped(width))
+	}
+	if !everything {
+		fmt.Fprint(w, "\n--help-all prints the other flags, which are those of any Kubernetes API server.\n")
+		return
+	}
+	rest := pflag.NewFlagSet("Others", pflag.ContinueOnError)
+	all.VisitAll(func(f *pflag.Flag) {
+		if !shown[f.Name] {
+			rest.AddFlag(f)
+		}
+	})
+	fmt.Fprintf(w, "\nOthers:\n%s", rest.FlagUsagesWrapped(width))
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/generated/openapi"
+)
+
+// Config is all that the server is made of.
+type Config struct {
+	// Generic is the configuration of the generic server. Whoever runs the
+	// server without a cluster sets its authentication and authorization.
+	Generic *genericapiserver.RecommendedConfig
+	// Webhook serves the admission of workloads; nil serves none.
+	Webhook *genericapiserver.SecureServingInfo
+	// ControllerUser is the name of the user that drives releases.
+	ControllerUser string
+	Clock          clock.PassiveClock
+
+	options *Options
+}
+
+// Config applies the options.
+func (o *Options) Config() (*Config, error) {
+	c := &Config{ControllerUser: o.ControllerUser, Clock: clock.RealClock{}, options: o}
+	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
+	c.setOpenAPI()
+	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(withRequest(api), g)
+	}
+	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {
+		return nil, fmt.Errorf("applying the run options: %w", err)
+	}
+	if err := o.adaptToCluster(); err != nil {
+		return nil, err
+	}
+	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
+	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
+		return nil, fmt.Errorf("making a self-signed certificate: %w", err)
+	}
+	// The storage is applied below, since the generic way ignores half of its options.
+	recommended := *o.Recommended
+	recommended.Etcd = nil
+	if err := recommended.ApplyTo(c.Generic); err != nil {
+		return nil, fmt.Errorf("applying the options: %w", err)
+	}
+	if inner := c.Generic.Authentication.Authenticator; inner != nil {
+		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
+	}
+	if err := c.setStorage(); err != nil {
+		return nil, err
+	}
+	return c, c.setWebhook()
+}
+
+func (c *Config) setOpenAPI() {
+	namer := openapinamer.NewDefinitionNamer(c.options.scheme)
+	v2 := genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
+	v3 := genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
+	v2.Info.Title, v3.Info.Title = "Weir", "Weir"
+	v2.Info.Version, v3.Info.Version = version.Get().GitVersion, version.Get().GitVersion
+	c.Generic.OpenAPIConfig, c.Generic.OpenAPIV3Config = v2, v3
+}
+
+func (c *Config) setStorage() error {
+	o := c.options
+	etcd := o.Recommended.Etcd
+	config := etcd.StorageConfig
+	config.StorageObjectCountTracker = c.Generic.StorageObjectCountTracker
+	// The version stored is the one of highest priority in the scheme, v1beta1.
+	factory := serverstorage.NewDefaultStorageFactory(config, etcd.DefaultStorageMediaType, o.codecs,
+		serverstorage.NewDefaultResourceEncodingConfig(o.scheme), serverstorage.NewResourceConfig(), nil)
+	if err := etcd.ApplyWithStorageFactoryTo(factory, &c.Generic.Config); err != nil {
+		return fmt.Errorf("applying the storage options: %w", err)
+	}
+	return nil
+}
+
+// CompletedConfig can be made a server.
+type CompletedConfig struct {
+	*Config
+	generic genericapiserver.CompletedConfig
+}
+
+// Complete fills in what follows from the rest.
+func (c *Config) Complete() CompletedConfig {
+	return CompletedConfig{Config: c, generic: c.Generic.Complete()}
+}

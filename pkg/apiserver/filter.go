@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+)
+
+// healthPaths are what anybody may ask for.
+var healthPaths = []string{"/healthz", "/livez", "/readyz"}
+
+// namedUnlessHealth lets requests without a name through to health checks only.
+type namedUnlessHealth struct{ inner authenticator.Request }
+
+// AuthenticateRequest implements authenticator.Request.
+func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	response, ok, err := a.inner.AuthenticateRequest(r)
+	if ok && response.User.GetName() == user.Anonymous && !slices.Contains(healthPaths, r.URL.Path) {
+		return nil, false, err
+	}
+	return response, ok, err
+}
+
+// withRequest prepares authorized requests: it keeps the client's name of
+// itself, and gives a verb the body that a short command line leaves out.
+func withRequest(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(rollout.WithUserAgent(r.Context(), r.UserAgent()))
+		if isVerb(r) {
+			fillBody(r)
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+func isVerb(r *http.Request) bool {
+	info, ok := genericapirequest.RequestInfoFrom(r.Context())
+	return ok && info.IsResourceRequest && info.APIGroup == rollouts.GroupName && r.Method == http.MethodPost &&
+		info.Resource == "rollouts" && info.Subresource != ""
+}
+
+// fillBody makes these mean what their author means:
+//
+//	curl -X POST …/promote
+//	curl -d '{"reason":"…"}' …/promote        (curl calls that a form)
+//	kubectl create --raw …/promote -f /dev/null
+func fillBody(r *http.Request) {
+	body := bufio.NewReader(r.Body)
+	if _, err := body.Peek(1); err == io.EOF {
+		empty := []byte("{}")
+		r.Body = io.NopCloser(bytes.NewReader(empty))
+		r.ContentLength = int64(len(empty))
+		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
+		return
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
+		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+const (
+	// storagePrefix is where everything is stored; it never changes.
+	storagePrefix = "/registry/rollouts.kruise.io"
+	// defaultDataDir is where the embedded etcd keeps its data.
+	defaultDataDir = "/var/lib/weir"
+	// defaultController is the service account of weir-controller.
+	defaultController = "system:serviceaccount:weir-system:weir-controller"
+)
+
+// Options are the settings of the server as its flags give them.
+type Options struct {
+	// Recommended are the options of any aggregated API server.
+	Recommended *genericoptions.RecommendedOptions
+	// Run are limits and the shutdown.
+	Run *genericoptions.ServerRunOptions
+	// Store is the embedded etcd, which runs unless --etcd-servers is given.
+	Store StoreOptions
+	// WebhookPort is where workload admission is served; 0 serves none.
+	WebhookPort int
+	// WebhookListener is used instead of the port when it is set.
+	WebhookListener net.Listener
+	// ControllerUser is the name of the user that drives releases.
+	ControllerUser string
+
+	scheme *runtime.Scheme
+	codecs serializer.CodecFactory
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	scheme := NewScheme()
+	codecs := serializer.NewCodecFactory(scheme)
+	o := &Options{
+		Recommended:    genericoptions.NewRecommendedOptions(storagePrefix, codecs.LegacyCodec(v1beta1.SchemeGroupVersion)),
+		Run:            genericoptions.NewServerRunOptions(),
+		Store:          StoreOptions{DataDir: defaultDataDir},
+		WebhookPort:    9443,
+		ControllerUser: defaultController,
+		scheme:         scheme,
+		codecs:         codecs,
+	}
+	o.Recommended.SecureServing.BindPort = 6443
+	o.Recommended.Features.EnableProfiling = false
+	// The clients are many, the connection of the aggregator is one.
+	o.Run.GoawayChance = 0.001
+	o.Run.ShutdownSendRetryAfter = true
+	o.Run.ShutdownWatchTerminationGracePeriod = 2 * time.Second
+	return o
+}
+
+// external tells whether etcd runs elsewhere.
+func (o *Options) external() bool {
+	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
+}
+
+// Validate checks the options before anything is started.
+func (o *Options) Validate() error {
+	errs := o.Run.Validate()
+	recommended := *o.Recommended
+	if !o.external() {
+		// Its only complaint that matters here is the missing server.
+		recommended.Etcd = nil
+		errs = append(errs, o.Store.Validate()...)
+	}
+	errs = append(errs, recommended.Validate()...)
+	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
+		errs = append(errs, fmt.Errorf("--webhook-port %d must be between 0 and 65535", o.WebhookPort))
+	}
+	if o.ControllerUser == "" {
+		errs = append(errs, errors.New("--controller-user must not be empty"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+)
+
+// Server is the API server.
+type Server struct {
+	Generic *genericapiserver.GenericAPIServer
+}
+
+// New builds the server: the API group, then the webhook.
+func (c CompletedConfig) New() (*Server, error) {
+	generic, err := c.generic.New("weir-apiserver", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("creating the generic server: %w", err)
+	}
+	endpoints, err := rollouts.NewStorage(rollout.Config{
+		Scheme:     c.options.scheme,
+		Options:    c.Generic.RESTOptionsGetter,
+		Authorizer: c.Generic.Authorization.Authorizer,
+		Clock:      c.Clock,
+		Controller: c.ControllerUser,
+	})
+	if err != nil {
+		return nil, err
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(hub.GroupName, c.options.scheme, metav1.ParameterCodec, c.options.codecs)
+	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
+	group.VersionedResourcesStorageMap = endpoints
+	if err := generic.InstallAPIGroup(&group); err != nil {
+		return nil, fmt.Errorf("installing the API group: %w", err)
+	}
+	// Otherwise /readyz is green before the watch caches are filled.
+	if err := generic.AddPostStartHook("storage-readiness", generic.StorageReadinessHook.Hook); err != nil {
+		return nil, fmt.Errorf("adding the storage readiness hook: %w", err)
+	}
+	if c.Webhook != nil {
+		if err := generic.AddPostStartHook("workload-admission", c.serveWebhook); err != nil {
+			return nil, fmt.Errorf("adding the workload admission hook: %w", err)
+		}
+	}
+	return &Server{Generic: generic}, nil
+}
+
+// Run serves until the context ends, and then shuts down gracefully.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Generic.PrepareRun().RunWithContext(ctx); err != nil {
+		return fmt.Errorf("serving: %w", err)
+	}
+	return nil
+}
+
+// Run starts everything that the options ask for, and serves until the context ends.
+func Run(ctx context.Context, o *Options) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !o.external() {
+		store, err := StartStore(ctx, o.Store)
+		if err != nil {
+			return err
+		}
+		// The store goes last: the server's clients are closed by then.
+		defer func() { err = errors.Join(err, store.Close()) }()
+		go func() {
+			select {
+			case failure := <-store.Failed():
+				cancel(fmt.Errorf("running the embedded etcd: %w", failure))
+			case <-ctx.Done():
+			}
+		}()
+		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()}
+	}
+	config, err := o.Config()
+	if err != nil {
+		return err
+	}
+	server, err := config.Complete().New()
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx)
+}

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claim answers one question: which Rollout owns a workload? It keeps
+// one key per workload in storage, so that of any number of Rollouts created at
+// once, by any number of servers, one wins. It must not know what a Rollout
+// does with its workload. The protocol is docs/adr/0005-one-rollout-per-workload.md.
+package claim
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// onItsWay is how long a claim counts whose owner is not stored (yet). The
+// write that took it ends after 34 seconds at the latest, which is the longest
+// the server lets a request run.
+const onItsWay = time.Minute
+
+// attempts bounds how often a race is entered again; losing one means that
+// another request has won.
+const attempts = 5
+
+// Owner is a Rollout that claims a workload.
+type Owner struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+// OwnerOf is the Rollout as an owner.
+func OwnerOf(r *rollouts.Rollout) Owner {
+	return Owner{Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+}
+
+// Same tells whether two references name the same workload.
+func Same(a, b *rollouts.ObjectRef) bool {
+	return a != nil && b != nil && keyOf("", a) == keyOf("", b)
+}
+
+// Claims keeps the claims of every workload.
+type Claims struct {
+	// Storage holds the claims.
+	Storage storage.Interface
+	// Stored reads a Rollout as it is stored, past any cache.
+	Stored func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error)
+	Clock  clock.PassiveClock
+}
+
+// Acquire makes the owner the one of the workload. A second owner is refused
+// with a conflict that names the first.
+func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
+	key := keyOf(owner.Namespace, ref)
+	for range attempts {
+		err := c.Storage.Create(ctx, key, c.record(owner), nil, 0)
+		if err == nil {
+			return nil
+		}
+		if !storage.IsExist(err) {
+			return fmt.Errorf("claiming %s: %w", describe(ref), err)
+		}
+		retry, err := c.replace(ctx, key, owner, ref)
+		if !retry {
+			return err
+		}
+	}
+	return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "claim", 1)
+}
+
+// Check tells whether Acquire would succeed now, and writes nothing.
+func (c *Claims) Check(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
+	held := &metav1.PartialObjectMetadata{}
+	err := c.Storage.Get(ctx, keyOf(owner.Namespace, ref), storage.GetOptions{}, held)
+	if storage.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+	}
+	return c.judge(ctx, held, owner, ref)
+}
+
+// Release gives the workload up if it is the owner's.
+func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
+	mine := storage.Preconditions{UID: &owner.UID}
+	err := c.Storage.Delete(ctx, keyOf(owner.Namespace, ref), &metav1.PartialObjectMetadata{}, &mine,
+		rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if err == nil || storage.IsNotFound(err) || storage.IsInvalidObj(err) {
+		return nil
+	}
+	return fmt.Errorf("releasing the claim of %s: %w", describe(ref), err)
+}
+
+// replace takes over a claim that counts no more. It asks to retry when the
+// claim is gone or has changed meanwhile.
+func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
+	held := &metav1.PartialObjectMetadata{}
+	err = c.Storage.Get(ctx, key, storage.GetOptions{}, held)
+	if storage.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+	}
+	if held.UID == owner.UID {
+		return false, nil
+	}
+	if err := c.judge(ctx, held, owner, ref); err != nil {
+		return false, err
+	}
+	seen := storage.Preconditions{ResourceVersion: &held.ResourceVersion}
+	err = c.Storage.GuaranteedUpdate(ctx, key, &metav1.PartialObjectMetadata{}, false, &seen,
+		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			return c.record(owner), nil, nil
+		}, nil)
+	switch {
+	case err == nil:
+		return false, nil
+	case storage.IsNotFound(err), storage.IsInvalidObj(err), storage.IsConflict(err):
+		return true, nil
+	default:
+		return false, fmt.Errorf("taking the claim of %s over: %w", describe(ref), err)
+	}
+}
+
+// judge refuses whoever is not the owner while the claim counts.
+func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) error {
+	if held.UID == owner.UID {
+		return nil
+	}
+	r, err := c.Stored(ctx, owner.Namespace, held.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the owner of %s: %w", describe(ref), err)
+	}
+	owned := err == nil && r.UID == held.UID && r.Spec.WorkloadRef != nil &&
+		keyOf(owner.Namespace, r.Spec.WorkloadRef) == keyOf(owner.Namespace, ref)
+	switch {
+	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= onItsWay:
+		return nil
+	case held.Name == owner.Name:
+		return exists(owner, owned && r.DeletionTimestamp != nil)
+	default:
+		return conflict(owner, held.Name, ref)
+	}
+}
+
+// exists is what the store would say of a second object of one name.
+func exists(owner Owner, deleting bool) error {
+	err := apierrors.NewAlreadyExists(rollouts.Resource("rollouts"), owner.Name)
+	if deleting {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
+}
+
+func conflict(owner Owner, first string, ref *rollouts.ObjectRef) error {
+	// Clients of OpenKruise know the sentence.
+	return apierrors.NewConflict(rollouts.Resource("rollouts"), owner.Name, fmt.Errorf(
+		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s is claimed by it", //nolint:staticcheck // wire text
+		owner.Namespace, first, describe(ref)))
+}
+
+func (c *Claims) record(owner Owner) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID,
+		CreationTimestamp: metav1.NewTime(c.Clock.Now()),
+	}}
+}
+
+// keyOf names the claim of a workload. The version of its API does not matter.
+func keyOf(namespace string, ref *rollouts.ObjectRef) string {
+	group := groupOf(ref)
+	if group == "" {
+		group = "core"
+	}
+	return path.Join("/claims", namespace, group, ref.Kind, ref.Name)
+}
+
+func groupOf(ref *rollouts.ObjectRef) string {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return ref.APIVersion
+	}
+	return gv.Group
+}
+
+// describe names a workload for messages, such as Deployment.apps/web.
+func describe(ref *rollouts.ObjectRef) string {
+	if group := groupOf(ref); group != "" {
+		return ref.Kind + "." + group + "/" + ref.Name
+	}
+	return ref.Kind + "/" + ref.Name
+}

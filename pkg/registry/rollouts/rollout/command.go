@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// command is a verb: its name, its body, and how the body asks the planner.
+type command struct {
+	verb    rollouts.Verb
+	kind    string
+	newBody func() runtime.Object
+	fill    func(body runtime.Object, c *planner.Command)
+	check   func(body runtime.Object) field.ErrorList
+}
+
+// commands is the table of verbs that the server serves.
+var commands = []command{
+	{
+		verb:    rollouts.VerbPromote,
+		kind:    "PromoteOptions",
+		newBody: func() runtime.Object { return &rollouts.PromoteOptions{} },
+		fill: func(body runtime.Object, c *planner.Command) {
+			o := body.(*rollouts.PromoteOptions)
+			c.Options, c.Full = o.DecisionOptions, o.Full
+		},
+		check: func(body runtime.Object) field.ErrorList {
+			return validation.ValidatePromoteOptions(body.(*rollouts.PromoteOptions))
+		},
+	},
+	{
+		verb:    rollouts.VerbAbort,
+		kind:    "AbortOptions",
+		newBody: func() runtime.Object { return &rollouts.AbortOptions{} },
+		fill: func(body runtime.Object, c *planner.Command) {
+			c.Options = body.(*rollouts.AbortOptions).DecisionOptions
+		},
+		check: func(body runtime.Object) field.ErrorList {
+			return validation.ValidateAbortOptions(body.(*rollouts.AbortOptions))
+		},
+	},
+}
+
+// commandStrategy lets a verb change the status and nothing else.
+type commandStrategy struct{ strategy }
+
+var _ rest.RESTUpdateStrategy = commandStrategy{}
+
+// PrepareForUpdate keeps the spec and the metadata.
+func (commandStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	keepAllButStatus(obj.(*rollouts.Rollout), old.(*rollouts.Rollout))
+}
+
+// ValidateUpdate has nothing to add: the planner has decided.
+func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (commandStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// CommandREST serves one verb of Rollouts: POST …/rollouts/{name}/{verb}.
+type CommandREST struct {
+	command
+	store *registry.Store
+	clock clock.PassiveClock
+}
+
+var (
+	_ rest.NamedCreater    = (*CommandREST)(nil)
+	_ rest.StorageMetadata = (*CommandREST)(nil)
+)
+
+// New implements rest.Storage: the body of a request.
+func (c *CommandREST) New() runtime.Object { return c.newBody() }
+
+// Destroy implements rest.Storage; the store is shared and destroyed once.
+func (c *CommandREST) Destroy() {}
+
+// ProducesObject implements rest.StorageMetadata: the answer is the Rollout.
+func (c *CommandREST) ProducesObject(string) any { return v1beta1.Rollout{} }
+
+// ProducesMIMETypes implements rest.StorageMetadata.
+func (c *CommandREST) ProducesMIMETypes(string) []string { return nil }
+
+// Create implements rest.NamedCreater. The planner decides about the Rollout as
+// it is stored at that moment; of two requests at once the second sees what the
+// first has done.
+func (c *CommandREST) Create(ctx context.Context, name string, body runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if err := c.validate(ctx, name, body, validate); err != nil {
+		return nil, err
+	}
+	asked := commandFrom(ctx, c.verb, rollouts.ViaVerb, c.clock)
+	c.fill(body, &asked)
+
+	var warn string
+	decide := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
+		r := stored.DeepCopyObject().(*rollouts.Rollout)
+		var err error
+		if warn, err = planner.Decide(r, asked); err != nil {
+			return nil, refused(name, err)
+		}
+		return r, nil
+	}
+	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, decide),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	if warn != "" {
+		warning.AddWarning(ctx, "", warn)
+	}
+	return out, nil
+}
+
+func (c *CommandREST) validate(ctx context.Context, name string, body runtime.Object, validate rest.ValidateObjectFunc) error {
+	m, err := meta.Accessor(body)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading the name in the body: %w", err))
+	}
+	if named := m.GetName(); named != "" && named != name {
+		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name %q of the body is not the rollout of the request, %q", named, name))
+	}
+	if errs := c.check(body); len(errs) > 0 {
+		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)
+	}
+	if validate == nil {
+		return nil
+	}
+	return validate(ctx, body.DeepCopyObject())
+}
+
+// commandFrom is the command as the request tells it: who asks, with what, and when.
+func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c clock.PassiveClock) planner.Command {
+	asked := planner.Command{
+		Verb: verb, Via: via, UserAgent: UserAgentFrom(ctx),
+		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
+	}
+	if who, ok := genericapirequest.UserFrom(ctx); ok {
+		asked.User, asked.UID = who.GetName(), who.GetUID()
+	}
+	return asked
+}
+
+// refused answers a refusal of the planner.
+func refused(name string, err error) error {
+	var refusal *planner.Refusal
+	if errors.As(err, &refusal) {
+		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
+	}
+	return apierrors.NewInternalError(fmt.Errorf("deciding: %w", err))
+}

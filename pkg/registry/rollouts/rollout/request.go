@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// longestUserAgent bounds what a decision keeps of a client's own words.
+const longestUserAgent = 256
+
+type userAgentKey struct{}
+
+// WithUserAgent keeps the client's name of itself in the context of a request.
+func WithUserAgent(ctx context.Context, userAgent string) context.Context {
+	return context.WithValue(ctx, userAgentKey{}, userAgent[:min(len(userAgent), longestUserAgent)])
+}
+
+// UserAgentFrom is the client's name of itself, or empty.
+func UserAgentFrom(ctx context.Context) string {
+	s, _ := ctx.Value(userAgentKey{}).(string)
+	return s
+}
+
+func userName(ctx context.Context) string {
+	if who, ok := genericapirequest.UserFrom(ctx); ok {
+		return who.GetName()
+	}
+	return ""
+}

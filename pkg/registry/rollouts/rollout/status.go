@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// statusStrategy keeps everything but the status. Which part of the status a
+// writer may change is settled before, in StatusREST.
+type statusStrategy struct{ strategy }
+
+var _ rest.RESTUpdateStrategy = statusStrategy{}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return inBothVersions(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"),
+		fieldpath.MakePathOrDie("status", "decisions"))
+}
+
+// PrepareForUpdate keeps the spec and the metadata.
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	keepAllButStatus(obj.(*rollouts.Rollout), old.(*rollouts.Rollout))
+}
+
+// ValidateUpdate implements rest.RESTUpdateStrategy.
+func (statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateRolloutStatusUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), versionOf(ctx))
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// keepAllButStatus restores what a writer of the status must not change.
+// Managed fields are about the status, too.
+func keepAllButStatus(r, stored *rollouts.Rollout) {
+	managed := r.ManagedFields
+	r.ObjectMeta = *stored.ObjectMeta.DeepCopy()
+	r.ManagedFields = managed
+	r.Spec = stored.Spec
+}
+
+// StatusREST serves the status subresource. Who may "update rollouts/progress"
+// writes the status of a release; anybody else writes wishes into it, as
+// clients of OpenKruise do, and those are decisions.
+type StatusREST struct {
+	store      *registry.Store
+	authorizer authorizer.Authorizer
+	clock      clock.PassiveClock
+	controller string
+}
+
+var (
+	_ rest.Patcher             = (*StatusREST)(nil)
+	_ rest.ResetFieldsStrategy = (*StatusREST)(nil)
+	_ rest.TableConvertor      = (*StatusREST)(nil)
+)
+
+// New implements rest.Storage.
+func (s *StatusREST) New() runtime.Object { return &rollouts.Rollout{} }
+
+// Destroy implements rest.Storage; the store is shared and destroyed once.
+func (s *StatusREST) Destroy() {}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.store.GetResetFields()
+}
+
+// Get implements rest.Getter, which patches need.
+func (s *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return s.store.Get(ctx, name, options)
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (s *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return s.store.ConvertToTable(ctx, obj, options)
+}
+
+// Update implements rest.Updater.
+func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	w := &statusWrite{StatusREST: s, name: name}
+	// Asked for all names of the namespace, so that the answer is cached well.
+	progress, err := w.may(ctx, "update", "progress", "")
+	if err != nil {
+		return nil, false, err
+	}
+	w.progress = progress
+	out, created, err := s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
+	if err == nil && w.warning != "" {
+		warning.AddWarning(ctx, "", w.warning)
+	}
+	return out, created, err
+}
+
+// statusWrite is one request to write a status.
+type statusWrite struct {
+	*StatusREST
+	name string
+	// progress tells that the writer may change more than wishes.
+	progress bool
+	warning  string
+}
+
+// settle turns what a writer sent into what is stored. It may run several
+// times, each with the object that is stored by then.
+func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	if r.ResourceVersion != stored.ResourceVersion || stored.ResourceVersion == "" {
+		// The store answers a missing or outdated version, or a missing object.
+		return r, nil
+	}
+	w.warning = ""
+	wish := wishOf(&r.Status, &stored.Status)
+	if w.progress && !w.wishes(ctx, wish, r, stored) {
+		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
+		return r, nil
+	}
+	next := stored.DeepCopy()
+	keepForeignConditions(&next.Status, r.Status.Conditions)
+	if wish.jump {
+		w.warning = "jumping by nextStepIndex is not served yet; the field was left as it is"
+	}
+	if wish.approve {
+		if err := w.approve(ctx, next); err != nil {
+			return nil, err
+		}
+	}
+	r.Status = next.Status
+	return r, nil
+}
+
+// approve records an approval that came as a write of the status.
+func (w *statusWrite) approve(ctx context.Context, r *rollouts.Rollout) error {
+	allowed, err := w.may(ctx, "create", string(rollouts.VerbPromote), w.name)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return apierrors.NewForbidden(rollouts.Resource("rollouts/status"), w.name, fmt.Errorf(
+			"setting currentStepState to %s approves a step: user %q needs permission to create rollouts/%s in namespace %q",
+			rollouts.StepReady, userName(ctx), rollouts.VerbPromote, r.Namespace))
+	}
+	command := commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaStatus, w.clock)
+	warn, err := planner.Decide(r, command)
+	if err != nil {
+		return refused(w.name, err)
+	}
+	w.warning = warn
+	return nil
+}
+
+// wishes tells whether somebody who may write everything meant only to approve
+// or to jump, as a client does that sets the one field. Whoever moves a release
+// on says when it entered the state; the controller always does.
+func (w *statusWrite) wishes(ctx context.Context, wish wish, r, stored *rollouts.Rollout) bool {
+	if userName(ctx) == w.controller || (!wish.approve && !wish.jump) || stored.Status.Active() == nil {
+		return false
+	}
+	return r.Status.Active().LastUpdateTime.Equal(stored.Status.Active().LastUpdateTime)
+}
+
+// may asks whether the user may use a subresource of Rollouts.
+func (s *StatusREST) may(ctx context.Context, verb, subresource, name string) (bool, error) {
+	who, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return false, apierrors.NewInternalError(fmt.Errorf("finding the user of a request"))
+	}
+	asked := authorizer.AttributesRecord{
+		User: who, Verb: verb, Namespace: genericapirequest.NamespaceValue(ctx), APIGroup: rollouts.GroupName,
+		APIVersion: "*", Resource: "rollouts", Subresource: subresource, Name: name, ResourceRequest: true,
+	}
+	decision, _, err := s.authorizer.Authorize(ctx, asked)
+	if decision == authorizer.DecisionAllow {
+		return true, nil
+	}
+	if err != nil {
+		return false, apierrors.NewInternalError(fmt.Errorf("asking for permission to %s rollouts/%s: %w", verb, subresource, err))
+	}
+	return false, nil
+}

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// strategy is what a user of the main resource may change: everything but the
+// status. The server itself keeps the generation, the finalizer and the
+// annotation that identifies the plan.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+}
+
+var (
+	_ rest.RESTCreateStrategy  = strategy{}
+	_ rest.RESTUpdateStrategy  = strategy{}
+	_ rest.RESTDeleteStrategy  = strategy{}
+	_ rest.ResetFieldsStrategy = strategy{}
+)
+
+// NamespaceScoped implements rest.RESTCreateStrategy.
+func (strategy) NamespaceScoped() bool { return true }
+
+// AllowCreateOnUpdate is false: a PUT to a name that does not exist is 404.
+func (strategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// AllowUnconditionalUpdate is false: a PUT needs a resourceVersion.
+func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// Canonicalize implements rest.RESTCreateStrategy.
+func (strategy) Canonicalize(runtime.Object) {}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return inBothVersions(fieldpath.MakePathOrDie("status"))
+}
+
+// PrepareForCreate drops the status. A Rollout of the canary and partition
+// styles has the key that Argo CD's health check reads from the beginning.
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	r := obj.(*rollouts.Rollout)
+	r.Generation = 1
+	r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial}
+	if style, release := r.Spec.Strategy.Active(); release != nil && style != rollouts.StyleBlueGreen {
+		r.Status.SetActive(style, &rollouts.Progress{})
+	}
+	own(r)
+}
+
+// PrepareForUpdate keeps the status and counts generations of the spec.
+func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	r.Status = stored.Status
+	r.Generation = stored.Generation
+	if !equality.Semantic.DeepEqual(r.Spec, stored.Spec) {
+		r.Generation++
+	}
+	own(r)
+}
+
+// own puts on what the server keeps on every Rollout, so that no controller
+// has to write it.
+func own(r *rollouts.Rollout) {
+	if r.DeletionTimestamp == nil && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout) {
+		r.Finalizers = append(r.Finalizers, rollouts.FinalizerRollout)
+	}
+	_, release := r.Spec.Strategy.Active()
+	if release == nil {
+		return
+	}
+	if r.Annotations == nil {
+		r.Annotations = map[string]string{}
+	}
+	r.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
+}
+
+// Validate implements rest.RESTCreateStrategy.
+func (strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return validation.ValidateRollout(obj.(*rollouts.Rollout), versionOf(ctx))
+}
+
+// ValidateUpdate implements rest.RESTUpdateStrategy.
+func (strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateRolloutUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), versionOf(ctx))
+}
+
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return validation.RolloutWarnings(obj.(*rollouts.Rollout), versionOf(ctx))
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return validation.RolloutWarnings(obj.(*rollouts.Rollout), versionOf(ctx))
+}
+
+// versionOf is the API version that the client speaks, whose rules hold.
+func versionOf(ctx context.Context) string {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.APIVersion != "" {
+		return info.APIVersion
+	}
+	return v1beta1.SchemeGroupVersion.Version
+}
+
+// inBothVersions names fields that a strategy takes from nobody.
+func inBothVersions(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		rollouts.GroupName + "/v1beta1":  fieldpath.NewSet(paths...),
+		rollouts.GroupName + "/v1alpha1": fieldpath.NewSet(paths...),
+	}
+}

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// A user creates a Rollout: the status is the server's, and so are the
+// generation, the finalizer and the hash of the plan.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	r := create(t, namespace(t), "web", "web")
+
+	type facts struct {
+		Generation int64
+		Finalizers []string
+		Phase      v1beta1.Phase
+		Message    string
+		Canary     bool
+	}
+	got := facts{r.Generation, r.Finalizers, r.Status.Phase, r.Status.Message, r.Status.Canary != nil}
+	want := facts{1, []string{"rollouts.kruise.io/rollout"}, v1beta1.PhaseInitial, "", true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	if len(r.Annotations["rollouts.kruise.io/hash"]) != 64 {
+		t.Errorf("annotations are %v, want a hash of the plan", r.Annotations)
+	}
+}
+
+// Argo CD indexes status.canaryStatus unguarded.
+func TestCreateHasWhatHealthChecksIndex(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	a := call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("web", "web")}).must(t, http.StatusCreated)
+	var raw struct {
+		Status map[string]any `json:"status"`
+	}
+	if err := json.Unmarshal(a.body, &raw); err != nil {
+		t.Fatal(err)
+	}
+	if raw.Status["canaryStatus"] == nil {
+		t.Errorf("status is %v, want canaryStatus in it", raw.Status)
+	}
+}
+
+// The generation counts changes of the spec, in whichever version they come.
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := create(t, ns, "web", "web")
+	hash := before.Annotations["rollouts.kruise.io/hash"]
+	steps := []struct {
+		name, path, patch string
+		generation        int64
+		sameHash          bool
+	}{
+		{"a label", one(v1beta1Path, ns, "web"), `{"metadata":{"labels":{"a":"b"}}}`, 1, true},
+		{"the status by the main resource", one(v1beta1Path, ns, "web"), `{"status":{"phase":"Healthy"}}`, 1, true},
+		{"a pause", one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"paused":true}}}`, 2, true},
+		{"a step", one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"steps":[{"replicas":"30%"},{"replicas":"50%"},{"replicas":"100%"}]}}}}`, 3, false},
+		{"an older version", one(v1alpha1Path, ns, "web"), `{"spec":{"strategy":{"paused":false}}}`, 4, false},
+		{"a forged hash", one(v1beta1Path, ns, "web"), `{"metadata":{"annotations":{"rollouts.kruise.io/hash":"x"}}}`, 4, false},
+		{"no finalizer", one(v1beta1Path, ns, "web"), `{"metadata":{"finalizers":null}}`, 4, false},
+	}
+	for _, s := range steps {
+		patch(t, alice, s.path, s.patch).must(t, http.StatusOK)
+		r := get(t, ns, "web")
+		got := r.Annotations["rollouts.kruise.io/hash"]
+		if r.Generation != s.generation || (got == hash) != s.sameHash || len(got) != 64 {
+			t.Errorf("after %s: generation %d and hash %s, want generation %d, same hash %t", s.name, r.Generation, got, s.generation, s.sameHash)
+		}
+		if diff := cmp.Diff([]string{"rollouts.kruise.io/rollout"}, r.Finalizers); diff != "" {
+			t.Errorf("after %s: finalizers (-want +got):\n%s", s.name, diff)
+		}
+		if r.Status.Phase != v1beta1.PhaseInitial {
+			t.Errorf("after %s: phase %s, want the status as it was", s.name, r.Status.Phase)
+		}
+	}
+}
+
+// A write says what it was made from: neither the spec nor the status can be
+// put without a resourceVersion, or with an old one.
+func TestPutNeedsResourceVersion(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	r := create(t, ns, "web", "web")
+	old := r.ResourceVersion
+	patch(t, alice, one(v1beta1Path, ns, "web"), `{"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
+	for _, path := range []string{one(v1beta1Path, ns, "web"), one(v1beta1Path, ns, "web") + "/status"} {
+		for _, c := range []struct {
+			version string
+			code    int
+		}{{"", http.StatusUnprocessableEntity}, {old, http.StatusConflict}} {
+			r.ResourceVersion = c.version
+			a := call(t, request{as: controller, method: "PUT", path: path, body: r})
+			if a.code != c.code {
+				t.Errorf("PUT %s with resourceVersion %q: %d, want %d: %s", path, c.version, a.code, c.code, a.body)
+			}
+		}
+	}
+	call(t, request{as: alice, method: "PUT", path: one(v1beta1Path, ns, "other"), body: create(t, ns, "spare", "spare")}).
+		must(t, http.StatusBadRequest)
+}
+
+// One object in two versions: what one writes, the other reads.
+func TestBothVersions(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	old := `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"Rollout","metadata":{"name":"web"},"spec":{
+		"objectRef":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}},
+		"strategy":{"canary":{"steps":[{"weight":20},{"weight":100}]}}}}`
+	call(t, request{as: alice, method: "POST", path: list(v1alpha1Path, ns), body: old}).must(t, http.StatusCreated)
+
+	r := get(t, ns, "web")
+	canary := r.Spec.Strategy.Canary
+	if canary == nil || !canary.EnableExtraWorkloadForCanary || len(canary.Steps) != 2 {
+		t.Fatalf("strategy is %+v, want two steps with an extra workload", r.Spec.Strategy)
+	}
+	if got := *canary.Steps[0].Traffic; got != "20%" {
+		t.Errorf("traffic of the first step is %s, want 20%%", got)
+	}
+	back := call(t, request{as: alice, method: "GET", path: one(v1alpha1Path, ns, "web")}).must(t, http.StatusOK)
+	if !strings.Contains(string(back.body), `"weight":20`) {
+		t.Errorf("v1alpha1 reads %s, want its weight", back.body)
+	}
+}
+
+// A deletion waits for the finalizer, which is the controller's to remove.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	path := one(v1beta1Path, ns, "web")
+	call(t, request{as: alice, method: "DELETE", path: path}).must(t, http.StatusOK)
+	if r := get(t, ns, "web"); r.DeletionTimestamp == nil {
+		t.Fatal("the rollout is not being deleted")
+	}
+	// Edits do not put the finalizer back.
+	patch(t, alice, path, `{"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
+	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "GET", path: path}).must(t, http.StatusNotFound)
+}
+
+// A BatchRelease is the controller's; its spec and its status do not mix.
+func TestBatchRelease(t *testing.T) {
+	t.Parallel()
+	base := v1beta1Path + "/namespaces/" + namespace(t) + "/batchreleases"
+	body := `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","metadata":{"name":"web"},
+		"spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"releasePlan":{"batches":[{"canaryReplicas":"20%"}]}},
+		"status":{"phase":"Completed"}}`
+	var b v1beta1.BatchRelease
+	decode := func(a answer) {
+		b = v1beta1.BatchRelease{}
+		if err := json.Unmarshal(a.body, &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decode(call(t, request{as: controller, method: "POST", path: base, body: body}).must(t, http.StatusCreated))
+	if b.Generation != 1 || b.Status.Phase != "" {
+		t.Errorf("created with generation %d and phase %q, want 1 and none", b.Generation, b.Status.Phase)
+	}
+	decode(patch(t, controller, base+"/web/status", `{"status":{"phase":"Progressing"},"spec":{"releasePlan":{"batchPartition":1}}}`).must(t, http.StatusOK))
+	if b.Generation != 1 || b.Status.Phase != "Progressing" || b.Spec.ReleasePlan.BatchPartition != nil {
+		t.Errorf("after a write of the status: %+v", b)
+	}
+	decode(patch(t, controller, base+"/web", `{"status":{"phase":"Completed"},"spec":{"releasePlan":{"batchPartition":0}}}`).must(t, http.StatusOK))
+	if b.Generation != 2 || b.Status.Phase != "Progressing" || b.Spec.ReleasePlan.BatchPartition == nil {
+		t.Errorf("after a write of the spec: %+v", b)
+	}
+}
+
+// Old and new clients apply side by side; the status stays out of it.
+func TestServerSideApply(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	apply := func(manager, body string) answer {
+		return call(t, request{
+			as: alice, method: "PATCH", path: one(v1beta1Path, ns, "web") + "?fieldManager=" + manager, body: body,
+			headers: map[string]string{"Content-Type": "application/apply-patch+yaml"},
+		})
+	}
+	r := apply("gitops", manifest("web", "web")).must(t, http.StatusCreated).rollout(t)
+	if r.Status.Phase != v1beta1.PhaseInitial || r.Generation != 1 {
+		t.Errorf("applied: phase %s, generation %d; want Initial and 1", r.Status.Phase, r.Generation)
+	}
+	apply("gitops", manifest("web", "web")).must(t, http.StatusOK)
+	apply("somebody", strings.Replace(manifest("web", "web"), "20%", "25%", 1)).must(t, http.StatusConflict)
+	for _, m := range get(t, ns, "web").ManagedFields {
+		if m.Operation == metav1.ManagedFieldsOperationApply && strings.Contains(string(m.FieldsV1.GetRawBytes()), "f:status") {
+			t.Errorf("an applier owns the status: %s", m.FieldsV1.GetRawBytes())
+		}
+	}
+}

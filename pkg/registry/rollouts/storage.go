@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollouts answers one question: which endpoints does the API group
+// have? What each of them does is in the packages below.
+package rollouts
+
+import (
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+)
+
+// NewStorage is the table of endpoints. Both versions are served by the very
+// same stores, so that there is one watch cache for each kind.
+func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
+	r, err := rollout.NewEndpoints(c)
+	if err != nil {
+		return nil, err
+	}
+	batch, batchStatus, err := batchrelease.NewEndpoints(c.Scheme, c.Options)
+	if err != nil {
+		return nil, err
+	}
+	endpoints := map[string]rest.Storage{
+		"rollouts":             r.Rollout,
+		"rollouts/status":      r.Status,
+		"rollouts/promote":     r.Commands[hub.VerbPromote],
+		"rollouts/abort":       r.Commands[hub.VerbAbort],
+		"batchreleases":        batch,
+		"batchreleases/status": batchStatus,
+	}
+	return map[string]map[string]rest.Storage{
+		v1beta1.SchemeGroupVersion.Version:  endpoints,
+		v1alpha1.SchemeGroupVersion.Version: endpoints,
+	}, nil
+}

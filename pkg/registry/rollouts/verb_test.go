@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+func verb(t *testing.T, as, version, ns, verb string, body any) answer {
+	t.Helper()
+	return call(t, request{as: as, method: "POST", path: one(version, ns, "web") + "/" + verb, body: body})
+}
+
+// A promotion is on record with its author, and the answer is the Rollout.
+func TestPromote(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	r := verb(t, alice, v1beta1Path, ns, "promote", `{"reason":"looks good"}`).must(t, http.StatusCreated).rollout(t)
+
+	want := []v1beta1.Decision{{
+		ID: 1, Verb: "promote", User: alice, UID: "uid-of-alice", UserAgent: "test/1",
+		Step: 1, Revision: "v2", Reason: "looks good", Via: "verb",
+	}}
+	if diff := cmp.Diff(want, r.Status.Decisions, cmpopts.IgnoreFields(v1beta1.Decision{}, "Time")); diff != "" {
+		t.Errorf("decisions (-want +got):\n%s", diff)
+	}
+	if r.Kind != "Rollout" || r.Status.Canary.State != v1beta1.StepReady || r.Status.CurrentStepState != v1beta1.StepReady {
+		t.Errorf("answered a %s in state %s, want a Rollout in StepReady", r.Kind, r.Status.CurrentStepState)
+	}
+	if r.Generation != 1 {
+		t.Errorf("generation is %d, want 1: a verb is no change of the spec", r.Generation)
+	}
+	again := verb(t, alice, v1beta1Path, ns, "promote", `{}`).must(t, http.StatusConflict)
+	if m := again.status().Message; !strings.Contains(m, "by alice") {
+		t.Errorf("the second promotion is told %q, want who approved", m)
+	}
+}
+
+// Many who saw step 1 waiting approve it at once: it is approved once.
+func TestPromoteAtOnce(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	const n = 20
+	codes := make([]int, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { codes[i] = verb(t, alice, v1beta1Path, ns, "promote", `{"expect":{"step":1}}`).code })
+	}
+	wg.Wait()
+	count := map[int]int{}
+	for _, c := range codes {
+		count[c]++
+	}
+	if diff := cmp.Diff(map[int]int{http.StatusCreated: 1, http.StatusConflict: n - 1}, count); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if d := get(t, ns, "web").Status.Decisions; len(d) != 1 {
+		t.Errorf("%d decisions on record, want 1", len(d))
+	}
+}
+
+// A request that got no answer can be repeated.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	body := `{"requestID":"build-17"}`
+	first := verb(t, alice, v1beta1Path, ns, "promote", body).must(t, http.StatusCreated).rollout(t)
+	second := verb(t, alice, v1beta1Path, ns, "promote", body).must(t, http.StatusCreated).rollout(t)
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("the repetition changed something (-first +second):\n%s", diff)
+	}
+	verb(t, admin, v1beta1Path, ns, "promote", body).must(t, http.StatusConflict)
+}
+
+// A dry run answers what would be stored, and stores nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := releasing(t, ns, "web")
+	r := verb(t, alice, v1beta1Path, ns, "promote?dryRun=All", `{}`).must(t, http.StatusCreated).rollout(t)
+	if r.Status.Canary.State != v1beta1.StepReady || len(r.Status.Decisions) != 1 {
+		t.Errorf("a dry run answers %+v, want the step approved", r.Status)
+	}
+	if diff := cmp.Diff(before.Status, get(t, ns, "web").Status); diff != "" {
+		t.Errorf("a dry run stored something (-before +after):\n%s", diff)
+	}
+}
+
+// Short command lines work: no body, a form, no content type, both versions.
+func TestVerbBodies(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]request{
+		"none":              {},
+		"none, form":        {headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}},
+		"empty":             {body: ""},
+		"object":            {body: `{}`},
+		"object, form":      {body: `{"reason":"r"}`, headers: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}},
+		"object, no type":   {body: `{}`, headers: map[string]string{"Content-Type": ""}},
+		"named":             {body: `{"metadata":{"name":"web"}}`},
+		"kind":              {body: `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"PromoteOptions"}`},
+		"asks for protobuf": {body: `{}`, headers: map[string]string{"Accept": "application/vnd.kubernetes.protobuf,application/json"}},
+	}
+	for name, r := range bodies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			r.as, r.method, r.path = alice, "POST", one(v1beta1Path, ns, "web")+"/promote"
+			call(t, r).must(t, http.StatusCreated)
+		})
+	}
+	t.Run("v1alpha1", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		releasing(t, ns, "web")
+		a := call(t, request{as: alice, method: "POST", path: one(v1alpha1Path, ns, "web") + "/promote"}).must(t, http.StatusCreated)
+		if r := a.rollout(t); r.APIVersion != "rollouts.kruise.io/v1alpha1" {
+			t.Errorf("answered in %s, want v1alpha1", r.APIVersion)
+		}
+	})
+}
+
+// A wrong use is told apart: malformed, missing, not allowed, not possible.
+func TestVerbRefusals(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	tests := map[string]struct {
+		as, path, body string
+		code           int
+		says           string
+	}{
+		"another name":      {alice, "web/promote", `{"metadata":{"name":"other"}}`, http.StatusBadRequest, "other"},
+		"another kind":      {alice, "web/promote", `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"AbortOptions"}`, http.StatusBadRequest, ""},
+		"an unknown field":  {alice, "web/promote?fieldValidation=Strict", `{"force":true}`, http.StatusBadRequest, "force"},
+		"no JSON":           {alice, "web/promote", `promote!`, http.StatusBadRequest, ""},
+		"no such rollout":   {alice, "other/promote", `{}`, http.StatusNotFound, "other"},
+		"no permission":     {dave, "web/promote", `{}`, http.StatusForbidden, "rollouts/promote"},
+		"abort is separate": {alice, "web/abort", `{}`, http.StatusForbidden, "rollouts/abort"},
+		"another step":      {alice, "web/promote", `{"expect":{"step":2}}`, http.StatusConflict, "at step 1"},
+		"another plan":      {alice, "web/promote", `{"expect":{"plan":"x"}}`, http.StatusConflict, "plan"},
+		"no such verb":      {admin, "web/praise", `{}`, http.StatusNotFound, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := call(t, request{as: tt.as, method: "POST", path: list(v1beta1Path, ns) + "/" + tt.path, body: tt.body}).must(t, tt.code)
+			if m := a.status().Message; !strings.Contains(m, tt.says) {
+				t.Errorf("message is %q, want %q in it", m, tt.says)
+			}
+		})
+	}
+}
+
+// An abort twice is no error: the second is told, and nothing is written.
+func TestAbortTwice(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	first := verb(t, admin, v1beta1Path, ns, "abort", `{"reason":"errors"}`).must(t, http.StatusCreated).rollout(t)
+	second := verb(t, admin, v1beta1Path, ns, "abort", nil).must(t, http.StatusCreated)
+	if len(second.warnings) != 1 || !strings.Contains(second.warnings[0], "aborted already by admin") {
+		t.Errorf("warnings are %q, want one that says it is aborted", second.warnings)
+	}
+	if diff := cmp.Diff(first, second.rollout(t)); diff != "" {
+		t.Errorf("the second abort changed something (-first +second):\n%s", diff)
+	}
+	refused := verb(t, alice, v1beta1Path, ns, "promote", nil).must(t, http.StatusConflict)
+	if m := refused.status().Message; !strings.Contains(m, "aborted by admin") {
+		t.Errorf("a promotion is told %q, want that it was aborted", m)
+	}
+}
+
+// While verbs come in, the controller's status writes and users' edits of the
+// spec go on; nothing that was answered with 201 is lost.
+func TestDecisionsSurviveOtherWriters(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	r := releasing(t, ns, "web")
+	const rounds = 10
+	for i := range rounds {
+		stale := r.DeepCopy()
+		verb(t, alice, v1beta1Path, ns, "promote", fmt.Sprintf(`{"reason":"round %d"}`, i)).must(t, http.StatusCreated)
+		patch(t, alice, one(v1beta1Path, ns, "web"), fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, i)).must(t, http.StatusOK)
+		// What the controller planned before is refused,
+		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: stale}).must(t, http.StatusConflict)
+		// and what it plans after cannot forget.
+		next := get(t, ns, "web")
+		next.Status.Decisions = nil
+		next.Status.Canary.State = v1beta1.StepPaused
+		r = call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: next}).must(t, http.StatusOK).rollout(t)
+	}
+	if got := len(r.Status.Decisions); got != rounds {
+		t.Errorf("%d decisions on record, want %d", got, rounds)
+	}
+}
