@@ -26,25 +26,22 @@ var _ Adapter = deployment{}
 func (deployment) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
-	w := planner.Workload{
-		Generation:     d.Generation,
-		Settled:        settled(d),
-		Labelled:       d.Labels[rollouts.LabelWorkloadType] == deploymentLabel,
-		Held:           held(d),
-		Mine:           hasKeys(d) || r.haveKeys(),
-		Paused:         d.Spec.Paused,
-		Replicas:       replicas(d),
-		StableRevision: r.stableRevision,
-		UpdateRevision: TemplateHash(&d.Spec.Template),
-		AtStable:       r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template),
-		Rolling:        !held(d) && rolling(d, r),
-		RolloutID:      rolloutID(d),
-		Drive:          readDrive(d),
-		Native:         native(d),
-	}
+	w := r.live(d)
+	w.Generation = d.Generation
+	w.Settled = settled(d)
+	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
+	w.Held = held(d)
+	w.Mine = hasKeys(d) || r.haveKeys()
+	w.Paused = d.Spec.Paused
+	w.Replicas = replicas(d)
+	w.StableRevision = r.stableRevision
+	w.AtStable = r.atStable(d)
+	w.Rolling = !held(d) && rolling(d, r)
+	w.RolloutID = rolloutID(d)
+	w.Drive = readDrive(d)
+	w.Native = native(d)
 	_, w.Unavailable = ownersLimits(d)
 	if r.update != nil {
-		w.PodTemplateHash = r.update.Labels[hashKey]
 		w.UpdatedReplicas = r.update.Status.Replicas
 		w.UpdatedReadyReplicas = r.update.Status.ReadyReplicas
 	}
@@ -55,6 +52,15 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 		if rs != r.update {
 			w.StableReplicas += size(rs)
 		}
+	}
+	return *w
+}
+
+// live is the facts that identify the live template.
+func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
+	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template)}
+	if r.update != nil {
+		w.PodTemplateHash = r.update.Labels[hashKey]
 	}
 	return w
 }

@@ -31,24 +31,18 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		v.Partition = intstr.FromInt32(0)
 	}
 	n := replicas(d)
+	r := findRevisions(d, owned)
 	s := planner.Scaling{
 		Replicas: n,
 		Target:   planner.Limit(v.Partition, n),
 		Full:     full(v.Partition, n),
 		Abort:    v.Abort,
 		Native:   !ours,
+		Frozen:   v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
 	}
-	s.Surge, s.Unavailable = limits(v.RollingUpdate, n)
-	r := findRevisions(d, owned)
-	s.Frozen = v.Paused || (v.Revision != "" && !r.live(d, v.Revision))
+	s.Surge, s.Unavailable = ownersLimits(d)
 	assign(&s, d, r)
 	return s, true
-}
-
-// live tells that the live template is of the revision, by its content or by
-// the label of the set that has it.
-func (r revisions) live(d *appsv1.Deployment, revision string) bool {
-	return revision == TemplateHash(&d.Spec.Template) || (r.update != nil && r.update.Labels[hashKey] == revision)
 }
 
 // assign gives sets their parts. Where the live template is the stable one, or
@@ -64,8 +58,7 @@ func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
 		}
 	}
 	none := len(r.all) == 0 && r.stableRevision == ""
-	atStable := r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
-	if none || atStable {
+	if none || r.atStable(d) {
 		s.Target, s.Full, s.Abort = s.Replicas, true, false
 	}
 }

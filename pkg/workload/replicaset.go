@@ -102,6 +102,11 @@ func (r revisions) byHash(hash string) *appsv1.ReplicaSet {
 	return nil
 }
 
+// atStable tells that the live template is the stable one.
+func (r revisions) atStable(d *appsv1.Deployment) bool {
+	return r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
+}
+
 // active counts the sets that are asked to have pods.
 func (r revisions) active() int {
 	n := 0

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+
+func says(value string) edit {
+	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+		d.Annotations[rollouts.AnnotationDeploymentStrategy] = value
+	}
+}
+
+func size10(n int32) edit {
+	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = n }
+}
+
+func TestScaling(t *testing.T) {
+	zero := planner.Set{Name: "web-zero", Revision: 1, Created: day(1)}
+	one := planner.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true}
+	two := planner.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true}
+	full := planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true}
+	driven := planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
+	drivenBut := func(but func(*planner.Scaling)) *planner.Scaling {
+		s := driven
+		s.Frozen = false
+		but(&s)
+		return &s
+	}
+	held := planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &full}
+	for name, tc := range map[string]struct {
+		in   string
+		edit edit
+		want *planner.Scaling
+	}{
+		"another template than it was told for": {"driven", nil, &driven},
+		"told by hash": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"` + hashV2 + `"}`),
+			drivenBut(func(*planner.Scaling) {})},
+		"told by label": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`),
+			drivenBut(func(*planner.Scaling) {})},
+		"told nothing, as by others": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
+			drivenBut(func(*planner.Scaling) {})},
+		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
+			drivenBut(func(s *planner.Scaling) { s.Frozen = true })},
+		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
+			drivenBut(func(s *planner.Scaling) { s.Surge, s.Unavailable = 3, 2 })},
+		"something must move": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":"9%","maxSurge":0}}`),
+			drivenBut(func(s *planner.Scaling) { s.Surge = 0 })},
+		"no more unavailable than there are": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":99}}`),
+			drivenBut(func(s *planner.Scaling) { s.Surge, s.Unavailable = 0, 10 })},
+		"the owner's recreate": {"driven", says(`{"partition":3}`),
+			drivenBut(func(s *planner.Scaling) { s.Surge = 0 })},
+		"full by share": {"driven", says(`{"partition":"100%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *planner.Scaling) { s.Target, s.Full = 10, true })},
+		"99% is not full": {"driven", says(`{"partition":"99%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *planner.Scaling) { s.Target = 9 })},
+		"full by number": {"driven", says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *planner.Scaling) { s.Target, s.Full = 10, true })},
+		"no number is full of nothing": {"driven", edits(size10(0), says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Replicas, s.Target, s.Unavailable = 0, 0, 0 })},
+		"on the way back a share may be kept": {"driven", says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			drivenBut(func(s *planner.Scaling) { s.Target, s.Abort = 1, true })},
+		"counters of a larger size": {"driven", edits(resize("web-one", 4), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) {
+				less := one
+				less.Replicas, less.Ready, less.Available = 4, 4, 4
+				s.Stable = &less
+			})},
+		"a third template": {"driven", edits(image("web:v3"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Update, s.Others = nil, []planner.Set{two} })},
+		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) {
+				s.Update, s.Stable, s.Others, s.Target, s.Full = &one, nil, []planner.Set{two}, 10, true
+			})},
+		"nothing before it": {"driven", edits(orphan("web-one"), orphan("web-two"), says(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }),
+			drivenBut(func(s *planner.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},
+		"stable is gone, which is not nothing": {"driven", edits(orphan("web-one"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Stable = nil })},
+		"held, not driven yet": {"held", nil, &held},
+		"resting": {"aborted", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+		}, &planner.Scaling{
+			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, Native: true,
+			Update: &planner.Set{Name: "web-two", Revision: 3, Created: day(3)},
+			Stable: &planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2)},
+		}},
+		"history counts": {"held", func(_ *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			rs := owned[0].(*appsv1.ReplicaSet)
+			*rs.Spec.Replicas, rs.Status, rs.Name = 0, appsv1.ReplicaSetStatus{}, "web-zero"
+			rs.CreationTimestamp, rs.Annotations = metav1.NewTime(day(1)), map[string]string{annotationRevision: "1"}
+		}, &planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
+		"native":              {"native", nil, nil},
+		"resumed":             {"driven", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = false }, nil},
+		"of the canary style": {"driven", says(`{"rollingStyle":"Canary","partition":3}`), nil},
+		"paused by its owner": {"native", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = true }, nil},
+		"not held and not readable": {"driven", edits(says("lost"), func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			delete(d.Annotations, rollouts.AnnotationInProgress)
+		}), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned := read(t, tc.in)
+			if tc.edit != nil {
+				tc.edit(t, d, owned)
+			}
+			got, ok := deployment{}.Scaling(d, owned)
+			want := planner.Scaling{}
+			if tc.want != nil {
+				want = *tc.want
+			}
+			if diff := cmp.Diff(want, got, cmp.Comparer(time.Time.Equal)); diff != "" || ok != (tc.want != nil) {
+				t.Errorf("ok %t (-want +got):\n%s", ok, diff)
+			}
+		})
+	}
+}
+
+func TestSets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in    string
+		edit  edit
+		scale []planner.ScaleStep
+	}{
+		"sets-create": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}},
+		"sets-create-collided": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}, edit: edits(orphan("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			set(t, owned, "web-one").Name = "web-" + hashV2
+		})},
+		// The set was made since the sizes were decided.
+		"sets-create-there": {in: "driven", scale: []planner.ScaleStep{{Replicas: 4}}},
+		"sets-resize":       {in: "driven", scale: []planner.ScaleStep{{Name: "web-two", Replicas: 5}, {Name: "web-one", Replicas: 7}}},
+		"sets-same":         {in: "aborted", scale: []planner.ScaleStep{{Name: "web-one", Replicas: 10}}},
+		"sets-delete":       {in: "aborted", scale: []planner.ScaleStep{{Name: "web-two", Delete: true}}},
+		"sets-nothing":      {in: "driven"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned := read(t, tc.in)
+			if tc.edit != nil {
+				tc.edit(t, d, owned)
+			}
+			changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: tc.scale})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, changes)
+		})
+	}
+}
+
+func TestSetsOfOthers(t *testing.T) {
+	d, owned := read(t, "driven")
+	orphan("web-two")(t, d, owned)
+	for _, name := range []string{"web-two", "web-none"} {
+		changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: []planner.ScaleStep{{Name: name, Replicas: 1}}})
+		if err == nil || len(changes) != 0 {
+			t.Errorf("%s: %d changes, error %v; want an error and nothing else", name, len(changes), err)
+		}
+	}
+}
+
+// TestCreatedIsRecognised creates sets and looks at what it made.
+func TestCreatedIsRecognised(t *testing.T) {
+	d, owned := read(t, "held")
+	d.Name = strings.Repeat("x", 253)
+	for range 2 {
+		changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: []planner.ScaleStep{{Replicas: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, owned = apply(d, owned, changes)
+	}
+	w := deployment{}.Observe(d, owned)
+	if len(owned) != 2 || w.PodTemplateHash != hashV2 || len(owned[1].GetName()) != 253 {
+		t.Errorf("%d sets, update revision %q, name of %d characters", len(owned), w.PodTemplateHash, len(owned[1].GetName()))
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	waiting := func(reason, message string) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}}}}
+	}
+	pull := waiting("ImagePullBackOff", "no such image")
+	going := *pull.DeepCopy()
+	going.DeletionTimestamp = &metav1.Time{Time: day(1)}
+	unscheduled := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
+	}}}}
+	got := Trouble([]corev1.Pod{pull, going, waiting("ContainerCreating", ""), unscheduled, pull, waiting("CrashLoopBackOff", "")})
+	want := "1 of 6 new pods: cannot be scheduled: no room; 1 of 6 new pods: container web: CrashLoopBackOff; " +
+		"2 of 6 new pods: container web: ImagePullBackOff (no such image)"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if calm := Trouble([]corev1.Pod{waiting("PodInitializing", ""), {}}); calm != "" {
+		t.Errorf("pods on their way: %q", calm)
+	}
+}
