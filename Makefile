@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build kube cluster cluster-up cluster-down demo test e2e soak story fuzz bench mutants verify lint update size clean
+
+export CGO_ENABLED = 0
+export GOFLAGS ?= -buildvcs=false
+DIR ?= bin/cluster
+NODES ?= 3
+POD_READY ?= 200ms..800ms
+WEIR ?= 1
+FUZZ_TIME ?= 30s
+go_build = go build -trimpath -ldflags="-s -w" -o
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## build bin/weir-apiserver and bin/weir-controller
+	$(go_build) bin/weir-apiserver ./cmd/apiserver
+	$(go_build) bin/weir-controller ./cmd/controller
+
+kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6 minutes, once)
+	hack/kube.sh
+
+cluster: build kube
+	$(go_build) bin/weir-cluster ./hack/cluster
+
+cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_READY=20ms..80ms, WEIR=0 without Weir
+	bin/weir-cluster up -nodes=$(NODES) -pod-ready=$(POD_READY) -weir=$(WEIR) "$(DIR)"
+
+cluster-down: ## end the control plane in DIR=
+	bin/weir-cluster down "$(DIR)"
+
+demo: build kube ## release an application step by step on a local control plane; KEEP=1 leaves it running
+	go run ./hack/demo $(if $(KEEP),-keep)
+
+test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
+	go test ./...
+	go test -tags e2e -short -timeout 20m ./test/...
+
+e2e: build kube ## every end-to-end test on a real control plane
+	go test -tags e2e -timeout 60m ./test/...
+
+soak: build kube ## the long randomised end-to-end tests
+	go test -tags e2e,soak -timeout 6h ./test/...
+
+story: ## run one story of the planner and print its transcript: S=partition/echoserver
+	go test ./pkg/planner -count=1 -v -run 'TestStories/$(S)$$'
+
+fuzz: ## fuzz each target for FUZZ_TIME= (30s)
+	hack/fuzz.sh $(FUZZ_TIME)
+
+bench: ## run the benchmarks and print what they measure
+	go test ./... -run '^$$' -bench . -benchmem
+
+mutants: ## apply small faults one by one; each must turn a test red
+	hack/mutants.sh
+
+verify: lint ## linters, generated code, licence headers, go.mod, sizes
+	hack/verify-codegen.sh
+	hack/verify-headers.sh
+	go mod tidy -diff
+	@hack/size.sh
+
+lint:
+	go tool -modfile=hack/tools/go.mod golangci-lint run
+
+update: ## regenerate the code that is generated
+	hack/update-codegen.sh
+
+size: ## print hand-written lines per area, tests left out
+	@hack/size.sh
+
+clean: ## remove what was built
+	rm -rf bin

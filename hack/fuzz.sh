@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzzes each target for a while, one after the other: hack/fuzz.sh [TIME]
+# An input that fails is kept under testdata/fuzz of its package; commit it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+time=${1:-30s}
+found=0
+while IFS=: read -r file line; do
+	name=${line#func }
+	name=${name%%(*}
+	found=$((found + 1))
+	echo "--- $name in $(dirname "$file")"
+	go test "./$(dirname "$file")" -run '^$' -fuzz "^$name\$" -fuzztime "$time"
+done < <(git grep --untracked -E '^func Fuzz[A-Za-z0-9_]*\(' -- '*_test.go')
+echo "$found targets, $time each"
