@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command weir-controller releases workloads step by step: it watches Rollouts
+// and carries out what the planner decides about them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+)
+
+func main() {
+	o := defaults()
+	flags := pflag.NewFlagSet("weir-controller", pflag.ExitOnError)
+	o.addFlags(flags)
+	flags.Usage = func() { usage(flags) }
+	_ = flags.Parse(os.Args[1:]) // ExitOnError
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "weir-controller:", err)
+		os.Exit(1)
+	}
+}
+
+// run starts the manager and returns when the context ends.
+func run(ctx context.Context, o options) error {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading --kubeconfig: %w", err)
+	}
+	mgr, err := newManager(config, o)
+	if err != nil {
+		return err
+	}
+	server := effect.Server{Client: mgr.GetClient()}
+	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}); err != nil {
+		return fmt.Errorf("indexing: %w", err)
+	}
+	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		&rollout.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
+	} {
+		if err := c.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("setting up: %w", err)
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	// The server's priority and fairness decides who waits, not the client.
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "weir-controller",
+		LeaderElectionNamespace:       o.leaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: onlyTrouble}},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	for name, check := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
+		if err := check(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("adding %s: %w", name, err)
+		}
+	}
+	return mgr, nil
+}
+
+// onlyTrouble keeps of a pod what tells why it does not run; a cluster has many.
+func onlyTrouble(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
+	slim.ManagedFields, slim.Annotations = nil, nil
+	slim.Status = corev1.PodStatus{Conditions: pod.Status.Conditions}
+	for _, c := range pod.Status.InitContainerStatuses {
+		slim.Status.InitContainerStatuses = append(slim.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: c.State})
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		slim.Status.ContainerStatuses = append(slim.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: c.State})
+	}
+	return slim, nil
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// options are the flags.
+type options struct {
+	kubeconfig      string
+	leaderElect     bool
+	leaderNamespace string
+	metricsAddress  string
+	probeAddress    string
+	concurrency     int
+	verbosity       int
+}
+
+func defaults() options {
+	return options{leaderElect: true, leaderNamespace: "weir-system", metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "file that says how to reach the API server; empty inside a cluster")
+	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "act only while holding the lease, so that replicas do not act twice")
+	f.StringVar(&o.leaderNamespace, "leader-election-namespace", o.leaderNamespace, "namespace of the lease")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "where /metrics is served; 0 turns it off")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "where /healthz and /readyz are served")
+	f.IntVar(&o.concurrency, "concurrency", o.concurrency, "how many objects of each kind are worked on at once")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "how much to log: 0 what an operator must see, 4 every plan")
+}
+
+func usage(f *pflag.FlagSet) {
+	fmt.Fprintf(f.Output(), `weir-controller releases workloads step by step, as their Rollouts say.
+
+It needs the API of rollouts.kruise.io, which weir-apiserver serves, and the
+rights of the cluster role weir-controller.
+
+Flags:
+%s`, f.FlagUsages())
+}

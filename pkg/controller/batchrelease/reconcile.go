@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package batchrelease drives one workload for each BatchRelease. It answers
+// how far the workload was told to go and whether it is there; what happens
+// next is planner.BatchRelease's to decide. It must not know about traffic,
+// steps or approvals.
+package batchrelease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Reconciler runs one pass at a time over each BatchRelease.
+type Reconciler struct {
+	Server      effect.Server
+	Clock       clock.PassiveClock
+	Concurrency int
+}
+
+// moved is how soon to look again when somebody else wrote first.
+const moved = 20 * time.Millisecond
+
+// observation is one pass' view, with what its changes are based on.
+type observation struct {
+	release  *rollouts.BatchRelease
+	workload *effect.Workload
+	facts    planner.BatchObserved
+}
+
+// Reconcile runs one pass: observe, plan, commit, apply.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obs, err := r.observe(ctx, req)
+	if err != nil || obs == nil {
+		return ctrl.Result{}, err
+	}
+	plan := planner.BatchRelease(obs.facts)
+	err = r.Server.CommitBatchRelease(ctx, obs.release, plan.Status, len(plan.Actions) > 0)
+	if err == nil {
+		err = r.apply(ctx, obs, plan)
+	}
+	if effect.Moved(err) {
+		return ctrl.Result{RequeueAfter: moved}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observation, error) {
+	release, err := r.Server.BatchRelease(ctx, req.NamespacedName)
+	if err != nil || release == nil {
+		return nil, err
+	}
+	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release)}}
+	ref := release.Spec.WorkloadRef
+	if ref == nil {
+		return obs, nil
+	}
+	style := release.Spec.Plan.RollingStyle
+	if style == "" {
+		style = rollouts.StylePartition
+	}
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
+	if !ok {
+		return nil, nil // the Rollout says what is not supported
+	}
+	if obs.workload, err = r.Server.Workload(ctx, row, req.Namespace, ref.Name); err != nil || obs.workload == nil {
+		return obs, err
+	}
+	facts := row.Observe(obs.workload.Object, obs.workload.Owned)
+	obs.facts.Workload = &facts
+	if facts.UpdatedReadyReplicas < facts.UpdatedReplicas && facts.PodTemplateHash != "" {
+		obs.facts.Trouble, err = r.trouble(ctx, req.Namespace, row.RevisionKey, facts.PodTemplateHash)
+	}
+	return obs, err
+}
+
+func (r *Reconciler) trouble(ctx context.Context, namespace, key, revision string) (string, error) {
+	var pods corev1.PodList
+	if err := r.Server.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{key: revision}); err != nil {
+		return "", fmt.Errorf("listing pods of revision %s: %w", revision, err)
+	}
+	return workload.Trouble(pods.Items), nil
+}
+
+// owned tells whether a Rollout drives the BatchRelease.
+func owned(b *rollouts.BatchRelease) bool {
+	ref := metav1.GetControllerOf(b)
+	return ref != nil && ref.Kind == "Rollout"
+}
+
+func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.BatchPlan) error {
+	for _, action := range plan.Actions {
+		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", plan.Rule)
+		if err := r.act(ctx, obs, action); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.Action) error {
+	b, w := obs.release, obs.workload
+	switch a := action.(type) {
+	case planner.DropFinalizer:
+		wire := &v1beta1.BatchRelease{ObjectMeta: *b.ObjectMeta.DeepCopy()}
+		return r.Server.DropFinalizer(ctx, wire, rollouts.FinalizerBatchRelease)
+	case planner.DriveTo:
+		owner := *metav1.NewControllerRef(b, v1beta1.SchemeGroupVersion.WithKind("BatchRelease"))
+		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a.Drive, owner))
+	case planner.Rest:
+		return r.Server.Write(ctx, w.Row.Rest(w.Object, w.Owned))
+	case planner.RestoreWorkload:
+		return r.Server.Write(ctx, w.Row.Restore(w.Object, w.Owned, a.KeepPaused))
+	default:
+		return fmt.Errorf("no effect for %q", action)
+	}
+}

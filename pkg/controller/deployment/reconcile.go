@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deployment sizes the ReplicaSets of Deployments that are held. It
+// answers for one thing: the sizes move to what the Deployment was told,
+// within its owner's surge and unavailability. It must not know about Rollouts
+// or BatchReleases; what it is told stands on the Deployment.
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Reconciler sizes ReplicaSets. Its memory is the Deployment itself, so it has
+// no status to commit: every write carries the version that it was planned from.
+type Reconciler struct {
+	Server      effect.Server
+	Concurrency int
+}
+
+// SetupWithManager registers the watches.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
+		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.SetChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		Complete(r)
+}
+
+// ours passes Deployments that are held or driven.
+func ours(o client.Object) bool {
+	a := o.GetAnnotations()
+	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
+}
+
+// Reconcile runs one pass over one Deployment.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		return ctrl.Result{}, fmt.Errorf("finding the row of deployments: there is none")
+	}
+	w, err := r.Server.Workload(ctx, row, req.Namespace, req.Name)
+	if err != nil || w == nil || !ours(w.Object) {
+		return ctrl.Result{}, err
+	}
+	facts, ok := row.Scaling(w.Object, w.Owned)
+	if !ok {
+		return ctrl.Result{}, nil
+	}
+	scale := planner.SizeSets(facts)
+	if len(scale.Steps) == 0 || !row.Observe(w.Object, w.Owned).Settled {
+		return ctrl.Result{}, nil
+	}
+	changes, err := row.Sets(w.Object, w.Owned, scale)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
+	err = r.Server.Write(ctx, changes)
+	if effect.Moved(err) {
+		return ctrl.Result{RequeueAfter: moved}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// moved is how soon to look again when somebody else wrote first.
+const moved = 20 * time.Millisecond

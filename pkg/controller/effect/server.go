@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// Server reads from informer caches and writes to the API server.
+type Server struct {
+	client.Client
+}
+
+// Rollout returns a Rollout, or nil when there is none.
+func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
+	var wire v1beta1.Rollout
+	if err := s.Get(ctx, key, &wire); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading rollout %s: %w", key, err)
+	}
+	hub := &rollouts.Rollout{}
+	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire.DeepCopy(), hub, nil); err != nil {
+		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
+	}
+	return hub, nil
+}
+
+// BatchRelease returns a BatchRelease, or nil when there is none.
+func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+	var wire v1beta1.BatchRelease
+	if err := s.Get(ctx, key, &wire); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading batchrelease %s: %w", key, err)
+	}
+	hub := &rollouts.BatchRelease{}
+	if err := v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire.DeepCopy(), hub, nil); err != nil {
+		return nil, fmt.Errorf("converting batchrelease %s: %w", key, err)
+	}
+	return hub, nil
+}
+
+// CommitRollout stores the next status at the version that it was planned
+// from, and brings r to what is stored. Before an effect even an unchanged
+// status is sent: the server refuses it when somebody moved.
+func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus, before bool) error {
+	if !before && equality.Semantic.DeepEqual(r.Status, status) {
+		return nil
+	}
+	next := r.DeepCopy()
+	next.Status = status
+	wire := &v1beta1.Rollout{}
+	if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(next, wire, nil); err != nil {
+		return fmt.Errorf("converting rollout %s: %w", r.Name, err)
+	}
+	if err := s.Status().Update(ctx, wire); err != nil {
+		return err
+	}
+	return v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, r, nil)
+}
+
+// CommitBatchRelease is CommitRollout for BatchReleases.
+func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus, before bool) error {
+	if !before && equality.Semantic.DeepEqual(b.Status, status) {
+		return nil
+	}
+	next := b.DeepCopy()
+	next.Status = status
+	wire := &v1beta1.BatchRelease{}
+	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(next, wire, nil); err != nil {
+		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
+	}
+	if err := s.Status().Update(ctx, wire); err != nil {
+		return err
+	}
+	return v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, b, nil)
+}
+
+// PutBatchRelease creates the BatchRelease, or replaces the spec of one that
+// has a resourceVersion.
+func (s Server) PutBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
+	wire := &v1beta1.BatchRelease{}
+	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(b, wire, nil); err != nil {
+		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
+	}
+	if b.ResourceVersion == "" {
+		return s.Create(ctx, wire)
+	}
+	return s.Update(ctx, wire)
+}
+
+// DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
+func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
+	wire := &v1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
+	return client.IgnoreNotFound(s.Delete(ctx, wire, client.Preconditions{UID: &b.UID}))
+}
+
+// DropFinalizer takes our finalizer off an object of our group.
+func (s Server) DropFinalizer(ctx context.Context, base client.Object, finalizer string) error {
+	want, ok := base.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("dropping finalizer of %s: not an object", base.GetName())
+	}
+	var kept []string
+	for _, f := range base.GetFinalizers() {
+		if f != finalizer {
+			kept = append(kept, f)
+		}
+	}
+	want.SetFinalizers(kept)
+	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// Write performs changes in order and stops at the first that fails. What is
+// unknown to this program is left alone: only differences are sent.
+func (s Server) Write(ctx context.Context, changes []object.Change) error {
+	for _, c := range changes {
+		if err := s.write(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Server) write(ctx context.Context, c object.Change) error {
+	switch {
+	case c.Base == nil:
+		want, err := clientObject(c.Want)
+		if err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
+		return s.Create(ctx, want)
+	case c.Want == nil:
+		base, err := clientObject(c.Base)
+		if err != nil {
+			return err
+		}
+		uid, version := base.GetUID(), base.GetResourceVersion()
+		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
+		return client.IgnoreNotFound(s.Delete(ctx, base, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	default:
+		base, err := clientObject(c.Base)
+		if err != nil {
+			return err
+		}
+		want, err := clientObject(c.Want)
+		if err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
+		return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	}
+}
+
+func clientObject(o object.Object) (client.Object, error) {
+	c, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
+	}
+	return c, nil
+}
+
+func describe(o client.Object) string {
+	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
+}
+
+// Moved tells that somebody else wrote first. It is no failure: the next pass
+// sees what they wrote and decides anew.
+func Moved(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// Index registers the indexes that reads and watches need.
+func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error {
+	indexer := mgr.GetFieldIndexer()
+	for _, o := range owned {
+		if err := indexer.IndexField(ctx, o, ByOwner, OwnerKeys); err != nil {
+			return err
+		}
+	}
+	for _, o := range []client.Object{&v1beta1.Rollout{}, &v1beta1.BatchRelease{}} {
+		if err := indexer.IndexField(ctx, o, ByWorkload, WorkloadKeys); err != nil {
+			return err
+		}
+	}
+	return indexer.IndexField(ctx, &v1beta1.Rollout{}, ByNetwork, NetworkKeys)
+}
+
+// KeyFunc names what an object means to an index; empty when nothing.
+type KeyFunc func(client.Object) string
+
+// IsWorkload takes the object for a workload of the kind.
+func IsWorkload(gk schema.GroupKind) KeyFunc {
+	return func(o client.Object) string { return WorkloadKey(gk, o.GetName()) }
+}
+
+// OwnedByWorkload takes the object for one that a workload of the kind owns.
+func OwnedByWorkload(gk schema.GroupKind) KeyFunc {
+	return func(o client.Object) string {
+		ref := metav1.GetControllerOf(o)
+		if ref == nil || ref.Kind != gk.Kind {
+			return ""
+		}
+		return WorkloadKey(gk, ref.Name)
+	}
+}
+
+// IsNetwork takes the object for a Service or a router.
+func IsNetwork(kind string) KeyFunc {
+	return func(o client.Object) string { return NetworkKey(kind, o.GetName()) }
+}
+
+// Enqueue maps an object to those Rollouts (or BatchReleases, as the list
+// says) of its namespace that the index finds by its key.
+func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		k := key(o)
+		if k == "" {
+			return nil
+		}
+		found := list()
+		if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}); err != nil {
+			return nil // the cache answers; it fails only when it is shut down
+		}
+		var out []reconcile.Request
+		switch l := found.(type) {
+		case *v1beta1.RolloutList:
+			for i := range l.Items {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
+			}
+		case *v1beta1.BatchReleaseList:
+			for i := range l.Items {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
+			}
+		}
+		return out
+	})
+}
+
+// Rollouts and BatchReleases are the lists for Enqueue.
+func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
+
+// BatchReleases is the other one.
+func BatchReleases() client.ObjectList { return &v1beta1.BatchReleaseList{} }
+
+// SetChanged passes updates of a ReplicaSet that change sizes or marks on it.
+func SetChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok1 := e.ObjectOld.(*appsv1.ReplicaSet)
+		is, ok2 := e.ObjectNew.(*appsv1.ReplicaSet)
+		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
+			was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
+			was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
+			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
+	}}
+}

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Indexes of the caches.
+const (
+	// ByOwner finds objects by the uid of their controller.
+	ByOwner = "metadata.controller.uid"
+	// ByWorkload finds Rollouts and BatchReleases by what they release.
+	ByWorkload = "spec.workloadRef"
+	// ByNetwork finds Rollouts by the Services and routers that they change.
+	ByNetwork = "spec.strategy.trafficRoutings"
+)
+
+// Workload is a workload as it is stored, with what it owns.
+type Workload struct {
+	Row    workload.Row
+	Object object.Object
+	Owned  []object.Object
+}
+
+// Workload reads the workload of a row, or returns nil when there is none.
+func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
+	obj, err := s.newObject(row.GVK)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
+	w := &Workload{Row: row, Object: obj}
+	for _, kind := range row.Owns {
+		owned, err := s.owned(ctx, kind, obj)
+		if err != nil {
+			return nil, err
+		}
+		w.Owned = append(w.Owned, owned...)
+	}
+	return w, nil
+}
+
+func (s Server) owned(ctx context.Context, kind schema.GroupVersionKind, owner client.Object) ([]object.Object, error) {
+	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
+	}
+	objects, ok := list.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
+	}
+	if err := s.List(ctx, objects, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ByOwner: string(owner.GetUID())}); err != nil {
+		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, owner.GetName(), err)
+	}
+	var out []object.Object
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		if o, ok := item.(object.Object); ok {
+			out = append(out, o)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s Server) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
+	o, err := s.Scheme().New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("making a %s: %w", gvk.Kind, err)
+	}
+	obj, ok := o.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("making a %s: %T is no object", gvk.Kind, o)
+	}
+	return obj, nil
+}
+
+// WorkloadKey is how a workload is found in an index, whatever its version.
+func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
+
+// WorkloadKeys indexes Rollouts and BatchReleases.
+func WorkloadKeys(o client.Object) []string {
+	var ref v1beta1.ObjectRef
+	switch o := o.(type) {
+	case *v1beta1.Rollout:
+		ref = o.Spec.WorkloadRef
+	case *v1beta1.BatchRelease:
+		if o.Spec.WorkloadRef != nil {
+			ref = *o.Spec.WorkloadRef
+		}
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil || ref.Name == "" {
+		return nil
+	}
+	return []string{WorkloadKey(gv.WithKind(ref.Kind).GroupKind(), ref.Name)}
+}
+
+// OwnerKeys indexes anything by its controller.
+func OwnerKeys(o client.Object) []string {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return nil
+}
+
+// NetworkKey is how a Service or a router is found in an index. What is made
+// beside the original counts as the original.
+func NetworkKey(kind, name string) string { return kind + "/" + name }
+
+// NetworkKeys indexes Rollouts.
+func NetworkKeys(o client.Object) []string {
+	r, ok := o.(*v1beta1.Rollout)
+	if !ok {
+		return nil
+	}
+	hub := &rollouts.Rollout{}
+	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(r, hub, nil); err != nil {
+		return nil
+	}
+	_, release := hub.Spec.Strategy.Active()
+	if release == nil {
+		return nil
+	}
+	var keys []string
+	for _, t := range release.TrafficRoutings {
+		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
+		if t.Ingress != nil {
+			keys = append(keys, NetworkKey("Ingress", t.Ingress.Name), NetworkKey("Ingress", t.Ingress.Name+rollouts.CanarySuffix))
+		}
+	}
+	return keys
+}
+
+// Objects are empty objects of the kinds of a row, to watch.
+type Objects struct {
+	Workload client.Object
+	Owned    []client.Object
+}
+
+// Objects makes empty objects of the kinds of a row.
+func (s Server) Objects(row workload.Row) (Objects, error) {
+	w, err := s.newObject(row.GVK)
+	if err != nil {
+		return Objects{}, err
+	}
+	out := Objects{Workload: w}
+	for _, kind := range row.Owns {
+		o, err := s.newObject(kind)
+		if err != nil {
+			return Objects{}, err
+		}
+		out.Owned = append(out.Owned, o)
+	}
+	return out, nil
+}

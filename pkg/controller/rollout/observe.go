@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// observation is one pass' view, with the objects that its changes are based on.
+type observation struct {
+	facts    planner.Observed
+	rollout  *rollouts.Rollout
+	batch    *rollouts.BatchRelease
+	workload *effect.Workload
+	routing  *rollouts.TrafficRoutingRef
+	objects  traffic.Objects
+}
+
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
+	ro, err := r.Server.Rollout(ctx, key)
+	if err != nil || ro == nil {
+		return nil, err
+	}
+	obs := &observation{rollout: ro, facts: planner.Observed{Now: r.Clock.Now(), Rollout: ro}}
+	if obs.batch, err = r.Server.BatchRelease(ctx, key); err != nil {
+		return nil, err
+	}
+	if obs.batch != nil {
+		obs.facts.Batch = planner.BatchFacts(obs.batch)
+	}
+	row, err := r.observeWorkload(ctx, obs)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.observeTraffic(ctx, obs, row); err != nil {
+		return nil, err
+	}
+	return obs, nil
+}
+
+// observeWorkload finds the row of the workload and reads it.
+func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (workload.Row, error) {
+	ref := obs.rollout.Spec.WorkloadRef
+	if ref == nil {
+		obs.facts.Unsupported = "spec.workloadRef is missing"
+		return workload.Row{}, nil
+	}
+	style := rollouts.StyleFor(&obs.rollout.Spec.Strategy, ref)
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
+	if !ok {
+		obs.facts.Unsupported = unsupported(ref, style)
+		// The object is read all the same where its kind is known, so that a
+		// workload that is there is not taken for gone.
+		if row, ok = workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition); !ok {
+			obs.facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+			return workload.Row{}, nil
+		}
+	}
+	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name)
+	if err != nil || w == nil {
+		return row, err
+	}
+	facts := row.Observe(w.Object, w.Owned)
+	obs.workload, obs.facts.Workload = w, &facts
+	return row, nil
+}
+
+func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
+	for _, row := range workload.Table {
+		if found, ok := workload.Find(ref.APIVersion, ref.Kind, row.Style); ok {
+			return fmt.Sprintf("the style %s is not served for a %s; use the style %s (spec.strategy.canary without enableExtraWorkloadForCanary, in v1alpha1 the annotation %s: partition)",
+				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
+		}
+	}
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment of apps/v1 is", ref.Kind, ref.APIVersion)
+}
+
+// observeTraffic reads the Services and routers of the plan, if it has any.
+func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row workload.Row) error {
+	_, release := obs.rollout.Spec.Strategy.Active()
+	if release == nil || len(release.TrafficRoutings) == 0 {
+		return nil
+	}
+	ref := release.TrafficRoutings[0]
+	obs.routing = &ref
+	obs.objects = traffic.Objects{
+		Owner:       *metav1.NewControllerRef(obs.rollout, v1beta1.SchemeGroupVersion.WithKind("Rollout")),
+		RevisionKey: row.RevisionKey,
+	}
+	o, ns := &obs.objects, obs.rollout.Namespace
+	var err error
+	if o.Service, err = get(ctx, r.Server, ns, ref.Service, &corev1.Service{}); err != nil {
+		return err
+	}
+	if o.CanaryService, err = get(ctx, r.Server, ns, ref.Service+rollouts.CanarySuffix, &corev1.Service{}); err != nil {
+		return err
+	}
+	if ref.Ingress != nil {
+		if o.Ingress, err = get(ctx, r.Server, ns, ref.Ingress.Name, &networkingv1.Ingress{}); err != nil {
+			return err
+		}
+		if o.CanaryIngress, err = get(ctx, r.Server, ns, ref.Ingress.Name+rollouts.CanarySuffix, &networkingv1.Ingress{}); err != nil {
+			return err
+		}
+	}
+	route := traffic.Observe(ref, *o)
+	obs.facts.Route = &route
+	return nil
+}
+
+// get reads an object, or returns nil when there is none.
+func get[T client.Object](ctx context.Context, s effect.Server, namespace, name string, into T) (T, error) {
+	var none T
+	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
+	}
+	return into, nil
+}

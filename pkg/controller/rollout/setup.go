@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// SetupWithManager registers the watches: everything that a pass observes wakes
+// the next one, so nothing is polled.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
+		For(&v1beta1.Rollout{}).
+		Owns(&v1beta1.BatchRelease{}).
+		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
+		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+	watched := map[string]bool{}
+	for _, row := range workload.Table {
+		gk := row.GVK.GroupKind()
+		if watched[gk.String()] {
+			continue
+		}
+		watched[gk.String()] = true
+		kinds, err := r.Server.Objects(row)
+		if err != nil {
+			return err
+		}
+		b = b.Watches(kinds.Workload, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.IsWorkload(gk)))
+		for _, o := range kinds.Owned {
+			b = b.Watches(o, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.OwnedByWorkload(gk)),
+				builder.WithPredicates(effect.SetChanged()))
+		}
+	}
+	return b.Complete(r)
+}
