@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/weir-rollouts/weir/internal/golden"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -134,16 +135,16 @@ func TestChanges(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			before := text(t, d)
+			before := golden.Text(t, d)
 			changes := tc.op(d, owned)
-			golden(t, name, changes)
-			if diff := cmp.Diff(before, text(t, d)); diff != "" {
+			golden.Changes(t, name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, d)); diff != "" {
 				t.Errorf("the input was changed (-before +after):\n%s", diff)
 			}
 			d, owned = apply(d, owned, changes)
 			d.Generation, d.Status.ObservedGeneration = d.Generation+1, d.Generation
 			if again := tc.op(d, owned); len(again) != 0 {
-				t.Errorf("not done after one pass, still wants:\n%s", lines(text(t, again[0].Base), text(t, again[0].Want)))
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
 			}
 		})
 	}
@@ -163,7 +164,7 @@ func TestRestoreConverges(t *testing.T) {
 		p := pass{Mine: a.Observe(d, owned).Mine}
 		changes := a.Restore(d, owned, false)
 		for _, c := range changes {
-			p.Changes = append(p.Changes, title(c.Base))
+			p.Changes = append(p.Changes, golden.Title(c.Base))
 		}
 		got = append(got, p)
 		d, owned = apply(d, owned, changes)
