@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package validation judges one object, or its old and its new state. It
+// answers "may this be stored", names the field as a user of v1beta1 writes it
+// and says what to write instead. It must not know any other object: that two
+// Rollouts name one workload is found elsewhere.
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// DefaultPartitionPercentLimit is how much of a partitioned workload may be
+// upgraded in a step that routes traffic.
+const DefaultPartitionPercentLimit = 50
+
+// Options are what an administrator or the version of a request decides.
+type Options struct {
+	// PartitionPercentLimit in percent; 0 means the default.
+	PartitionPercentLimit int
+	// EnforcePartitionPercentLimit makes an error of what is a warning.
+	EnforcePartitionPercentLimit bool
+	// AnyWorkloadKind accepts kinds that are not known here.
+	AnyWorkloadKind bool
+	// Older is set for requests in v1alpha1, which may change the number of
+	// steps of a release under way, may give a weight of 0, and keep the style
+	// in an annotation.
+	Older bool
+}
+
+func (o Options) percentLimit() int {
+	if o.PartitionPercentLimit == 0 {
+		return DefaultPartitionPercentLimit
+	}
+	return o.PartitionPercentLimit
+}
+
+var (
+	workloadKinds = []schema.GroupKind{
+		{Group: "apps", Kind: "Deployment"},
+		{Group: "apps", Kind: "StatefulSet"},
+		{Group: "apps", Kind: "DaemonSet"},
+		{Group: "apps.kruise.io", Kind: "CloneSet"},
+		{Group: "apps.kruise.io", Kind: "StatefulSet"},
+		{Group: "apps.kruise.io", Kind: "DaemonSet"},
+	}
+	blueGreenKinds = []schema.GroupKind{
+		{Group: "apps", Kind: "Deployment"},
+		{Group: "apps.kruise.io", Kind: "CloneSet"},
+	}
+)
+
+// ValidateRollout judges a new Rollout.
+func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validateSpec(r, o)...)
+}
+
+// ValidateRolloutUpdate judges a change. A spec that stays as it is stays
+// accepted, or a finalizer could not be removed from an object that a stricter
+// server would refuse.
+func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if equality.Semantic.DeepEqual(r.Spec, old.Spec) {
+		return errs
+	}
+	errs = append(errs, validateSpec(r, o)...)
+	if old.Status.Phase == rollouts.PhaseProgressing || old.Status.Phase == rollouts.PhaseTerminating {
+		errs = append(errs, validateInFlight(&r.Spec, &old.Spec, o)...)
+	}
+	return errs
+}
+
+func validateSpec(r *rollouts.Rollout, o Options) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := validateWorkloadRef(&r.Spec, spec.Child("workloadRef"), o)
+	errs = append(errs, validateStyleAnnotation(r, o)...)
+	return append(errs, validateStrategy(&r.Spec, spec.Child("strategy"), o)...)
+}
+
+func validateWorkloadRef(s *rollouts.RolloutSpec, path *field.Path, o Options) field.ErrorList {
+	if s.WorkloadRef == nil {
+		return field.ErrorList{field.Required(path, "name the workload to release by apiVersion, kind and name")}
+	}
+	errs := validateRef(s.WorkloadRef, path)
+	if len(errs) > 0 {
+		return errs
+	}
+	kind := groupKind(s.WorkloadRef)
+	if !o.AnyWorkloadKind && !slices.Contains(workloadKinds, kind) {
+		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "use one of "+list(workloadKinds))}
+	}
+	if s.Strategy.BlueGreen != nil && !slices.Contains(blueGreenKinds, kind) {
+		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "the blueGreen strategy needs one of "+list(blueGreenKinds)+"; use canary for other kinds")}
+	}
+	return nil
+}
+
+// validateRef judges the parts of a reference to an object of the namespace.
+func validateRef(ref *rollouts.ObjectRef, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if ref.APIVersion == "" {
+		errs = append(errs, field.Required(path.Child("apiVersion"), "give group and version, such as apps/v1"))
+	} else if _, err := schema.ParseGroupVersion(ref.APIVersion); err != nil {
+		errs = append(errs, field.Invalid(path.Child("apiVersion"), ref.APIVersion, "give group and version, such as apps/v1"))
+	}
+	if ref.Kind == "" {
+		errs = append(errs, field.Required(path.Child("kind"), "give the kind, such as Deployment"))
+	}
+	return append(errs, validateName(ref.Name, path.Child("name"))...)
+}
+
+func validateName(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "give the name of an object in this namespace")}
+	}
+	var errs field.ErrorList
+	for _, message := range apivalidation.NameIsDNSSubdomain(name, false) {
+		errs = append(errs, field.Invalid(path, name, message))
+	}
+	return errs
+}
+
+func groupKind(ref *rollouts.ObjectRef) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+}
+
+func list(kinds []schema.GroupKind) string {
+	names := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		names = append(names, kind.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// validateStyleAnnotation concerns older requests only: v1beta1 has a field
+// instead, and the annotation says nothing there.
+func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
+	style := r.Annotations[rollouts.AnnotationRollingStyle]
+	if !o.Older || style == "" || strings.EqualFold(style, "canary") || strings.EqualFold(style, "partition") {
+		return nil
+	}
+	path := field.NewPath("metadata", "annotations").Key(rollouts.AnnotationRollingStyle)
+	return field.ErrorList{field.NotSupported(path, style, []string{"canary", "partition"})}
+}
+
+// validateInFlight judges a change of the plan of a release under way.
+func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
+	const wait = "cannot change while a release is under way: wait until it has ended"
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(s.WorkloadRef, old.WorkloadRef) {
+		errs = append(errs, field.Forbidden(spec.Child("workloadRef"), wait))
+	}
+	style, release := s.Strategy.Active()
+	oldStyle, oldRelease := old.Strategy.Active()
+	if release == nil || oldRelease == nil {
+		return errs
+	}
+	path := spec.Child("strategy", key(style))
+	if style != oldStyle {
+		return append(errs, field.Forbidden(path, fmt.Sprintf("the style %s (from %s, or enableExtraWorkloadForCanary) ", style, oldStyle)+wait))
+	}
+	if !equality.Semantic.DeepEqual(release.TrafficRoutings, oldRelease.TrafficRoutings) {
+		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), wait))
+	}
+	if !o.Older && len(release.Steps) != len(oldRelease.Steps) {
+		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+wait+", or change the steps that there are"))
+	}
+	return errs
+}
+
+// key is where the wire keeps the release of a style.
+func key(style rollouts.Style) string {
+	if style == rollouts.StyleBlueGreen {
+		return "blueGreen"
+	}
+	return "canary"
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"slices"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+var stepStates = []rollouts.StepState{
+	rollouts.BeforeStepUpgrade, rollouts.StepUpgrade, rollouts.StepTrafficRouting,
+	rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
+}
+
+// ValidateRolloutStatusUpdate judges a write of the status. Only what has
+// changed is judged, so that an old status never blocks a new one.
+func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("status")
+	if r.Status.Canary != nil && r.Status.BlueGreen != nil {
+		errs = append(errs, field.Invalid(path, "canaryStatus and blueGreenStatus", "set only one of canaryStatus and blueGreenStatus"))
+	}
+	_, release := r.Spec.Strategy.Active()
+	steps := 0
+	if release != nil {
+		steps = len(release.Steps)
+	}
+	errs = append(errs, validateProgress(r.Status.Canary, old.Status.Canary, steps, path.Child("canaryStatus"))...)
+	return append(errs, validateProgress(r.Status.BlueGreen, old.Status.BlueGreen, steps, path.Child("blueGreenStatus"))...)
+}
+
+func validateProgress(p, old *rollouts.Progress, steps int, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	if old == nil {
+		old = &rollouts.Progress{}
+	}
+	var errs field.ErrorList
+	if p.State != old.State && p.State != "" && !slices.Contains(stepStates, p.State) {
+		errs = append(errs, field.NotSupported(path.Child("currentStepState"), p.State, stepStates))
+	}
+	// -1 stands for no further step, and 0 for a release that has not begun.
+	if next := p.NextStepIndex; next != old.NextStepIndex && (next < -1 || int(next) > steps) {
+		errs = append(errs, field.Invalid(path.Child("nextStepIndex"), next, fmt.Sprintf("the plan has the steps 1 to %d", steps)))
+	}
+	return errs
+}

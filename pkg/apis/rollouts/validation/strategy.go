@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+const (
+	maxSteps   = 50
+	maxMatches = 16
+)
+
+func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) field.ErrorList {
+	strategy := &s.Strategy
+	switch {
+	case strategy.Canary == nil && strategy.BlueGreen == nil:
+		return field.ErrorList{field.Required(path, "set one of canary and blueGreen")}
+	case strategy.Canary != nil && strategy.BlueGreen != nil:
+		return field.ErrorList{field.Invalid(path, "canary and blueGreen", "set only one of canary and blueGreen")}
+	}
+	style, release := strategy.Active()
+	path = path.Child(key(style))
+	errs := validateSteps(release.Steps, path.Child("steps"), style, o)
+	if o.EnforcePartitionPercentLimit {
+		for _, over := range overLimit(s, o) {
+			errs = append(errs, field.Invalid(over.path, over.replicas, over.message))
+		}
+	}
+	errs = append(errs, validateTrafficRoutings(release.TrafficRoutings, path.Child("trafficRoutings"))...)
+	if release.TrafficRoutingRef != "" {
+		errs = append(errs, validateName(release.TrafficRoutingRef, path.Child("trafficRoutingRef"))...)
+	}
+	errs = append(errs, validateThreshold(release.FailureThreshold, path.Child("failureThreshold"))...)
+	return append(errs, validateMetadata(release.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
+}
+
+func validateSteps(steps []rollouts.Step, path *field.Path, style rollouts.Style, o Options) field.ErrorList {
+	if len(steps) == 0 {
+		return field.ErrorList{field.Required(path, "give at least one step")}
+	}
+	if len(steps) > maxSteps {
+		return field.ErrorList{field.TooMany(path, len(steps), maxSteps)}
+	}
+	var errs field.ErrorList
+	for i := range steps {
+		errs = append(errs, validateStep(&steps[i], path.Index(i), style, o)...)
+		if i > 0 && decreases(steps[i-1].Replicas, steps[i].Replicas) {
+			errs = append(errs, field.Invalid(path.Index(i).Child("replicas"), steps[i].Replicas.String(),
+				fmt.Sprintf("a step cannot have fewer than the step before it: use %s or more", steps[i-1].Replicas)))
+		}
+	}
+	return errs
+}
+
+func validateStep(step *rollouts.Step, path *field.Path, style rollouts.Style, o Options) field.ErrorList {
+	errs := validateReplicas(step.Replicas, path.Child("replicas"))
+	errs = append(errs, validateTraffic(step.Traffic, path.Child("traffic"), style, o)...)
+	if d := step.Pause.Duration; d != nil && *d < 0 {
+		errs = append(errs, field.Invalid(path.Child("pause", "duration"), *d, "use seconds, 0 or more; without a duration the step waits for an approval"))
+	}
+	if len(step.Matches) > maxMatches {
+		errs = append(errs, field.TooMany(path.Child("matches"), len(step.Matches), maxMatches))
+	}
+	for i := range step.Matches {
+		errs = append(errs, validateMatch(&step.Matches[i], path.Child("matches").Index(i))...)
+	}
+	return append(errs, validateHeaderModifier(step.RequestHeaderModifier, path.Child("requestHeaderModifier"))...)
+}
+
+func validateReplicas(replicas *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if replicas == nil {
+		return field.ErrorList{field.Required(path, `give how many pods run the new revision at the end of the step, such as 1 or "20%"`)}
+	}
+	if replicas.Type == intstr.Int && replicas.IntVal > 0 {
+		return nil
+	}
+	if share, ok := percentOf(replicas); ok && share > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, replicas.String(), `use a number above 0, or a percentage above "0%" and up to "100%"`)}
+}
+
+// validateTraffic knows that a blue-green step may route nothing, and so may
+// one written with a weight of 0.
+func validateTraffic(traffic *string, path *field.Path, style rollouts.Style, o Options) field.ErrorList {
+	if traffic == nil {
+		return nil
+	}
+	share, ok := percent(*traffic)
+	if style == rollouts.StyleBlueGreen || o.Older {
+		if !ok {
+			return field.ErrorList{field.Invalid(path, *traffic, `use a percentage from "0%" to "100%"`)}
+		}
+		return nil
+	}
+	if !ok || share == 0 {
+		return field.ErrorList{field.Invalid(path, *traffic, `use a percentage above "0%" and up to "100%"`)}
+	}
+	return nil
+}
+
+func validateThreshold(threshold *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if threshold == nil {
+		return nil
+	}
+	if _, ok := percentOf(threshold); ok || threshold.Type == intstr.Int && threshold.IntVal >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, threshold.String(), `use a number, 0 or more, or a percentage from "0%" to "100%"`)}
+}
+
+func validateMetadata(m *rollouts.PodTemplateMetadata, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	errs := metavalidation.ValidateLabels(m.Labels, path.Child("labels"))
+	return append(errs, apivalidation.ValidateAnnotations(m.Annotations, path.Child("annotations"))...)
+}
+
+// decreases compares numbers with numbers and percentages with percentages: how
+// a number compares with a percentage depends on the size of the workload.
+func decreases(from, to *intstr.IntOrString) bool {
+	if from == nil || to == nil || from.Type != to.Type {
+		return false
+	}
+	if from.Type == intstr.Int {
+		return to.IntVal < from.IntVal
+	}
+	a, okA := percentOf(from)
+	b, okB := percentOf(to)
+	return okA && okB && b < a
+}
+
+// percentOf reads a percentage from "0%" to "100%".
+func percentOf(v *intstr.IntOrString) (int, bool) {
+	if v == nil || v.Type != intstr.String {
+		return 0, false
+	}
+	return percent(v.StrVal)
+}
+
+func percent(s string) (int, bool) {
+	digits, ok := strings.CutSuffix(s, "%")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), err == nil && n <= 100
+}

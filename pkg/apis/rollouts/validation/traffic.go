@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The limits are those of the Gateway API, whose shapes these are: what is
+// accepted here must be accepted when it is written into an HTTPRoute.
+const (
+	maxHeaders     = 16
+	maxHeaderName  = 256
+	maxHeaderValue = 4096
+	maxQueryValue  = 1024
+	maxPathValue   = 1024
+)
+
+var (
+	tokenPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+\\-.^_`|~]+$")
+	pathPattern  = regexp.MustCompile(`^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+$`)
+	pathTypes    = []string{"Exact", "PathPrefix", "RegularExpression"}
+	valueTypes   = []string{"Exact", "RegularExpression"}
+)
+
+func validateTrafficRoutings(routings []rollouts.TrafficRoutingRef, path *field.Path) field.ErrorList {
+	if len(routings) > 1 {
+		return field.ErrorList{field.TooMany(path, len(routings), 1)}
+	}
+	var errs field.ErrorList
+	for i := range routings {
+		errs = append(errs, validateTrafficRouting(&routings[i], path.Index(i))...)
+	}
+	return errs
+}
+
+func validateTrafficRouting(r *rollouts.TrafficRoutingRef, path *field.Path) field.ErrorList {
+	errs := validateName(r.Service, path.Child("service"))
+	if r.GracePeriodSeconds < 0 {
+		errs = append(errs, field.Invalid(path.Child("gracePeriodSeconds"), r.GracePeriodSeconds, "use seconds, 0 or more"))
+	}
+	if r.Ingress == nil && r.Gateway == nil && len(r.CustomNetworkRefs) == 0 {
+		errs = append(errs, field.Required(path, "set at least one of ingress, gateway and customNetworkRefs"))
+	}
+	if r.Ingress != nil {
+		errs = append(errs, validateName(r.Ingress.Name, path.Child("ingress", "name"))...)
+	}
+	if r.Gateway != nil {
+		name := ""
+		if r.Gateway.HTTPRouteName != nil {
+			name = *r.Gateway.HTTPRouteName
+		}
+		errs = append(errs, validateName(name, path.Child("gateway", "httpRouteName"))...)
+	}
+	for i := range r.CustomNetworkRefs {
+		errs = append(errs, validateRef(&r.CustomNetworkRefs[i], path.Child("customNetworkRefs").Index(i))...)
+	}
+	return errs
+}
+
+func validateMatch(m *rollouts.RouteMatch, path *field.Path) field.ErrorList {
+	errs := validatePath(m.Path, path.Child("path"))
+	errs = append(errs, validateValues(m.Headers, maxHeaderValue, path.Child("headers"))...)
+	return append(errs, validateValues(m.QueryParams, maxQueryValue, path.Child("queryParams"))...)
+}
+
+func validatePath(m *rollouts.PathMatch, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	errs := validateType(m.Type, pathTypes, path.Child("type"))
+	if m.Value == nil {
+		return errs
+	}
+	value := *m.Value
+	if len(value) > maxPathValue {
+		errs = append(errs, field.TooLong(path.Child("value"), value, maxPathValue))
+	}
+	if m.Type != nil && *m.Type == "RegularExpression" {
+		return errs
+	}
+	if fix := pathFix(value); fix != "" {
+		errs = append(errs, field.Invalid(path.Child("value"), value, fix))
+	}
+	return errs
+}
+
+// pathFix says what to change in a path that is not normal, or nothing.
+func pathFix(value string) string {
+	if !strings.HasPrefix(value, "/") {
+		return "start the path with /"
+	}
+	for _, part := range []string{"//", "/./", "/../", "%2f", "%2F", "#"} {
+		if strings.Contains(value, part) {
+			return "leave out " + part
+		}
+	}
+	for _, end := range []string{"/..", "/."} {
+		if strings.HasSuffix(value, end) {
+			return "leave out the " + end + " at the end"
+		}
+	}
+	if !pathPattern.MatchString(value) {
+		return "percent-encode what is no letter, digit or one of -/._~!$&'()*+,;=:@"
+	}
+	return ""
+}
+
+func validateValues(values []rollouts.ValueMatch, maxValue int, path *field.Path) field.ErrorList {
+	if len(values) > maxHeaders {
+		return field.ErrorList{field.TooMany(path, len(values), maxHeaders)}
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i := range values {
+		v, at := &values[i], path.Index(i)
+		errs = append(errs, validateType(v.Type, valueTypes, at.Child("type"))...)
+		errs = append(errs, validateHeaderName(v.Name, at.Child("name"), seen)...)
+		errs = append(errs, validateHeaderValue(v.Value, maxValue, at.Child("value"))...)
+	}
+	return errs
+}
+
+func validateHeaderModifier(m *rollouts.HeaderModifier, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	errs := validateHeaders(m.Set, path.Child("set"))
+	errs = append(errs, validateHeaders(m.Add, path.Child("add"))...)
+	if len(m.Remove) > maxHeaders {
+		return append(errs, field.TooMany(path.Child("remove"), len(m.Remove), maxHeaders))
+	}
+	seen := sets.New[string]()
+	for i, name := range m.Remove {
+		errs = append(errs, validateHeaderName(name, path.Child("remove").Index(i), seen)...)
+	}
+	return errs
+}
+
+func validateHeaders(headers []rollouts.Header, path *field.Path) field.ErrorList {
+	if len(headers) > maxHeaders {
+		return field.ErrorList{field.TooMany(path, len(headers), maxHeaders)}
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i := range headers {
+		errs = append(errs, validateHeaderName(headers[i].Name, path.Index(i).Child("name"), seen)...)
+		errs = append(errs, validateHeaderValue(headers[i].Value, maxHeaderValue, path.Index(i).Child("value"))...)
+	}
+	return errs
+}
+
+func validateType(t *string, known []string, path *field.Path) field.ErrorList {
+	if t == nil {
+		return nil
+	}
+	for _, k := range known {
+		if *t == k {
+			return nil
+		}
+	}
+	return field.ErrorList{field.NotSupported(path, *t, known)}
+}
+
+// validateHeaderName remembers names in seen, since lists are keyed by them.
+func validateHeaderName(name string, path *field.Path, seen sets.Set[string]) field.ErrorList {
+	switch {
+	case name == "":
+		return field.ErrorList{field.Required(path, "give the name of a header or parameter")}
+	case len(name) > maxHeaderName:
+		return field.ErrorList{field.TooLong(path, name, maxHeaderName)}
+	case !tokenPattern.MatchString(name):
+		return field.ErrorList{field.Invalid(path, name, "use letters, digits and !#$%&'*+-.^_`|~ only")}
+	case seen.Has(name):
+		return field.ErrorList{field.Duplicate(path, name)}
+	}
+	seen.Insert(name)
+	return nil
+}
+
+func validateHeaderValue(value string, limit int, path *field.Path) field.ErrorList {
+	switch {
+	case value == "":
+		return field.ErrorList{field.Required(path, "give the value")}
+	case len(value) > limit:
+		return field.ErrorList{field.TooLong(path, value, limit)}
+	}
+	return nil
+}
