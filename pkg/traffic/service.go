@@ -97,8 +97,11 @@ func newCanaryService(objs Objects, revision string) *corev1.Service {
 	if spec.Type == corev1.ServiceTypeLoadBalancer {
 		// Routers reach it inside; a second load balancer would only cost.
 		spec.Type = corev1.ServiceTypeClusterIP
+	}
+	spec.AllocateLoadBalancerNodePorts, spec.LoadBalancerClass, spec.LoadBalancerSourceRanges = nil, nil, nil
+	if spec.Type != corev1.ServiceTypeNodePort {
+		// Without addresses outside it would be refused.
 		spec.ExternalTrafficPolicy = ""
-		spec.AllocateLoadBalancerNodePorts, spec.LoadBalancerClass, spec.LoadBalancerSourceRanges = nil, nil, nil
 	}
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func TestObserve(t *testing.T) {
+	twenty := int32(20)
+	for name, tc := range map[string]struct {
+		in   func(*testing.T) Objects
+		ref  rollouts.TrafficRoutingRef
+		want planner.Route
+	}{
+		"nothing": {func(*testing.T) Objects { return Objects{} }, ref(""), planner.Route{Missing: "service/web"}},
+		"no ingress": {func(t *testing.T) Objects {
+			objs := shop(t)
+			objs.Ingress = nil
+			return objs
+		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}},
+		"stable": {shop, ref("nginx"), planner.Route{Pinned: "one"}},
+		"canary service only": {func(t *testing.T) Objects { return routed(t, planner.Route{}) }, ref(""),
+			planner.Route{Pinned: "one", Canary: "two"}},
+		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}},
+		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
+			planner.Route{Pinned: "one", Canary: "two"}},
+		"somebody's": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.CanaryService.OwnerReferences, objs.CanaryIngress.OwnerReferences = nil, nil
+			return objs
+		}, ref(""), planner.Route{Pinned: "one"}},
+		"weight that is none": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.CanaryIngress.Annotations[nginxWeight] = "many"
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Observe(tc.ref, tc.in(t))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRouteIsObserved goes from every route to every other: what is wanted is
+// what is then observed. A share of 0 where nothing is routed stays nothing.
+func TestRouteIsObserved(t *testing.T) {
+	var routes []planner.Route
+	for _, matches := range [][]rollouts.RouteMatch{
+		nil,
+		{match("Exact", "user", "me")},
+		{match("Exact", "user", "")},
+		{match("RegularExpression", "user", "m.*")},
+		{match("Exact", matchCookie, "demo")},
+		{match("RegularExpression", "user", ""), match("Exact", matchCookie, "demo")},
+	} {
+		for _, weight := range []int32{-1, 0, 1, 20, 100} {
+			r := planner.Route{Matches: matches, Routed: len(matches) > 0}
+			if weight >= 0 {
+				r.Weight, r.Routed = &weight, true
+			}
+			routes = append(routes, r)
+		}
+	}
+	for i, from := range routes {
+		for j, want := range routes {
+			t.Run(fmt.Sprintf("%d-%d", i, j), func(t *testing.T) {
+				objs := routed(t, from)
+				if objs.CanaryIngress == nil && len(want.Matches) == 0 && want.Weight != nil && *want.Weight == 0 {
+					want = planner.Route{}
+				}
+				changes, err := nginx{}.Route(objs, want)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, nginx{}.Observe(apply(objs, changes))); diff != "" {
+					t.Errorf("from %v (-want +got):\n%s", from, diff)
+				}
+			})
+		}
+	}
+}

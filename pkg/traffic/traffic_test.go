@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// shop returns the objects of testdata/shop.in.yaml.
+func shop(t *testing.T) Objects {
+	t.Helper()
+	data, err := os.ReadFile("testdata/shop.in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	objs := Objects{
+		Service: &corev1.Service{}, Ingress: &networkingv1.Ingress{}, RevisionKey: "pod-template-hash",
+		Owner: metav1.OwnerReference{
+			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "web", UID: "r-1", Controller: &yes, BlockOwnerDeletion: &yes,
+		},
+	}
+	docs := bytes.Split(data, []byte("---\n"))
+	if err := yaml.UnmarshalStrict(docs[0], objs.Service); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(docs[1], objs.Ingress); err != nil {
+		t.Fatal(err)
+	}
+	return objs
+}
+
+// apply is a cluster without controllers.
+func apply(objs Objects, changes []object.Change) Objects {
+	for _, c := range changes {
+		changed := c.Want
+		if changed == nil {
+			changed = c.Base
+		}
+		switch o := changed.(type) {
+		case *corev1.Service:
+			if c.Want == nil {
+				o = nil
+			}
+			if changed.GetName() == objs.Service.Name {
+				objs.Service = o
+			} else {
+				objs.CanaryService = o
+			}
+		case *networkingv1.Ingress:
+			if c.Want == nil {
+				o = nil
+			}
+			objs.CanaryIngress = o
+		}
+	}
+	return objs
+}
+
+// routed is the shop with a canary Service and Ingress.
+func routed(t *testing.T, want planner.Route) Objects {
+	t.Helper()
+	objs := shop(t)
+	changes, err := CanaryService(objs, "two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs = apply(objs, changes)
+	changes, err = nginx{}.Route(objs, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apply(objs, changes)
+}
+
+func share(n int32) planner.Route { return planner.Route{Weight: &n} }
+
+func match(kind, name, value string) rollouts.RouteMatch {
+	m := rollouts.RouteMatch{Headers: []rollouts.ValueMatch{{Name: name, Value: value}}}
+	if kind != "" {
+		m.Headers[0].Type = &kind
+	}
+	return m
+}
+
+func ref(class string) rollouts.TrafficRoutingRef {
+	return rollouts.TrafficRoutingRef{Service: "web", Ingress: &rollouts.IngressRef{ClassType: class, Name: "front"}}
+}
+
+// TestChanges has one golden file for each case. Every case must also be done
+// after one pass and leave its input as it was.
+func TestChanges(t *testing.T) {
+	type op = func(Objects) ([]object.Change, error)
+	pin := func(o Objects) ([]object.Change, error) { return Pin(o, "one") }
+	unpin := func(o Objects) ([]object.Change, error) { return Unpin(o), nil }
+	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
+	remove := func(o Objects) ([]object.Change, error) { return RemoveCanaryService(o), nil }
+	route := func(want planner.Route) op {
+		return func(o Objects) ([]object.Change, error) { return nginx{}.Route(o, want) }
+	}
+	bare := func(*testing.T) Objects { return Objects{RevisionKey: "pod-template-hash"} }
+	at := func(want planner.Route, edits ...func(*Objects)) func(*testing.T) Objects {
+		return func(t *testing.T) Objects {
+			objs := routed(t, want)
+			for _, e := range edits {
+				e(&objs)
+			}
+			return objs
+		}
+	}
+	unpinned := func(t *testing.T) Objects {
+		objs := shop(t)
+		delete(objs.Service.Spec.Selector, objs.RevisionKey)
+		return objs
+	}
+	foreign := func(o *Objects) { o.CanaryService.OwnerReferences, o.CanaryIngress.OwnerReferences = nil, nil }
+	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
+	for name, tc := range map[string]struct {
+		in func(*testing.T) Objects
+		op op
+	}{
+		"pin":             {unpinned, pin},
+		"pin-again":       {shop, pin},
+		"unpin":           {shop, unpin},
+		"unpin-again":     {unpinned, unpin},
+		"unpin-gone":      {bare, unpin},
+		"service-create":  {shop, canary},
+		"service-again":   {at(share(5)), canary},
+		"service-another": {at(share(5), func(o *Objects) { o.CanaryService.Spec.Selector["pod-template-hash"] = "old" }), canary},
+		// What else others do to it stays, even if the stable Service differs.
+		"service-edited": {at(share(5), func(o *Objects) {
+			o.CanaryService.Spec.SessionAffinity = corev1.ServiceAffinityNone
+			o.CanaryService.Labels = nil
+		}), canary},
+		"service-node-port": {func(t *testing.T) Objects {
+			objs := shop(t)
+			objs.Service.Spec.Type = corev1.ServiceTypeNodePort
+			return objs
+		}, canary},
+		"service-remove":  {at(share(5)), remove},
+		"service-gone":    {shop, remove},
+		"service-foreign": {at(share(5), foreign), remove},
+		"route-create":    {shop, route(share(20))},
+		"route-full":      {shop, route(share(100))},
+		"route-zero":      {shop, route(share(0))},
+		"route-to-zero":   {at(share(20)), route(share(0))},
+		"route-again":     {at(share(20)), route(share(20))},
+		"route-raise":     {at(share(20)), route(share(50))},
+		"route-nothing":   {at(share(20)), route(planner.Route{})},
+		"route-header":    {shop, route(header)},
+		"route-pattern":   {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*")}})},
+		"route-cookie":    {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("", "canary-by-cookie", "demo")}})},
+		"route-share":     {at(header), route(share(30))},
+		// What others added stays; what the owner changed follows; an owner from
+		// before a migration is replaced.
+		"route-follow": {at(share(20), func(o *Objects) {
+			o.CanaryIngress.Annotations["cert"], o.CanaryIngress.Labels["x"] = "y", "z"
+			o.CanaryIngress.OwnerReferences[0].UID = "r-before"
+			o.Ingress.Spec.Rules[3].HTTP.Paths[0].Path = "/new"
+			o.Ingress.Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
+		}), route(share(20))},
+		"restore":         {at(share(20)), nginx{}.Restore},
+		"restore-again":   {shop, nginx{}.Restore},
+		"restore-foreign": {at(share(20), foreign), nginx{}.Restore},
+		"restore-going": {at(share(20), func(o *Objects) {
+			o.CanaryIngress.DeletionTimestamp = &metav1.Time{}
+		}), nginx{}.Restore},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objs := tc.in(t)
+			before := tc.in(t)
+			changes, err := tc.op(objs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Changes(t, name, changes)
+			if diff := cmp.Diff(before, objs); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			again, err := tc.op(apply(objs, changes))
+			if err != nil || len(again) != 0 {
+				t.Errorf("not done after one pass: %d changes, error %v", len(again), err)
+			}
+		})
+	}
+}
+
+// TestErrors wants an error that says where it is wrong, and nothing written.
+func TestErrors(t *testing.T) {
+	text := "x"
+	path := rollouts.RouteMatch{Path: &rollouts.PathMatch{Value: &text}}
+	query := rollouts.RouteMatch{QueryParams: []rollouts.ValueMatch{{Name: "a", Value: "b"}}}
+	both := match("Exact", "a", "b")
+	both.Headers = append(both.Headers, both.Headers[0])
+	route := func(matches ...rollouts.RouteMatch) func(Objects) ([]object.Change, error) {
+		return func(o Objects) ([]object.Change, error) { return nginx{}.Route(o, planner.Route{Matches: matches}) }
+	}
+	pin := func(o Objects) ([]object.Change, error) { return Pin(o, "one") }
+	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
+	find := func(r rollouts.TrafficRoutingRef) func(Objects) ([]object.Change, error) {
+		return func(Objects) ([]object.Change, error) {
+			_, err := Find(r)
+			return nil, err
+		}
+	}
+	none := func(*Objects) {}
+	for name, tc := range map[string]struct {
+		edit func(*Objects)
+		op   func(Objects) ([]object.Change, error)
+		says string
+	}{
+		"no selector":           {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
+		"no selector to copy":   {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
+		"no service":            {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
+		"no service to copy":    {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
+		"no service to route":   {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
+		"no ingress":            {func(o *Objects) { o.Ingress = nil }, route(match("", "a", "b")), "stable ingress does not exist"},
+		"no revision":           {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
+		"no rule":               {func(o *Objects) { o.Service.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"somebody's service":    {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
+		"somebody's ingress":    {func(o *Objects) { o.CanaryIngress = o.Ingress }, route(match("", "a", "b")), "belongs to no release"},
+		"path":                  {none, route(path), "matches[0].path"},
+		"query":                 {none, route(match("", "a", "b"), query), "matches[1].queryParams"},
+		"no headers":            {none, route(rollouts.RouteMatch{}), "matches[0].headers"},
+		"several headers":       {none, route(both), "matches[0].headers"},
+		"two headers":           {none, route(match("", "a", "b"), match("", "c", "d")), "matches[1].headers[0]"},
+		"two cookies":           {none, route(match("", matchCookie, "b"), match("", matchCookie, "d")), "matches[1].headers[0]"},
+		"cookie before header":  {none, route(match("", matchCookie, "b"), match("", "c", "d")), "put the match of canary-by-cookie last"},
+		"pattern of cookies":    {none, route(match("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
+		"unknown type":          {none, route(match("Prefix", "a", "b")), "matches[0].headers[0].type"},
+		"unknown class":         {none, find(ref("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
+		"gateway":               {none, find(rollouts.TrafficRoutingRef{Gateway: &rollouts.GatewayRef{}}), "trafficRoutings[0].gateway"},
+		"custom":                {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{}}}), "trafficRoutings[0].customNetworkRefs"},
+		"a service and no more": {none, find(rollouts.TrafficRoutingRef{Service: "web"}), "trafficRoutings[0].ingress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objs := shop(t)
+			tc.edit(&objs)
+			changes, err := tc.op(objs)
+			if err == nil || !bytes.Contains([]byte(err.Error()), []byte(tc.says)) || len(changes) != 0 {
+				t.Errorf("%d changes, error %v; want nothing and an error with %q", len(changes), err, tc.says)
+			}
+		})
+	}
+}
