@@ -32,11 +32,13 @@ type Options struct {
 	EnforcePartitionPercentLimit bool
 	// AnyWorkloadKind accepts kinds that are not known here.
 	AnyWorkloadKind bool
-	// Older is set for requests in v1alpha1, which may change the number of
-	// steps of a release under way, may give a weight of 0, and keep the style
-	// in an annotation.
-	Older bool
+	// Version of the request; empty means v1beta1. A request in v1alpha1 may
+	// change the number of steps of a release under way, may give a weight of
+	// 0, and keeps the style in an annotation.
+	Version string
 }
+
+func (o Options) older() bool { return o.Version == "v1alpha1" }
 
 func (o Options) percentLimit() int {
 	if o.PartitionPercentLimit == 0 {
@@ -147,7 +149,7 @@ func list(kinds []schema.GroupKind) string {
 // instead, and the annotation says nothing there.
 func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	style := r.Annotations[rollouts.AnnotationRollingStyle]
-	if !o.Older || style == "" || strings.EqualFold(style, "canary") || strings.EqualFold(style, "partition") {
+	if !o.older() || style == "" || strings.EqualFold(style, "canary") || strings.EqualFold(style, "partition") {
 		return nil
 	}
 	path := field.NewPath("metadata", "annotations").Key(rollouts.AnnotationRollingStyle)
@@ -174,7 +176,7 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	if !equality.Semantic.DeepEqual(release.TrafficRoutings, oldRelease.TrafficRoutings) {
 		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), wait))
 	}
-	if !o.Older && len(release.Steps) != len(oldRelease.Steps) {
+	if !o.older() && len(release.Steps) != len(oldRelease.Steps) {
 		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+wait+", or change the steps that there are"))
 	}
 	return errs

@@ -20,7 +20,7 @@ var stepStates = []rollouts.StepState{
 
 // ValidateRolloutStatusUpdate judges a write of the status. Only what has
 // changed is judged, so that an old status never blocks a new one.
-func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout) field.ErrorList {
+func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
 	if r.Status.Canary != nil && r.Status.BlueGreen != nil {

@@ -98,7 +98,7 @@ func validateTraffic(traffic *string, path *field.Path, style rollouts.Style, o 
 		return nil
 	}
 	share, ok := percent(*traffic)
-	if style == rollouts.StyleBlueGreen || o.Older {
+	if style == rollouts.StyleBlueGreen || o.older() {
 		if !ok {
 			return field.ErrorList{field.Invalid(path, *traffic, `use a percentage from "0%" to "100%"`)}
 		}
