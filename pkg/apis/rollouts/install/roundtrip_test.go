@@ -27,7 +27,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-const rounds = 500
+const rounds = 200
 
 // Empty and absent are the same on the wire.
 var compare = cmpopts.EquateEmpty()

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	scheme := newScheme()
+	want := []schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion}
+	if diff := cmp.Diff(want, scheme.PrioritizedVersionsForGroup(rollouts.GroupName)); diff != "" {
+		t.Errorf("versions: (-want +got)\n%s", diff)
+	}
+	for _, version := range append(want, rollouts.SchemeGroupVersion) {
+		for _, kind := range []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions"} {
+			if !scheme.Recognizes(version.WithKind(kind)) {
+				t.Errorf("%s has no %s", version, kind)
+			}
+		}
+	}
+}
+
+func TestFieldSelectors(t *testing.T) {
+	t.Parallel()
+	scheme := newScheme()
+	for _, version := range []schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion} {
+		for _, kind := range []string{"Rollout", "BatchRelease"} {
+			for label, want := range map[string]bool{"metadata.name": true, "metadata.namespace": true, "status.phase": false} {
+				_, _, err := scheme.ConvertFieldLabel(version.WithKind(kind), label, "x")
+				if got := err == nil; got != want {
+					t.Errorf("%s of %s %s: selectable is %t, want %t", label, version, kind, got, want)
+				}
+			}
+		}
+	}
+}
