@@ -146,6 +146,8 @@ func TestChanges(t *testing.T) {
 			o.CanaryService.Spec.SessionAffinity = corev1.ServiceAffinityNone
 			o.CanaryService.Labels = nil
 		}), canary},
+		// Its owner is from before a migration.
+		"service-owner": {at(share(5), func(o *Objects) { o.CanaryService.OwnerReferences[0].UID = "r-before" }), canary},
 		"service-node-port": {func(t *testing.T) Objects {
 			objs := shop(t)
 			objs.Service.Spec.Type = corev1.ServiceTypeNodePort

@@ -108,8 +108,12 @@ func TestChanges(t *testing.T) {
 				*set(t, owned, "web-two").Spec.Replicas = 1
 			},
 		},
-		"restore-driven":  {in: "driven", op: restore(false)},
-		"restore-paused":  {in: "aborted", op: restore(true)},
+		"restore-driven": {in: "driven", op: restore(false)},
+		"restore-paused": {in: "aborted", op: restore(true)},
+		// A note on a set without pods misleads nobody.
+		"restore-idle": {in: "driven", op: restore(false), edit: func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+			resize("web-one", 0)(t, d, owned)
+		}},
 		"restore-held":    {in: "held", op: restore(false)},
 		"restore-copies":  {in: "copied", op: restore(false)},
 		"restore-nothing": {in: "native", op: restore(false)},

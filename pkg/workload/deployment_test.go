@@ -17,8 +17,8 @@ import (
 )
 
 // The hashes that the native controller of Kubernetes 1.37 gives the templates
-// web:v1 and web:v2 of testdata.
-const hashV1, hashV2 = "59cd647957", "58597d7d56"
+// web:v1 and web:v2 of testdata, and web:v3.
+const hashV1, hashV2, hashV3 = "59cd647957", "58597d7d56", "79ddbdf7bc"
 
 func TestTemplateHash(t *testing.T) {
 	var got []string
@@ -108,6 +108,18 @@ func TestObserve(t *testing.T) {
 		}, func(w *planner.Workload) { w.StableRevision, w.PodTemplateHash = "y", "y" }},
 		"a stranger's set does not count": {driven, orphan("web-two"), func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+		}},
+		"a set that is going does not count": {driven, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
+		}, func(w *planner.Workload) {
+			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+		}},
+		"of three versions the lowest is stable": {native, edits(image("web:v3"), resize("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			// It came back by a rollback, so it is the oldest set but not the lowest.
+			set(t, owned, "web-zero").Annotations[annotationRevision] = "3"
+		}), func(w *planner.Workload) {
+			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 0, 0, 11
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
