@@ -59,6 +59,7 @@ type Progress struct {
 	// UpdateReadyReplicas is how many of them are ready.
 	UpdateReadyReplicas int32 `json:"canaryReadyReplicas"`
 	// CurrentStepIndex is the step that the release is at, counted from 1.
+	// +optional
 	CurrentStepIndex int32 `json:"currentStepIndex"`
 	// NextStepIndex is the step that comes next, and -1 on the last one.
 	// Writing another number is the older way to jump.

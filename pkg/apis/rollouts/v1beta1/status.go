@@ -85,6 +85,7 @@ type Progress struct {
 	// PodTemplateHash is the label value that selects pods of the update revision.
 	PodTemplateHash string `json:"podTemplateHash"`
 	// CurrentStepIndex is the step that the release is at, counted from 1.
+	// +optional
 	CurrentStepIndex int32 `json:"currentStepIndex"`
 	// NextStepIndex is the step that comes next, and -1 on the last one.
 	// Writing another number is the older way to jump.

@@ -204,7 +204,7 @@ spec:
 		},
 		"the body of a verb": {
 			version: v1beta1.SchemeGroupVersion,
-			write:   `
+			write: `
 apiVersion: rollouts.kruise.io/v1beta1
 kind: PromoteOptions
 full: true
@@ -212,7 +212,7 @@ reason: r
 requestID: i
 expect: {step: 1, revision: a, plan: b, resourceVersion: "2", uid: u}
 `,
-			read:    `
+			read: `
 apiVersion: rollouts.kruise.io/v1beta1
 kind: PromoteOptions
 full: true
