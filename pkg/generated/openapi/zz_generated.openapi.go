@@ -1131,7 +1131,7 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 						},
 					},
 				},
-				Required: []string{"podTemplateHash", "canaryRevision", "canaryReplicas", "canaryReadyReplicas", "currentStepIndex", "nextStepIndex", "finalisingStep", "currentStepState"},
+				Required: []string{"podTemplateHash", "canaryRevision", "canaryReplicas", "canaryReadyReplicas", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
 		},
 		Dependencies: []string{
@@ -2321,7 +2321,7 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 						},
 					},
 				},
-				Required: []string{"podTemplateHash", "currentStepIndex", "nextStepIndex", "finalisingStep", "currentStepState", "updatedRevision", "updatedReplicas", "updatedReadyReplicas"},
+				Required: []string{"podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState", "updatedRevision", "updatedReplicas", "updatedReadyReplicas"},
 			},
 		},
 		Dependencies: []string{
@@ -2521,7 +2521,7 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 						},
 					},
 				},
-				Required: []string{"podTemplateHash", "currentStepIndex", "nextStepIndex", "finalisingStep", "currentStepState", "canaryRevision", "canaryReplicas", "canaryReadyReplicas"},
+				Required: []string{"podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState", "canaryRevision", "canaryReplicas", "canaryReadyReplicas"},
 			},
 		},
 		Dependencies: []string{
@@ -3242,7 +3242,7 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 						},
 					},
 				},
-				Required: []string{"podTemplateHash", "currentStepIndex", "nextStepIndex", "finalisingStep", "currentStepState"},
+				Required: []string{"podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
 		},
 		Dependencies: []string{
