@@ -171,8 +171,12 @@ func (x *pass) route(step *rollouts.Step) bool {
 	return true
 }
 
-// carries tells whether the observed route is the wanted one.
+// carries tells whether the observed route is the wanted one. No share of the
+// traffic is what a route that was never made carries, too.
 func (r *Route) carries(want Route, revision string) bool {
+	if !r.Routed && want.Weight != nil && *want.Weight == 0 && len(want.Matches) == 0 {
+		return true
+	}
 	return r.Routed && r.Canary == revision && text(weight(r.Weight)) == text(weight(want.Weight)) &&
 		matches(r.Matches) == matches(want.Matches)
 }

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// recreate takes every old pod before it starts the first new one.
+func (k *kube) recreate() {
+	k.number()
+	down := false
+	for _, rs := range k.old {
+		down = k.scaleTo(rs, 0) || down
+	}
+	if down {
+		return
+	}
+	for _, rs := range k.old {
+		if rs.Status.Replicas > 0 {
+			return
+		}
+	}
+	if k.update == nil {
+		k.make(k.n())
+	}
+	k.scaleTo(k.update, k.n())
+	k.done()
+}
+
+// roll is one turn of a rolling update.
+func (k *kube) roll() {
+	k.number()
+	if k.update == nil {
+		k.make(k.next(0))
+		k.revise(k.update.Annotations[revisionKey])
+	}
+	switch {
+	case k.scaleTo(k.update, k.next(*k.update.Spec.Replicas)):
+	case k.lower():
+	default:
+		k.done()
+	}
+}
+
+// next is the size of the update set that surge allows.
+func (k *kube) next(size int32) int32 {
+	var sum int32
+	for _, rs := range k.all() {
+		sum += *rs.Spec.Replicas
+	}
+	switch most := k.n() + k.surge(); {
+	case size >= k.n():
+		return k.n()
+	case sum >= most:
+		return size
+	default:
+		return size + min(most-sum, k.n()-size)
+	}
+}
+
+// lower takes unhealthy old pods first, then those that availability can spare.
+func (k *kube) lower() bool {
+	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
+	floor := k.n() - unavailable
+	var sum, available, old int32
+	for _, rs := range k.all() {
+		sum += *rs.Spec.Replicas
+		available += rs.Status.AvailableReplicas
+	}
+	for _, rs := range k.old {
+		old += *rs.Spec.Replicas
+	}
+	spare := sum - floor - (*k.update.Spec.Replicas - k.update.Status.AvailableReplicas)
+	if old == 0 || spare <= 0 {
+		return false
+	}
+	moved := false
+	for _, rs := range k.old {
+		sick := min(spare, *rs.Spec.Replicas-rs.Status.AvailableReplicas)
+		if sick > 0 {
+			spare -= sick
+			moved = k.scaleTo(rs, *rs.Spec.Replicas-sick) || moved
+		}
+	}
+	healthy := available - floor
+	for _, rs := range k.old {
+		if less := min(*rs.Spec.Replicas, healthy); less > 0 {
+			healthy -= less
+			moved = k.scaleTo(rs, *rs.Spec.Replicas-less) || moved
+		}
+	}
+	return moved
+}
+
+// done removes history once the update is complete.
+func (k *kube) done() {
+	for _, rs := range k.old {
+		if rs.Status.Replicas > 0 {
+			return
+		}
+	}
+	if k.update.Status.AvailableReplicas == k.n() {
+		k.prune()
+	}
+}
+
+// prune removes the oldest empty sets beyond the limit.
+func (k *kube) prune() {
+	if k.d.Spec.RevisionHistoryLimit == nil {
+		return
+	}
+	surplus := len(k.old) - int(*k.d.Spec.RevisionHistoryLimit)
+	old := slices.SortedStableFunc(slices.Values(k.old), func(a, b *appsv1.ReplicaSet) int {
+		m, _ := number(a, revisionKey)
+		n, _ := number(b, revisionKey)
+		return cmp.Compare(m, n)
+	})
+	for i := range max(surplus, 0) {
+		rs := old[i]
+		if *rs.Spec.Replicas == 0 && rs.Status.Replicas == 0 && rs.Status.ObservedGeneration >= rs.Generation {
+			_ = k.store.remove(rs) // it was read in this sync
+		}
+	}
+}
+
+// make creates the set of the live template. Its hash is not the one that our
+// own formula gives, as with another version of Kubernetes.
+func (k *kube) make(size int32) {
+	hash := nativeHash(k.d)
+	template := *k.d.Spec.Template.DeepCopy()
+	template.Labels = maps.Clone(template.Labels)
+	template.Labels[hashKey] = hash
+	selector := k.d.Spec.Selector.DeepCopy()
+	selector.MatchLabels[hashKey] = hash
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: k.d.Name + "-" + hash, Labels: maps.Clone(template.Labels),
+			Annotations: map[string]string{
+				desiredKey: strconv.Itoa(int(k.n())), maxKey: strconv.Itoa(int(k.n() + k.surge())),
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+		},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &size, Selector: selector, Template: template},
+	}
+	k.inherit(rs)
+	if k.store.create(rs) != nil {
+		panic("native controller: a set of the name exists with another template: " + rs.Name)
+	}
+	k.update = clone(find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name))
+}
+
+func nativeHash(d *appsv1.Deployment) string {
+	return "n" + workload.TemplateHash(&d.Spec.Template)
+}
+
+// report writes the status.
+func (k *kube) report() {
+	d := clone(find[*appsv1.Deployment](k.store.objects, kindDeployment, k.d.Name))
+	k.read()
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation}
+	for _, rs := range k.all() {
+		d.Status.Replicas += rs.Status.Replicas
+		d.Status.ReadyReplicas += rs.Status.ReadyReplicas
+		d.Status.AvailableReplicas += rs.Status.AvailableReplicas
+	}
+	if k.update != nil {
+		d.Status.UpdatedReplicas = k.update.Status.Replicas
+	}
+	_ = k.store.updateStatus(d) // it was read just now
+}
+
+// The controller of ReplicaSets, and the kubelets.
+
+// syncSet makes as many pods as are asked for. Pods that are not ready go first.
+func syncSet(s *store, rs *appsv1.ReplicaSet) {
+	want := clone(rs)
+	want.Status.ObservedGeneration = rs.Generation
+	want.Status.Replicas = *rs.Spec.Replicas
+	want.Status.ReadyReplicas = min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+	want.Status.AvailableReplicas = want.Status.ReadyReplicas
+	_ = s.updateStatus(want)
+}
+
+// ready makes up to n more pods of a set ready, unless their image is bad;
+// a negative number takes pods that were ready.
+func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
+	if n > 0 && bad(rs) {
+		return
+	}
+	want := clone(rs)
+	want.Status.ReadyReplicas = max(min(rs.Status.ReadyReplicas+n, rs.Status.Replicas), 0)
+	want.Status.AvailableReplicas = want.Status.ReadyReplicas
+	_ = s.updateStatus(want)
+}
+
+// image is the tag of the first container's image.
+func image(rs *appsv1.ReplicaSet) string {
+	_, tag, _ := strings.Cut(rs.Spec.Template.Spec.Containers[0].Image, ":")
+	return tag
+}
+
+func bad(rs *appsv1.ReplicaSet) bool { return image(rs) == "failed" || image(rs) == "not-exists" }

@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+)
+
+// The native Deployment controller, as far as a release can feel it: what it
+// does in one sync, in the order in which kube-controller-manager does it.
+
+const (
+	revisionKey = "deployment.kubernetes.io/revision"
+	desiredKey  = "deployment.kubernetes.io/desired-replicas"
+	maxKey      = "deployment.kubernetes.io/max-replicas"
+	hashKey     = appsv1.DefaultDeploymentUniqueLabelKey
+)
+
+// notCopied are the annotations of a Deployment that its sets do not inherit.
+var notCopied = []string{revisionKey, desiredKey, maxKey, "deployment.kubernetes.io/revision-history"}
+
+// kube is one sync of one Deployment. The first write that fails ends it.
+type kube struct {
+	store *store
+	d     *appsv1.Deployment
+	// update has the live template, nil until it exists; old are the others by age.
+	update *appsv1.ReplicaSet
+	old    []*appsv1.ReplicaSet
+}
+
+// syncDeployment runs one sync of the native controller.
+func syncDeployment(s *store, name string) {
+	d := find[*appsv1.Deployment](s.objects, kindDeployment, name)
+	if d == nil || d.DeletionTimestamp != nil {
+		return
+	}
+	k := &kube{store: s, d: clone(d)}
+	k.read()
+	switch {
+	case d.Spec.Paused:
+		k.number()
+		k.scale()
+		k.prune()
+	case k.scaling():
+		k.number()
+		k.scale()
+	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
+		k.recreate()
+	default:
+		k.roll()
+	}
+	k.report()
+}
+
+func (k *kube) read() {
+	k.update, k.old = nil, nil
+	for _, rs := range byAge(each[*appsv1.ReplicaSet](k.store.objects)) {
+		switch {
+		case !metav1.IsControlledBy(rs, k.d) || rs.DeletionTimestamp != nil:
+		case k.update == nil && alike(rs, k.d):
+			k.update = clone(rs)
+		default:
+			k.old = append(k.old, clone(rs))
+		}
+	}
+}
+
+func byAge(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return sets
+}
+
+// alike compares templates but for the hash label.
+func alike(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
+	a, b := rs.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
+	delete(a.Labels, hashKey)
+	delete(b.Labels, hashKey)
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func (k *kube) all() []*appsv1.ReplicaSet {
+	sets := slices.Clone(k.old)
+	if k.update != nil {
+		sets = append(sets, k.update)
+	}
+	return sets
+}
+
+func (k *kube) active() []*appsv1.ReplicaSet {
+	return slices.DeleteFunc(k.all(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
+}
+
+func (k *kube) n() int32 { return *k.d.Spec.Replicas }
+
+func (k *kube) rolling() bool {
+	return k.d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType
+}
+
+// surge and unavailable of a strategy; one of them lets something move.
+func (k *kube) surge() int32 {
+	surge, _ := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
+	return surge
+}
+
+func limitsOf(u *appsv1.RollingUpdateDeployment, n int32) (surge, unavailable int32) {
+	if u == nil {
+		return 0, 0
+	}
+	up, _ := intstr.GetScaledValueFromIntOrPercent(u.MaxSurge, int(n), true)
+	down, _ := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(n), false)
+	if up == 0 && down == 0 {
+		down = 1
+	}
+	return int32(up), min(int32(down), n)
+}
+
+// scaling tells that an active set was sized for another number of replicas.
+func (k *kube) scaling() bool {
+	for _, rs := range k.active() {
+		if desired, ok := number(rs, desiredKey); ok && desired != k.n() {
+			return true
+		}
+	}
+	return false
+}
+
+func number(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
+	n, err := strconv.ParseInt(rs.Annotations[annotation], 10, 32)
+	return int32(n), err == nil
+}
+
+// number gives the update set its revision and copies of the annotations.
+func (k *kube) number() {
+	if k.update == nil {
+		return
+	}
+	want := clone(k.update)
+	k.inherit(want)
+	k.write(k.update, want)
+	k.revise(want.Annotations[revisionKey])
+}
+
+func (k *kube) revise(revision string) {
+	if k.d.Annotations[revisionKey] == revision {
+		return
+	}
+	d := clone(k.d)
+	d.Annotations = maps.Clone(d.Annotations)
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{}
+	}
+	d.Annotations[revisionKey] = revision
+	if k.store.updateStatus(d) == nil {
+		k.d = clone(find[*appsv1.Deployment](k.store.objects, kindDeployment, d.Name))
+	}
+}
+
+func (k *kube) inherit(rs *appsv1.ReplicaSet) {
+	m := maps.Clone(rs.Annotations)
+	if m == nil {
+		m = map[string]string{}
+	}
+	for key, value := range k.d.Annotations {
+		if !slices.Contains(notCopied, key) {
+			m[key] = value
+		}
+	}
+	var highest int64
+	for _, old := range k.old {
+		n, _ := strconv.ParseInt(old.Annotations[revisionKey], 10, 64)
+		highest = max(highest, n)
+	}
+	if n, err := strconv.ParseInt(m[revisionKey], 10, 64); err != nil || n < highest+1 {
+		m[revisionKey] = strconv.FormatInt(highest+1, 10)
+	}
+	rs.Annotations = m
+	rs.Spec.MinReadySeconds = k.d.Spec.MinReadySeconds
+}
+
+// write stores want and takes over what is stored.
+func (k *kube) write(rs, want *appsv1.ReplicaSet) {
+	if k.store.update(want) != nil {
+		return
+	}
+	*rs = *clone(find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name))
+}
+
+// resize writes size and size annotations.
+func (k *kube) resize(rs *appsv1.ReplicaSet, size int32) {
+	want := clone(rs)
+	want.Spec.Replicas = &size
+	want.Annotations = maps.Clone(want.Annotations)
+	if want.Annotations == nil {
+		want.Annotations = map[string]string{}
+	}
+	want.Annotations[desiredKey] = strconv.Itoa(int(k.n()))
+	want.Annotations[maxKey] = strconv.Itoa(int(k.n() + k.surge()))
+	k.write(rs, want)
+}
+
+// scaleTo is resize where the size differs, and whether it did.
+func (k *kube) scaleTo(rs *appsv1.ReplicaSet, size int32) bool {
+	if *rs.Spec.Replicas == size {
+		return false
+	}
+	k.resize(rs, size)
+	return true
+}
+
+// scale is what happens in every sync of a paused Deployment.
+func (k *kube) scale() {
+	active := k.active()
+	switch {
+	case len(active) == 0 && k.update != nil:
+		k.scaleTo(k.update, k.n())
+	case len(active) == 0 && len(k.old) > 0:
+		k.scaleTo(k.old[len(k.old)-1], k.n())
+	case len(active) == 0:
+	case len(active) == 1:
+		k.scaleTo(active[0], k.n())
+	case k.saturated():
+		for _, rs := range k.old {
+			k.scaleTo(rs, 0)
+		}
+	case k.rolling():
+		k.spread(active)
+	}
+}
+
+func (k *kube) saturated() bool {
+	if k.update == nil {
+		return false
+	}
+	desired, ok := number(k.update, desiredKey)
+	return ok && desired == k.n() && *k.update.Spec.Replicas == k.n() && k.update.Status.AvailableReplicas == k.n()
+}
+
+// spread brings the sum of all active sets to replicas and surge, in proportion.
+func (k *kube) spread(active []*appsv1.ReplicaSet) {
+	var sum, allowed int32
+	for _, rs := range active {
+		sum += *rs.Spec.Replicas
+	}
+	if k.n() > 0 {
+		allowed = k.n() + k.surge()
+	}
+	add := allowed - sum
+	slices.SortStableFunc(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(*b.Spec.Replicas, *a.Spec.Replicas) })
+	sizes := make([]int32, len(active))
+	var added int32
+	for i, rs := range active {
+		sizes[i] = *rs.Spec.Replicas
+		if add != 0 && add != added {
+			part := k.part(rs, allowed)
+			if add > 0 {
+				part = min(part, add-added)
+			} else {
+				part = max(part, add-added)
+			}
+			sizes[i] += part
+			added += part
+		}
+	}
+	sizes[0] = max(sizes[0]+add-added, 0)
+	for i, rs := range active {
+		k.resize(rs, sizes[i])
+	}
+}
+
+func (k *kube) part(rs *appsv1.ReplicaSet, allowed int32) int32 {
+	size := *rs.Spec.Replicas
+	if k.n() == 0 {
+		return -size
+	}
+	before, ok := number(rs, maxKey)
+	if !ok || before == 0 {
+		before = max(k.d.Status.Replicas, 1)
+	}
+	return int32(math.Round(float64(size)*float64(allowed)/float64(before))) - size
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"math"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The order of an obedient world: everybody acts once a round, and the native
+// controller after each of them, since it answers within milliseconds.
+
+// most is how many rounds a world may need to come to rest.
+const most = 300
+
+// round lets everybody act once. It returns when the Rollout controller wants
+// to be woken, zero if it does not.
+func (w *world) round() (wake time.Duration) {
+	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+		wake = w.rolloutPass(r.Name)
+		w.natives()
+	}
+	for _, b := range each[*rollouts.BatchRelease](w.store.objects) {
+		w.batchPass(b.Name)
+		w.natives()
+	}
+	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+		w.sizePass(d.Name)
+		w.natives()
+	}
+	w.pods()
+	w.natives()
+	w.as("gc", func() error { w.store.collect(); return nil })
+	return wake
+}
+
+func (w *world) natives() {
+	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+		w.as("kube", func() error { syncDeployment(w.store, d.Name); return nil })
+	}
+}
+
+// pods brings every set to its size and makes its pods ready.
+func (w *world) pods() {
+	for _, rs := range byAge(each[*appsv1.ReplicaSet](w.store.objects)) {
+		w.as("pods", func() error {
+			syncSet(w.store, rs)
+			ready(w.store, find[*appsv1.ReplicaSet](w.store.objects, kindSet, rs.Name), math.MaxInt32/2)
+			return nil
+		})
+	}
+}
+
+// rest runs rounds until nothing is written any more. Waits are waited out,
+// but for those of a pause, which is what a story is about; wait says how long
+// of it is left.
+func (w *world) rest() (wait time.Duration, ok bool) {
+	for range most {
+		before := w.store.newest()
+		w.died = false
+		wake := w.round()
+		switch {
+		case w.store.newest() != before || w.died:
+		case wake == 0 || w.pausing():
+			return wake, true
+		default:
+			w.now = w.now.Add(wake)
+		}
+	}
+	return 0, false
+}
+
+// pausing tells that a step waits for its pause to end.
+func (w *world) pausing() bool {
+	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+		if p := r.Status.Active(); p != nil && p.State == rollouts.StepPaused && w.rule == "in progress" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// command is one line of a script, with the indented lines after it.
+type command struct {
+	words []string
+	more  [][]string
+}
+
+// verbs is the language of the stories.
+var verbs = map[string]func(*story, command){
+	// What there is.
+	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
+	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
+	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"rollout":    (*story).rollout, // web [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
+	// What users do.
+	"update":  (*story).update,
+	"apply":   (*story).apply,
+	"scale":   (*story).scale,
+	"promote": func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
+	"approve": func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
+	"abort":   func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
+	"pause":   func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = true }) },
+	"resume":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = false }) },
+	"disable": func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
+	"enable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
+	"replan": func(s *story, c command) {
+		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
+	},
+	"delete": (*story).remove,
+	// What goes wrong.
+	"crash": (*story).crash, // rollout|batch|sizes after=commit|before=commit [each]
+	"fail":  (*story).fail,  // v2 pods=1
+	// How time passes.
+	"settle":  func(s *story, _ command) { s.settle() },
+	"advance": (*story).advance,
+	"show":    func(s *story, _ command) { s.t.show() },
+}
+
+func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }
+
+func (c command) get(name, or string) string { return get(c.words, name, or) }
+
+func get(words []string, name, or string) string {
+	for _, w := range words {
+		if value, ok := strings.CutPrefix(w, name+"="); ok {
+			return value
+		}
+	}
+	return or
+}
+
+func (s *story) number(text string) int32 {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return int32(n)
+}
+
+func (s *story) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return d
+}
+
+// deployment is there since an hour, with all its pods ready.
+func (s *story) deployment(c command) {
+	a := app{
+		name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
+		surge: c.get("surge", "25%"), unavail: c.get("unavailable", "25%"), history: s.number(c.get("history", "10")),
+		recreate: c.has("recreate"),
+	}
+	now := s.w.now
+	s.w.now, s.t.silent = now.Add(-time.Hour), true
+	s.w.deploy(a)
+	if _, ok := s.w.rest(); !ok {
+		s.Fatal("the deployment does not come to rest")
+	}
+	s.w.now, s.t.silent = now, false
+}
+
+func (s *story) rollout(c command) {
+	release := rollouts.Release{Steps: s.steps(c)}
+	if c.has("traffic") {
+		release.TrafficRoutings = routing(c.words[1], s.duration(c.get("grace", "3s")))
+	}
+	s.w.govern(c.words[1], release)
+}
+
+func (s *story) steps(c command) []rollouts.Step {
+	var steps []rollouts.Step
+	for _, words := range c.more {
+		pause := get(words, "pause", "")
+		steps = append(steps, step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != ""))
+	}
+	return steps
+}
+
+func (s *story) update(c command) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], setImage(c.get("image", ""))))
+}
+
+// apply is an update that states more than the image: unpaused, native, or
+// without our marks.
+func (s *story) apply(c command) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(d)
+		}
+		if c.has("unpaused") {
+			d.Spec.Paused = false
+		}
+		if c.has("unmarked") {
+			d.Annotations, d.Labels = nil, nil
+		}
+		if c.has("rolling") {
+			d.Spec.Strategy = appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: d.Spec.Strategy.RollingUpdate,
+			}
+		}
+	}))
+}
+
+func (s *story) scale(c command) {
+	if !s.w.resize(c.words[1], s.number(c.get("replicas", "0"))) {
+		s.t.under("scale", "not found")
+	}
+}
+
+func (s *story) decide(c command, verb rollouts.Verb, via rollouts.Via) {
+	asked := planner.Command{Verb: verb, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
+	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
+	if step := c.get("step", ""); step != "" {
+		n := s.number(step)
+		asked.Options.Expect = &rollouts.Expectation{Step: &n}
+	}
+	s.t.under(string(verb), "%s", s.w.decide(c.words[1], asked))
+}
+
+func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
+	if !s.w.edit(c.words[1], change) {
+		s.t.under(c.words[0], "not found")
+	}
+}
+
+func (s *story) remove(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	if !s.w.remove(kind(k), name) {
+		s.t.under("delete", "not found")
+	}
+}
+
+func (s *story) crash(c command) {
+	d := &doom{what: acting, each: c.has("each")}
+	if c.has("before=commit") {
+		d.what = committing
+	}
+	s.w.dooms[c.words[1]] = d
+}
+
+// fail takes ready pods from the sets of an image.
+func (s *story) fail(c command) {
+	s.w.as("pods", func() error {
+		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
+			if image(rs) == c.words[1] {
+				ready(s.w.store, rs, -s.number(c.get("pods", "1")))
+			}
+		}
+		return nil
+	})
+}
+
+// settle lets the world come to rest and says what it rests upon.
+func (s *story) settle() {
+	wait, ok := s.w.rest()
+	if !ok {
+		s.Fatalf("no rest after %d rounds:\n%s", most, s.t.out.String())
+	}
+	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+		message := r.Status.Message
+		if wait > 0 {
+			message += ", for " + wait.String()
+		}
+		s.t.line("idle", "%s", message)
+	}
+}
+
+func (s *story) advance(c command) {
+	s.w.now = s.w.now.Add(s.duration(c.words[1]))
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// errMoved is every answer that means "somebody else wrote first": a conflict,
+// an object that exists already, or one that is gone.
+var errMoved = errors.New("moved")
+
+type kind string
+
+const (
+	kindRollout    kind = "rollout"
+	kindBatch      kind = "batch"
+	kindDeployment kind = "deployment"
+	kindSet        kind = "set"
+	kindService    kind = "service"
+	kindIngress    kind = "ingress"
+)
+
+type key struct {
+	kind kind
+	name string
+}
+
+func keyOf(o object.Object) key {
+	switch o.(type) {
+	case *rollouts.Rollout:
+		return key{kindRollout, o.GetName()}
+	case *rollouts.BatchRelease:
+		return key{kindBatch, o.GetName()}
+	case *appsv1.Deployment:
+		return key{kindDeployment, o.GetName()}
+	case *appsv1.ReplicaSet:
+		return key{kindSet, o.GetName()}
+	case *corev1.Service:
+		return key{kindService, o.GetName()}
+	case *networkingv1.Ingress:
+		return key{kindIngress, o.GetName()}
+	default:
+		panic(fmt.Sprintf("no kind for %T", o))
+	}
+}
+
+// snapshot is all objects at one moment. Objects in it are never changed.
+type snapshot map[key]object.Object
+
+// kept is how many moments back a cache may be.
+const kept = 12
+
+// store keeps objects as an API server does: every write carries the version
+// that it was made from, status and spec are written apart, finalizers delay a
+// deletion, and a write that changes nothing leaves no trace.
+type store struct {
+	now     func() time.Time
+	objects snapshot
+	// past are the last moments, the newest last; first numbers the oldest.
+	past  []snapshot
+	first int
+	// version is the newest resourceVersion, counted over all objects.
+	version int64
+	// wrote is told about each write; either object may be nil.
+	wrote func(old, new object.Object)
+}
+
+func newStore(now func() time.Time) *store {
+	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}}
+}
+
+// fork is a store that goes its own way from here.
+func (s *store) fork() *store {
+	f := *s
+	f.objects, f.past = maps.Clone(s.objects), slices.Clone(s.past)
+	return &f
+}
+
+// newest numbers the present moment.
+func (s *store) newest() int { return s.first + len(s.past) - 1 }
+
+// at is the moment of that number, or the oldest one that is kept.
+func (s *store) at(moment int) snapshot { return s.past[max(moment-s.first, 0)] }
+
+func (s *store) stored(k key, o object.Object) {
+	old := s.objects[k]
+	if o == nil {
+		delete(s.objects, k)
+	} else {
+		s.version++
+		o.SetResourceVersion(strconv.FormatInt(s.version, 10))
+		s.objects[k] = o
+	}
+	s.past = append(s.past, maps.Clone(s.objects))
+	if len(s.past) > kept {
+		s.past, s.first = s.past[1:], s.first+1
+	}
+	if s.wrote != nil {
+		s.wrote(old, o)
+	}
+}
+
+func (s *store) create(o object.Object) error {
+	k := keyOf(o)
+	if s.objects[k] != nil {
+		return fmt.Errorf("%w: %s exists", errMoved, k.name)
+	}
+	o = clone(o)
+	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
+	o.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
+	o.SetGeneration(1)
+	s.stored(k, o)
+	return nil
+}
+
+// update replaces all but the status, updateStatus the status alone.
+func (s *store) update(o object.Object) error       { return s.replace(o, false) }
+func (s *store) updateStatus(o object.Object) error { return s.replace(o, true) }
+
+func (s *store) replace(o object.Object, status bool) error {
+	k := keyOf(o)
+	old := s.objects[k]
+	if old == nil || old.GetResourceVersion() != o.GetResourceVersion() || old.GetUID() != o.GetUID() {
+		return fmt.Errorf("%w: %s is not at version %s", errMoved, k.name, o.GetResourceVersion())
+	}
+	next := clone(o)
+	if status {
+		keepAllButStatus(old, next)
+	} else {
+		keepStatus(old, next)
+	}
+	switch {
+	case equality.Semantic.DeepEqual(old, next):
+	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0:
+		s.stored(k, nil)
+	default:
+		s.stored(k, next)
+	}
+	return nil
+}
+
+// remove deletes an object, or marks it while it has finalizers.
+func (s *store) remove(o object.Object) error {
+	k := keyOf(o)
+	old := s.objects[k]
+	switch {
+	case old == nil || old.GetUID() != o.GetUID():
+		return nil
+	case len(old.GetFinalizers()) == 0:
+		s.stored(k, nil)
+	case old.GetDeletionTimestamp() == nil:
+		next := clone(old)
+		at := metav1.NewTime(s.now().Truncate(time.Second))
+		next.SetDeletionTimestamp(&at)
+		next.SetGeneration(next.GetGeneration() + 1)
+		s.stored(k, next)
+	}
+	return nil
+}
+
+// removeAt is remove at the version that was read.
+func (s *store) removeAt(o object.Object) error {
+	if old := s.objects[keyOf(o)]; old != nil && old.GetResourceVersion() != o.GetResourceVersion() {
+		return fmt.Errorf("%w: %s is not at version %s", errMoved, o.GetName(), o.GetResourceVersion())
+	}
+	return s.remove(o)
+}
+
+func clone[T object.Object](o T) T { return o.DeepCopyObject().(T) }
+
+// keepStatus is the strategy of the main resource: a generation for each spec.
+// A Deployment counts its annotations as well.
+func keepStatus(old, next object.Object) {
+	changed := false
+	switch n := next.(type) {
+	case *rollouts.Rollout:
+		o := old.(*rollouts.Rollout)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *rollouts.BatchRelease:
+		o := old.(*rollouts.BatchRelease)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *appsv1.Deployment:
+		o := old.(*appsv1.Deployment)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec) || !equality.Semantic.DeepEqual(o.Annotations, n.Annotations)
+	case *appsv1.ReplicaSet:
+		o := old.(*appsv1.ReplicaSet)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	}
+	next.SetGeneration(old.GetGeneration())
+	if changed {
+		next.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+func keepAllButStatus(old, next object.Object) {
+	switch n := next.(type) {
+	case *rollouts.Rollout:
+		status := n.Status
+		*n = *clone(old.(*rollouts.Rollout))
+		n.Status = status
+	case *rollouts.BatchRelease:
+		status := n.Status
+		*n = *clone(old.(*rollouts.BatchRelease))
+		n.Status = status
+	case *appsv1.Deployment:
+		// The real strategy keeps annotations of a status write, too.
+		status, annotations := n.Status, n.Annotations
+		*n = *clone(old.(*appsv1.Deployment))
+		n.Status, n.Annotations = status, annotations
+	case *appsv1.ReplicaSet:
+		status := n.Status
+		*n = *clone(old.(*appsv1.ReplicaSet))
+		n.Status = status
+	}
+}
+
+// find returns the object of a name in a snapshot, or nil. It must not be changed.
+func find[T object.Object](s snapshot, k kind, name string) T {
+	o, _ := s[key{k, name}].(T)
+	return o
+}
+
+// each returns the objects of a kind in order of their names.
+func each[T object.Object](s snapshot) []T {
+	var out []T
+	for _, o := range s {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// collect is the garbage collector: what has lost its owner goes.
+func (s *store) collect() {
+	alive := map[types.UID]bool{}
+	for _, o := range s.objects {
+		alive[o.GetUID()] = true
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	}) {
+		o := s.objects[k]
+		if ref := metav1.GetControllerOf(o); ref != nil && !alive[ref.UID] {
+			_ = s.remove(o) // deleting what is there cannot fail
+		}
+	}
+}

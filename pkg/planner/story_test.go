@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
+
+// TestStories plays every script in testdata and compares what happens with
+// what is written there. A script is blocks of commands, each followed by a
+// line of four dashes and what happened, up to an empty line.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*", "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(file), "testdata/"), ".txt")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(data))
+			if *update && !t.Failed() {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(strings.Split(string(data), "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("story (-want +got), rewrite with -update:\n%s", diff)
+			}
+		})
+	}
+}
+
+const dashes = "----"
+
+// play runs a script and returns it with what happened. What stands between
+// the dashes and the next empty line is what happened before.
+func play(t *testing.T, script string) string {
+	t.Helper()
+	s := newStory(t)
+	var out strings.Builder
+	var block []string
+	happened := false
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case happened && line != "":
+		case happened:
+			happened = false
+			out.WriteString("\n")
+		case line == dashes:
+			out.WriteString(dashes + "\n" + s.run(block))
+			block, happened = nil, true
+		default:
+			block = append(block, line)
+			out.WriteString(line + "\n")
+		}
+	}
+	if len(block) > 0 && strings.TrimSpace(strings.Join(block, "")) != "" {
+		t.Errorf("the last block has no %s", dashes)
+	}
+	return out.String()
+}
+
+// story is one script at play.
+type story struct {
+	*testing.T
+	w *world
+	t *transcript
+}
+
+func newStory(t *testing.T) *story {
+	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	s := &story{T: t, t: &transcript{start: start}}
+	s.w = newWorld(start, s.t, newChecks(t))
+	s.t.w = s.w
+	return s
+}
+
+// run plays the commands of one block and returns what happened.
+func (s *story) run(lines []string) string {
+	s.Helper()
+	s.t.out.Reset()
+	for i := 0; i < len(lines); i++ {
+		text, _, _ := strings.Cut(lines[i], "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			continue
+		}
+		c := command{words: words}
+		for i+1 < len(lines) && strings.HasPrefix(lines[i+1], " ") {
+			i++
+			c.more = append(c.more, strings.Fields(lines[i]))
+		}
+		verb, ok := verbs[words[0]]
+		if !ok {
+			s.Fatalf("no command %q", words[0])
+		}
+		verb(s, c)
+	}
+	return s.t.out.String()
+}

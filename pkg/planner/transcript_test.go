@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// transcript writes down what happens, for people to read and to review.
+type transcript struct {
+	w     *world
+	start time.Time
+	out   strings.Builder
+	// hashes are followed by the image that their revision runs.
+	hashes []string
+	// silent drops what is told, as while a story is set up.
+	silent bool
+}
+
+func (t *transcript) line(who, format string, args ...any) { t.print(t.clock(), who, format, args...) }
+func (t *transcript) under(what, format string, args ...any) {
+	t.print("", what, format, args...)
+}
+
+func (t *transcript) clock() string {
+	d := t.w.now.Sub(t.start)
+	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+func (t *transcript) print(at, who, format string, args ...any) {
+	if t.silent {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	text = strings.NewReplacer(t.hashes...).Replace(text)
+	t.out.WriteString(strings.TrimRight(fmt.Sprintf("%-5s %-9s %s", at, who, text), " ") + "\n")
+}
+
+func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
+	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
+		t.line("rollout", "%s", change)
+	}
+	for _, e := range p.Events {
+		if e.Warning {
+			t.under("warning", "%s: %s", e.Reason, e.Message)
+		} else {
+			t.under("event", "%s", e.Reason)
+		}
+	}
+}
+
+func stepsOf(r *rollouts.Rollout) int {
+	_, release := r.Spec.Strategy.Active()
+	return len(release.Steps)
+}
+
+// moved describes the way from one status to the next, or nothing.
+func moved(old, next rollouts.RolloutStatus, steps int) string {
+	was, is := headOf(old), headOf(next)
+	from, to := progressOf(old), progressOf(next)
+	place := placeOf(next, to, steps)
+	switch {
+	case was != is && place != "":
+		return was + " -> " + is + ", " + place
+	case was != is:
+		return was + " -> " + is
+	case next.Phase != rollouts.PhaseProgressing && from.FinalisingStep != to.FinalisingStep:
+		return "-> " + string(to.FinalisingStep)
+	case next.Phase != rollouts.PhaseProgressing:
+		return ""
+	case from.CurrentStepIndex != to.CurrentStepIndex, from.UpdateRevision != to.UpdateRevision:
+		return "-> " + place
+	case from.State != to.State:
+		return string(from.State) + " -> " + place
+	case from.FinalisingStep != to.FinalisingStep && to.FinalisingStep != "":
+		return "-> " + string(to.FinalisingStep)
+	default:
+		return ""
+	}
+}
+
+func headOf(s rollouts.RolloutStatus) string {
+	if s.Phase == rollouts.PhaseProgressing {
+		return string(s.Phase) + "/" + string(s.Activity())
+	}
+	return string(s.Phase)
+}
+
+func placeOf(s rollouts.RolloutStatus, p rollouts.Progress, steps int) string {
+	if s.Phase != rollouts.PhaseProgressing {
+		return ""
+	}
+	place := fmt.Sprintf("step %d/%d %s", p.CurrentStepIndex, steps, p.State)
+	if p.FinalisingStep != "" {
+		place += " (" + string(p.FinalisingStep) + ")"
+	}
+	return place
+}
+
+func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
+	if p := s.Active(); p != nil {
+		return *p
+	}
+	return rollouts.Progress{}
+}
+
+func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan) {
+	was, is := b.Status, p.Status
+	switch {
+	case is.Phase == rollouts.PhaseProgressing &&
+		(was.Phase != is.Phase || was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch):
+		t.line("batch", "-> batch %d %s", is.CurrentBatch, is.BatchState)
+	case was.Phase != is.Phase:
+		t.line("batch", "-> %s", is.Phase)
+	}
+	if is.Message != was.Message && is.Message != "" {
+		t.under("says", "%s", is.Message)
+	}
+}
+
+func (t *transcript) sized(planner.Scale)     {}
+func (t *transcript) acted(a planner.Action)  { t.under("act", "%s", a) }
+func (t *transcript) died(who, before string) { t.line(who, "crash before its %s", before) }
+
+func (t *transcript) wrote(actor string, old, next object.Object) {
+	t.learn(next)
+	switch set := newer(old, next).(type) {
+	case *appsv1.ReplicaSet:
+		t.wroteSet(actor, set, old, next)
+	case *appsv1.Deployment:
+		was, ok1 := old.(*appsv1.Deployment)
+		is, ok2 := next.(*appsv1.Deployment)
+		if ok1 && ok2 && governed(was) != governed(is) && actor != "user" {
+			t.line(actor, "deployment/%s %s", is.Name, governed(is))
+		}
+	case *rollouts.Rollout:
+		if next == nil {
+			t.line(actor, "rollout/%s is gone", old.GetName())
+		}
+	}
+}
+
+func newer(old, next object.Object) object.Object {
+	if next == nil {
+		return old
+	}
+	return next
+}
+
+func (t *transcript) wroteSet(actor string, set *appsv1.ReplicaSet, old, next object.Object) {
+	was, _ := old.(*appsv1.ReplicaSet)
+	switch {
+	case next == nil:
+		t.line(actor, "%s deleted", set.Name)
+	case was == nil:
+		t.line(actor, "%s made with %d", set.Name, *set.Spec.Replicas)
+	case *was.Spec.Replicas != *set.Spec.Replicas:
+		t.line(actor, "%s %d -> %d", set.Name, *was.Spec.Replicas, *set.Spec.Replicas)
+	case was.Status.ReadyReplicas < set.Status.ReadyReplicas,
+		was.Status.ReadyReplicas > set.Status.ReadyReplicas && was.Status.Replicas == set.Status.Replicas:
+		t.line(actor, "%s %d of %d ready", set.Name, set.Status.ReadyReplicas, *set.Spec.Replicas)
+	}
+}
+
+// learn remembers which image a revision is.
+func (t *transcript) learn(o object.Object) {
+	if d, ok := o.(*appsv1.Deployment); ok && !slices.Contains(t.hashes, nativeHash(d)) {
+		tag := tagOf(&d.Spec.Template)
+		t.hashes = append(t.hashes, nativeHash(d), tag, workload.TemplateHash(&d.Spec.Template), tag)
+	}
+}
+
+// governed is how the native controller is told to treat a Deployment.
+func governed(d *appsv1.Deployment) string {
+	words := []string{string(d.Spec.Strategy.Type)}
+	if d.Spec.Paused {
+		words = append(words, "paused")
+	}
+	return strings.Join(words, ", ")
+}
+
+// show writes the whole state of the world.
+func (t *transcript) show() {
+	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+		p := progressOf(r.Status)
+		place := placeOf(r.Status, p, stepsOf(r))
+		if place != "" {
+			place = ", " + place
+		}
+		t.under("rollout", "%s%s; stable %s, update %s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision)
+		for _, d := range r.Status.Decisions {
+			t.under("decision", "%d %s by %s at step %d: %s", d.ID, d.Verb, d.User, d.Step, d.Outcome)
+		}
+	}
+	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
+		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
+	}
+	for _, d := range each[*appsv1.Deployment](t.w.store.objects) {
+		t.under("workload", "%s, %d x %s, %s", d.Name, *d.Spec.Replicas, tagOf(&d.Spec.Template), governed(d))
+	}
+	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
+		t.under("set", "%s %d of %d ready", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+	}
+	t.showNetwork()
+	// While a release is under way there is a long list of these.
+	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+		if r.Status.Phase == rollouts.PhaseProgressing {
+			return
+		}
+	}
+	for _, trace := range traces(t.w.store.objects) {
+		t.under("trace", "%s", trace)
+	}
+}
+
+func (t *transcript) showNetwork() {
+	for _, s := range each[*corev1.Service](t.w.store.objects) {
+		to := "all pods"
+		if hash := s.Spec.Selector[hashKey]; hash != "" {
+			to = hash
+		}
+		t.under("service", "%s to %s", s.Name, to)
+	}
+	for _, i := range each[*networkingv1.Ingress](t.w.store.objects) {
+		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
+			t.under("ingress", "%s with weight %s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
+		}
+	}
+}
+
+// traces lists what Weir has left on objects of others.
+func traces(s snapshot) []string {
+	var found []string
+	note := func(o object.Object, what string, m map[string]string) {
+		for k := range m {
+			if strings.Contains(k, rollouts.GroupName) {
+				found = append(found, fmt.Sprintf("%s %s of %s", what, k, o.GetName()))
+			}
+		}
+	}
+	for _, o := range s {
+		switch keyOf(o).kind {
+		case kindRollout:
+		case kindBatch:
+			found = append(found, "batchrelease "+o.GetName())
+		default:
+			note(o, "annotation", o.GetAnnotations())
+			note(o, "label", o.GetLabels())
+			if strings.HasSuffix(o.GetName(), rollouts.CanarySuffix) {
+				found = append(found, string(keyOf(o).kind)+" "+o.GetName())
+			}
+		}
+		if svc, ok := o.(*corev1.Service); ok && svc.Spec.Selector[hashKey] != "" {
+			found = append(found, "selector of "+svc.Name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

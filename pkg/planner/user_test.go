@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// What users do, through the same doors as in a cluster: the strategies of the
+// API server, the verbs, and admission.
+
+// app is what a user deploys.
+type app struct {
+	name     string
+	replicas int32
+	image    string
+	surge    string
+	unavail  string
+	history  int32
+	recreate bool
+}
+
+func (w *world) deploy(a app) {
+	labels := map[string]string{"app": a.name}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &a.replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, RevisionHistoryLimit: &a.history,
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "echo:" + a.image}}},
+			},
+		},
+	}
+	surge, unavailable := intstr.Parse(a.surge), intstr.Parse(a.unavail)
+	d.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
+	}
+	if a.recreate {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	w.as("user", func() error { return w.store.create(d) })
+}
+
+// expose puts a Service in front of an app.
+func (w *world) expose(name string) {
+	w.as("user", func() error {
+		return w.store.create(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+	})
+}
+
+// publish puts an Ingress in front of a Service.
+func (w *world) publish(name, service string) {
+	w.as("user", func() error {
+		return w.store.create(&networkingv1.Ingress{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+				Host: name + ".example.com",
+				IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+					Paths: []networkingv1.HTTPIngressPath{{Path: "/", Backend: networkingv1.IngressBackend{
+						Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}},
+					}}},
+				}},
+			}}},
+		})
+	})
+}
+
+// govern creates a Rollout for the Deployment of the same name.
+func (w *world) govern(name string, release rollouts.Release) {
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{rollouts.FinalizerRollout}}}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+	r.Spec.Strategy.Canary = &release
+	r.Status.Phase = rollouts.PhaseInitial
+	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{})
+	r.Annotations = map[string]string{rollouts.AnnotationHash: planner.PlanHash(&release)}
+	w.as("user", func() error { return w.store.create(r) })
+}
+
+// edit changes the spec of a Rollout as the server lets a user change it.
+func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
+	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
+	if r == nil || r.DeletionTimestamp != nil {
+		return false
+	}
+	next := clone(r)
+	change(&next.Spec)
+	_, release := next.Spec.Strategy.Active()
+	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
+	w.as("user", func() error { return w.store.update(next) })
+	return true
+}
+
+// decide uses a verb; the answer is as a client reads it.
+func (w *world) decide(name string, c planner.Command) string {
+	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
+	if r == nil {
+		return "not found"
+	}
+	next := clone(r)
+	c.Now = metav1.NewTime(w.now.Truncate(time.Second))
+	warning, err := planner.Decide(next, c)
+	switch {
+	case err != nil:
+		return "refused, " + err.Error()
+	case warning != "":
+		return "warning, " + warning
+	}
+	w.as("user", func() error { return w.store.updateStatus(next) })
+	return "accepted"
+}
+
+// change updates a Deployment through admission, and tells what that said.
+func (w *world) change(name string, mutate func(*appsv1.Deployment)) string {
+	d := find[*appsv1.Deployment](w.store.objects, kindDeployment, name)
+	if d == nil {
+		return "not found"
+	}
+	next := clone(d)
+	mutate(next)
+	said := w.admit(d, next)
+	w.as("user", func() error { return w.store.update(next) })
+	return said
+}
+
+// admit does what the webhook does with an update.
+func (w *world) admit(before, update *appsv1.Deployment) string {
+	var named []*rollouts.Rollout
+	for _, r := range each[*rollouts.Rollout](w.store.objects) {
+		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.Name {
+			named = append(named, r)
+		}
+	}
+	label := before.Labels[rollouts.LabelWorkloadType]
+	if label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
+		return "not asked"
+	}
+	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		return "not asked"
+	}
+	verdict := planner.Admit(planner.Admission{Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named})
+	said := "as it is"
+	switch {
+	case verdict.Keep:
+		row.Keep(object.Object(before), update)
+		said = "kept as held"
+	case verdict.Hold:
+		row.Hold(update, verdict.By)
+		said = "held by rollout/" + verdict.By
+	}
+	for _, r := range named {
+		if planner.Holds(r) && label != "" && update.Labels[rollouts.LabelWorkloadType] != label {
+			update.Labels = maps.Clone(update.Labels)
+			update.Labels[rollouts.LabelWorkloadType] = label
+		}
+	}
+	return said
+}
+
+func setImage(tag string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "echo:" + tag }
+}
+
+// resize goes through the scale subresource, as an autoscaler does.
+func (w *world) resize(name string, replicas int32) bool {
+	d := find[*appsv1.Deployment](w.store.objects, kindDeployment, name)
+	if d == nil {
+		return false
+	}
+	next := clone(d)
+	next.Spec.Replicas = &replicas
+	w.as("user", func() error { return w.store.update(next) })
+	return true
+}
+
+// remove deletes an object by kind and name.
+func (w *world) remove(k kind, name string) bool {
+	o := w.store.objects[key{k, name}]
+	if o == nil {
+		return false
+	}
+	w.as("user", func() error { return w.store.remove(o) })
+	return true
+}
+
+// step builds one step of a plan.
+func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
+	share := intstr.Parse(replicas)
+	s := rollouts.Step{Replicas: &share}
+	if traffic != "" {
+		s.Traffic = &traffic
+	}
+	if timed {
+		seconds := int32(pause / time.Second)
+		s.Pause.Duration = &seconds
+	}
+	return s
+}
+
+func routing(service string, grace time.Duration) []rollouts.TrafficRoutingRef {
+	return []rollouts.TrafficRoutingRef{{
+		Service: service, GracePeriodSeconds: int32(grace / time.Second), Ingress: &rollouts.IngressRef{Name: service},
+	}}
+}
+
+// tagOf is the image tag of a template, for people.
+func tagOf(t *corev1.PodTemplateSpec) string {
+	return image(&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: *t}})
+}
+
+func (a app) String() string { return fmt.Sprintf("%s, %d x %s", a.name, a.replicas, a.image) }

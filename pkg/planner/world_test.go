@@ -1,0 +1,405 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// errCrash ends a pass as the death of its process would.
+var errCrash = errors.New("crash")
+
+// world is a cluster with one workload, its Rollout, and everybody who acts on
+// them. Adapters, providers, admission and planner run for real; a pass here
+// carries out what it decided the way the controllers do. Whoever drives the
+// world decides who acts next, how old a view is and when somebody dies.
+type world struct {
+	now   time.Time
+	store *store
+	// seen is the moment that the caches have reached, by kind, and lag how far
+	// behind the newest they may stay in the next pass.
+	seen map[kind]int
+	lag  map[kind]int
+	// life is how many writes are left until the acting process dies; endless
+	// when negative.
+	life int
+	// dooms kill an actor before what they name.
+	dooms map[string]*doom
+	// actor is who writes at the moment.
+	actor string
+	// rule is what decided the last pass over the Rollout, and died whether
+	// somebody died since it was last cleared.
+	rule string
+	died bool
+	// tell gets what happens, for people.
+	tell teller
+	// check gets what happens, for the invariants.
+	check checker
+}
+
+// doom is a death before the next commit or effect, or before each.
+type doom struct {
+	what string
+	each bool
+	// died tells that this one was tried before, and is spared now.
+	died bool
+}
+
+func (d *doom) strikes(what string) bool {
+	if d == nil || d.what != what {
+		return false
+	}
+	strikes := !d.died
+	d.died = !d.died || !d.each
+	return strikes
+}
+
+const (
+	committing = "commit"
+	acting     = "effect"
+)
+
+type teller interface {
+	planned(r *rollouts.Rollout, p planner.Plan)
+	batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
+	sized(s planner.Scale)
+	acted(a planner.Action)
+	wrote(actor string, old, new object.Object)
+	died(actor, what string)
+}
+
+type checker interface {
+	rollout(o planner.Observed, p planner.Plan)
+	batch(o planner.BatchObserved, p planner.BatchPlan)
+	sizes(s planner.Scaling, d planner.Scale)
+	commit(actor string, o object.Object)
+	effect(actor string, o object.Object)
+	wrote(actor string, old, new object.Object)
+}
+
+func newWorld(start time.Time, tell teller, check checker) *world {
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, tell: tell, check: check}
+	w.store = newStore(func() time.Time { return w.now })
+	w.store.wrote = w.wrote
+	return w
+}
+
+// fork is a world that goes its own way from here.
+func (w *world) fork(tell teller, check checker) *world {
+	f := newWorld(w.now, tell, check)
+	now := f.store.now
+	f.store = w.store.fork()
+	f.store.now, f.store.wrote = now, f.wrote
+	return f
+}
+
+func (w *world) wrote(old, new object.Object) {
+	w.tell.wrote(w.actor, old, new)
+	w.check.wrote(w.actor, old, new)
+}
+
+// view is what the caches show of a kind. They may be late, but never go back.
+func (w *world) view(k kind) snapshot {
+	w.seen[k] = max(w.seen[k], w.store.newest()-w.lag[k])
+	return w.store.at(w.seen[k])
+}
+
+// spend is a write on the way to the server; the process may die instead.
+func (w *world) spend(what string) error {
+	if w.life == 0 || w.dooms[w.actor].strikes(what) {
+		w.tell.died(w.actor, what)
+		w.life, w.died = -1, true
+		return errCrash
+	}
+	if w.life > 0 {
+		w.life--
+	}
+	return nil
+}
+
+// as runs a pass in somebody's name.
+func (w *world) as(actor string, pass func() error) {
+	before := w.actor
+	w.actor = actor
+	err := pass()
+	w.actor = before
+	if err == nil && w.life >= 0 {
+		err = errCrash // it got everything done before it died
+		w.life = -1
+	}
+	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errCrash) {
+		panic(fmt.Sprintf("%s: %v", actor, err))
+	}
+}
+
+// observation is the view of one pass.
+type observation struct {
+	rollout  *rollouts.Rollout
+	batch    *rollouts.BatchRelease
+	workload *appsv1.Deployment
+	owned    []object.Object
+	row      workload.Row
+	routing  rollouts.TrafficRoutingRef
+	net      traffic.Objects
+	facts    planner.Observed
+}
+
+func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (row workload.Row, d *appsv1.Deployment, owned []object.Object) {
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
+	if !ok {
+		panic("no row for " + ref.Kind)
+	}
+	d = find[*appsv1.Deployment](w.view(kindDeployment), kindDeployment, ref.Name)
+	if d == nil {
+		return row, nil, nil
+	}
+	for _, rs := range each[*appsv1.ReplicaSet](w.view(kindSet)) {
+		if metav1.IsControlledBy(rs, d) {
+			owned = append(owned, rs)
+		}
+	}
+	return row, d, owned
+}
+
+func (w *world) observe(name string) *observation {
+	ro := find[*rollouts.Rollout](w.view(kindRollout), kindRollout, name)
+	if ro == nil {
+		return nil
+	}
+	o := &observation{rollout: ro, facts: planner.Observed{Now: w.now, Rollout: ro}}
+	if o.batch = find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name); o.batch != nil {
+		o.facts.Batch = planner.BatchFacts(o.batch)
+	}
+	o.row, o.workload, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef))
+	if o.workload != nil {
+		facts := o.row.Observe(o.workload, o.owned)
+		o.facts.Workload = &facts
+	}
+	w.observeTraffic(o)
+	return o
+}
+
+// rolloutPass is one pass of the Rollout controller; it returns when that
+// wants to be woken.
+func (w *world) rolloutPass(name string) (wake time.Duration) {
+	w.as("rollout", func() error {
+		o := w.observe(name)
+		if o == nil {
+			return nil
+		}
+		plan := planner.Rollout(o.facts)
+		wake, w.rule = plan.Wake, plan.Rule
+		w.check.rollout(o.facts, plan)
+		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(o.rollout.Status, plan.Status) {
+			next := clone(o.rollout)
+			next.Status = plan.Status
+			if err := w.commit(next); err != nil {
+				return err
+			}
+			w.tell.planned(o.rollout, plan)
+			o.rollout = find[*rollouts.Rollout](w.store.objects, kindRollout, name)
+		}
+		for _, a := range plan.Actions {
+			if err := w.act(o, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wake
+}
+
+// commit stores a status at the version that it was planned from.
+func (w *world) commit(next object.Object) error {
+	if err := w.spend(committing); err != nil {
+		return err
+	}
+	if err := w.store.updateStatus(next); err != nil {
+		return err
+	}
+	w.check.commit(w.actor, next)
+	return nil
+}
+
+func (w *world) act(o *observation, action planner.Action) error {
+	w.tell.acted(action)
+	switch a := action.(type) {
+	case planner.RunBatch:
+		return w.runBatch(o, a.Plan)
+	case planner.ReleaseBatch:
+		return w.write(o.rollout, object.Change{Base: o.batch})
+	case planner.DropFinalizer:
+		next := clone(o.rollout)
+		next.Finalizers = nil
+		return w.write(o.rollout, object.Change{Base: o.rollout, Want: next})
+	case planner.Label:
+		return w.write(o.rollout, o.row.Adapter.Label(o.workload)...)
+	case planner.Unlabel:
+		return w.write(o.rollout, o.row.Adapter.Unlabel(o.workload)...)
+	case planner.RestoreWorkload:
+		return w.write(o.rollout, o.row.Restore(o.workload, o.owned, a.KeepPaused)...)
+	}
+	changes, err := route(o, action)
+	if err != nil {
+		return err
+	}
+	return w.write(o.rollout, changes...)
+}
+
+func (w *world) runBatch(o *observation, plan rollouts.ReleasePlan) error {
+	change := object.Change{}
+	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
+		Name: o.rollout.Name, Finalizers: []string{rollouts.FinalizerBatchRelease},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.rollout, wire("Rollout"))},
+	}}
+	if o.batch != nil {
+		change.Base, b = o.batch, clone(o.batch)
+	}
+	b.Spec.WorkloadRef, b.Spec.Plan = o.rollout.Spec.WorkloadRef.DeepCopy(), plan
+	change.Want = b
+	return w.write(o.rollout, change)
+}
+
+func wire(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: rollouts.GroupName, Version: "v1beta1", Kind: kind}
+}
+
+// write performs changes in order and stops at the first that fails.
+func (w *world) write(of object.Object, changes ...object.Change) error {
+	for _, c := range changes {
+		if err := w.spend(acting); err != nil {
+			return err
+		}
+		w.check.effect(w.actor, of)
+		var err error
+		switch {
+		case c.Base == nil:
+			err = w.store.create(c.Want)
+		case c.Want != nil:
+			err = w.store.update(c.Want)
+		case keyOf(c.Base).kind == kindBatch:
+			err = w.store.remove(c.Base)
+		default:
+			err = w.store.removeAt(c.Base)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchPass is one pass of the BatchRelease controller.
+func (w *world) batchPass(name string) {
+	w.as("batch", func() error {
+		b := find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name)
+		if b == nil {
+			return nil
+		}
+		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
+		row, d, owned := w.observeWorkload(b.Spec.WorkloadRef, rollouts.StylePartition)
+		if d != nil {
+			f := row.Observe(d, owned)
+			facts.Workload = &f
+			facts.Trouble = trouble(owned, f)
+		}
+		plan := planner.BatchRelease(facts)
+		w.check.batch(facts, plan)
+		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(b.Status, plan.Status) {
+			next := clone(b)
+			next.Status = plan.Status
+			if err := w.commit(next); err != nil {
+				return err
+			}
+			w.tell.batchPlanned(b, plan)
+			b = find[*rollouts.BatchRelease](w.store.objects, kindBatch, name)
+		}
+		for _, a := range plan.Actions {
+			w.tell.acted(a)
+			if err := w.write(b, batchChanges(a, b, row, d, owned)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) []object.Change {
+	switch a := action.(type) {
+	case planner.DriveTo:
+		return row.Drive(d, owned, a.Drive, *metav1.NewControllerRef(b, wire("BatchRelease")))
+	case planner.Rest:
+		return row.Rest(d, owned)
+	case planner.RestoreWorkload:
+		return row.Restore(d, owned, a.KeepPaused)
+	case planner.DropFinalizer:
+		next := clone(b)
+		next.Finalizers = nil
+		return []object.Change{{Base: b, Want: next}}
+	default:
+		panic(fmt.Sprintf("no effect for %q", action))
+	}
+}
+
+// trouble is what the pods of the update revision complain about.
+func trouble(owned []object.Object, f planner.Workload) string {
+	var pods []corev1.Pod
+	for _, o := range owned {
+		rs := o.(*appsv1.ReplicaSet)
+		if rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs) {
+			continue
+		}
+		for range rs.Status.Replicas {
+			pods = append(pods, corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+			}}}})
+		}
+	}
+	return workload.Trouble(pods)
+}
+
+// sizePass is one pass of the Deployment controller. Its memory is the
+// Deployment, so it has nothing to commit.
+func (w *world) sizePass(name string) {
+	w.as("sizes", func() error {
+		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+		row, d, owned := w.observeWorkload(ref, rollouts.StylePartition)
+		if d == nil || !marked(d) {
+			return nil
+		}
+		facts, ok := row.Scaling(d, owned)
+		if !ok {
+			return nil
+		}
+		scale := planner.SizeSets(facts)
+		w.check.sizes(facts, scale)
+		if len(scale.Steps) == 0 || !row.Observe(d, owned).Settled {
+			return nil
+		}
+		changes, err := row.Sets(d, owned, scale)
+		if err != nil {
+			return err
+		}
+		w.tell.sized(scale)
+		return w.write(nil, changes...)
+	})
+}
+
+func marked(d *appsv1.Deployment) bool {
+	return d.Annotations[rollouts.AnnotationInProgress] != "" || d.Annotations[rollouts.AnnotationControlInfo] != ""
+}
