@@ -114,7 +114,14 @@ func (x *sizing) total() int32 {
 	return n
 }
 
-func (x *sizing) stableTarget() int32 { return x.Replicas - x.target }
+// stableTarget on the way back is all pods, whatever the update set keeps:
+// what is kept for a router's sake must not keep stable from being whole.
+func (x *sizing) stableTarget() int32 {
+	if x.Abort {
+		return x.Replicas
+	}
+	return x.Replicas - x.target
+}
 
 // unsaturate takes the native controller's size annotations off a full update
 // set before another set gets pods: a full and available set whose annotation
