@@ -191,7 +191,8 @@ func (x *batchPass) drive() {
 		return
 	}
 	want := x.want()
-	resting := x.plan.Abort && x.w.Native && x.back() && x.w.Drive != nil
+	// Once an abort has come to rest, the native controller sizes stable alone.
+	resting := x.plan.Abort && x.w.Native && x.w.UpdatedReplicas == 0
 	switch {
 	case x.w.Drive == nil || *x.w.Drive != want || (x.w.Native && !resting):
 		x.pending()
