@@ -311,21 +311,33 @@ func (x *pass) realign() {
 	x.step()
 }
 
-// stepWith returns the first step that wants at least so many pods, looking at
-// the current one first, or else the last.
+// stepWith returns the current step where it still wants what it wanted or what
+// is there, or else the first one that wants at least so many pods, or the last.
 func (x *pass) stepWith(have int32) int32 {
-	enough := func(i int32) bool {
+	wants := func(i int32) int32 {
 		s := x.release.Step(i)
-		return s != nil && s.Replicas != nil && Limit(*s.Replicas, x.w.Replicas) >= have
+		if s == nil || s.Replicas == nil {
+			return -1
+		}
+		return Limit(*s.Replicas, x.w.Replicas)
 	}
-	if current := x.progress().CurrentStepIndex; enough(current) {
+	current := x.progress().CurrentStepIndex
+	if now := wants(current); now >= 0 && (now == have || now == x.wanted(current)) {
 		return current
 	}
 	last := int32(len(x.release.Steps))
 	for i := int32(1); i <= last; i++ {
-		if enough(i) {
+		if wants(i) >= have {
 			return i
 		}
 	}
 	return last
+}
+
+// wanted is what a step wanted when it was last asked for.
+func (x *pass) wanted(step int32) int32 {
+	if b := x.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
+		return Limit(b.Plan.Batches[step-1].CanaryReplicas, x.w.Replicas)
+	}
+	return -1
 }
