@@ -152,6 +152,9 @@ func promotable(r *rollouts.Rollout, p *rollouts.Progress) error {
 	default:
 		return refuse("the release is %s; nothing waits for approval", a)
 	}
+	if p.State == rollouts.StepPaused && p.FinalisingStep != "" {
+		return refuse("another template is taking the place of revision %s; nothing of it waits for approval", p.UpdateRevision)
+	}
 	if r.Spec.Strategy.Paused {
 		return refuse("the rollout is paused; set spec.strategy.paused to false first")
 	}
