@@ -14,7 +14,7 @@ type checks struct{ t testing.TB }
 
 func newChecks(t testing.TB) *checks { return &checks{t} }
 
-func (c *checks) rollout(o planner.Observed, p planner.Plan)          {}
+func (c *checks) rollout(o planner.Observed, p planner.Plan)         {}
 func (c *checks) batch(o planner.BatchObserved, p planner.BatchPlan) {}
 func (c *checks) sizes(s planner.Scaling, d planner.Scale)           {}
 func (c *checks) commit(actor string, o object.Object)               {}
