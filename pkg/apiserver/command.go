@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
@@ -51,6 +52,11 @@ var sections = []struct {
 		{"authorization-kubeconfig", "how to ask the cluster what a caller may do, if not as with --kubeconfig"},
 		{"controller-user", ""},
 	}},
+	{"Validation", [][2]string{
+		{"partition-percent-limit", ""},
+		{"enforce-partition-percent-limit", ""},
+		{"any-workload-kind", ""},
+	}},
 	{"Record", [][2]string{
 		{"audit-policy-file", "what to log of requests"},
 		{"audit-log-path", "where to log it; - is the standard output"},
@@ -60,6 +66,7 @@ var sections = []struct {
 
 // NewCommand is the command line of the server.
 func NewCommand() *cobra.Command {
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	o := NewOptions()
 	logging := logsapi.NewLoggingConfiguration()
 	cmd := &cobra.Command{
@@ -100,6 +107,12 @@ func (o *Options) flags() *pflag.FlagSet {
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
 	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
+	all.IntVar(&o.Rules.PartitionPercentLimit, "partition-percent-limit", o.Rules.PartitionPercentLimit,
+		"how much of a partitioned workload a step that routes traffic should upgrade at most, in percent")
+	all.BoolVar(&o.Rules.EnforcePartitionPercentLimit, "enforce-partition-percent-limit", o.Rules.EnforcePartitionPercentLimit,
+		"refuse a Rollout that is over that limit instead of warning about it")
+	all.BoolVar(&o.Rules.AnyWorkloadKind, "any-workload-kind", o.Rules.AnyWorkloadKind,
+		"accept Rollouts of kinds of workloads that are not known")
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
 	return all

@@ -14,6 +14,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
 const (
@@ -39,6 +40,8 @@ type Options struct {
 	WebhookListener net.Listener
 	// ControllerUser is the name of the user that drives releases.
 	ControllerUser string
+	// Rules are what an administrator decides about validation.
+	Rules validation.Options
 
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -54,6 +57,7 @@ func NewOptions() *Options {
 		Store:          StoreOptions{DataDir: defaultDataDir},
 		WebhookPort:    9443,
 		ControllerUser: defaultController,
+		Rules:          validation.Options{PartitionPercentLimit: validation.DefaultPartitionPercentLimit},
 		scheme:         scheme,
 		codecs:         codecs,
 	}
@@ -83,6 +87,9 @@ func (o *Options) Validate() error {
 	errs = append(errs, recommended.Validate()...)
 	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port %d must be between 0 and 65535", o.WebhookPort))
+	}
+	if limit := o.Rules.PartitionPercentLimit; limit < 1 || limit > 100 {
+		errs = append(errs, fmt.Errorf("--partition-percent-limit %d must be between 1 and 100", limit))
 	}
 	if o.ControllerUser == "" {
 		errs = append(errs, errors.New("--controller-user must not be empty"))

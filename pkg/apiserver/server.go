@@ -33,6 +33,7 @@ func (c CompletedConfig) New() (*Server, error) {
 		Authorizer: c.Generic.Authorization.Authorizer,
 		Clock:      c.Clock,
 		Controller: c.ControllerUser,
+		Rules:      c.options.Rules,
 	})
 	if err != nil {
 		return nil, err

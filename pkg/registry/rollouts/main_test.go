@@ -176,7 +176,7 @@ func (a answer) rollout(t *testing.T) *v1beta1.Rollout {
 // of namespaces are free.
 func namespace(t *testing.T) string {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-").Replace(t.Name()))
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "").Replace(t.Name()))
 	return name[:min(len(name), 63)]
 }
 

@@ -26,16 +26,18 @@ func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoints := map[string]rest.Storage{
-		"rollouts":             r.Rollout,
-		"rollouts/status":      r.Status,
-		"rollouts/promote":     r.Commands[hub.VerbPromote],
-		"rollouts/abort":       r.Commands[hub.VerbAbort],
-		"batchreleases":        batch,
-		"batchreleases/status": batchStatus,
+	serving := func(answer any) map[string]rest.Storage {
+		return map[string]rest.Storage{
+			"rollouts":             r.Rollout,
+			"rollouts/status":      r.Status,
+			"rollouts/promote":     r.Commands[hub.VerbPromote].Answering(answer),
+			"rollouts/abort":       r.Commands[hub.VerbAbort].Answering(answer),
+			"batchreleases":        batch,
+			"batchreleases/status": batchStatus,
+		}
 	}
 	return map[string]map[string]rest.Storage{
-		v1beta1.SchemeGroupVersion.Version:  endpoints,
-		v1alpha1.SchemeGroupVersion.Version: endpoints,
+		v1beta1.SchemeGroupVersion.Version:  serving(v1beta1.Rollout{}),
+		v1alpha1.SchemeGroupVersion.Version: serving(v1alpha1.Rollout{}),
 	}, nil
 }

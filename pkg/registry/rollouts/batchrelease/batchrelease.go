@@ -75,8 +75,8 @@ func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList 
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
-func (strategy) ValidateUpdate(_ context.Context, obj, _ runtime.Object) field.ErrorList {
-	return validation.ValidateBatchRelease(obj.(*rollouts.BatchRelease))
+func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateBatchReleaseUpdate(obj.(*rollouts.BatchRelease), old.(*rollouts.BatchRelease))
 }
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.

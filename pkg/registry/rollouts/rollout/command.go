@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -86,6 +85,8 @@ type CommandREST struct {
 	command
 	store *registry.Store
 	clock clock.PassiveClock
+	// answer is a Rollout of the version served, for documentation.
+	answer any
 }
 
 var (
@@ -99,8 +100,15 @@ func (c *CommandREST) New() runtime.Object { return c.newBody() }
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (c *CommandREST) Destroy() {}
 
+// Answering is the same endpoint in the version that the Rollout is of.
+func (c *CommandREST) Answering(rollout any) *CommandREST {
+	endpoint := *c
+	endpoint.answer = rollout
+	return &endpoint
+}
+
 // ProducesObject implements rest.StorageMetadata: the answer is the Rollout.
-func (c *CommandREST) ProducesObject(string) any { return v1beta1.Rollout{} }
+func (c *CommandREST) ProducesObject(string) any { return c.answer }
 
 // ProducesMIMETypes implements rest.StorageMetadata.
 func (c *CommandREST) ProducesMIMETypes(string) []string { return nil }

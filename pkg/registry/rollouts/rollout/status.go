@@ -42,8 +42,8 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
-func (statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateRolloutStatusUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), versionOf(ctx))
+func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateRolloutStatusUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), s.rulesFor(ctx))
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.

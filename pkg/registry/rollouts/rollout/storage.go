@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	Clock      clock.PassiveClock
 	// Controller is the name of the user that drives releases.
 	Controller string
+	// Rules are what an administrator decides about validation.
+	Rules validation.Options
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
@@ -59,7 +62,7 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator}
+	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules}
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return &rollouts.Rollout{} },
 		NewListFunc:               func() runtime.Object { return &rollouts.RolloutList{} },

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -27,6 +26,8 @@ import (
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
+	// rules are what an administrator decides about validation.
+	rules validation.Options
 }
 
 var (
@@ -93,31 +94,32 @@ func own(r *rollouts.Rollout) {
 }
 
 // Validate implements rest.RESTCreateStrategy.
-func (strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return validation.ValidateRollout(obj.(*rollouts.Rollout), versionOf(ctx))
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return validation.ValidateRollout(obj.(*rollouts.Rollout), s.rulesFor(ctx))
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
-func (strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateRolloutUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), versionOf(ctx))
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateRolloutUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), s.rulesFor(ctx))
 }
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.
-func (strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	return validation.RolloutWarnings(obj.(*rollouts.Rollout), versionOf(ctx))
+func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return validation.RolloutWarnings(obj.(*rollouts.Rollout), s.rulesFor(ctx))
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
-	return validation.RolloutWarnings(obj.(*rollouts.Rollout), versionOf(ctx))
+func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return validation.RolloutWarnings(obj.(*rollouts.Rollout), s.rulesFor(ctx))
 }
 
-// versionOf is the API version that the client speaks, whose rules hold.
-func versionOf(ctx context.Context) string {
-	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.APIVersion != "" {
-		return info.APIVersion
+// rulesFor are the rules of the API version that the client speaks.
+func (s strategy) rulesFor(ctx context.Context) validation.Options {
+	rules := s.rules
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		rules.Version = info.APIVersion
 	}
-	return v1beta1.SchemeGroupVersion.Version
+	return rules
 }
 
 // inBothVersions names fields that a strategy takes from nobody.

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func tryCreate(t *testing.T, ns, name, body string) answer {
+	t.Helper()
+	return call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: body})
+}
+
+// drop deletes a Rollout for good, as the controller lets it go.
+func drop(t *testing.T, ns, name string) {
+	t.Helper()
+	path := one(v1beta1Path, ns, name)
+	call(t, request{as: alice, method: "DELETE", path: path}).must(t, http.StatusOK)
+	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+}
+
+// Of fifty Rollouts for one workload one is stored, and the others are told
+// whose the workload is.
+func TestClaimAtOnce(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	const n = 50
+	answers := make([]answer, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			name := fmt.Sprintf("r%d", i)
+			answers[i] = tryCreate(t, ns, name, manifest(name, "web"))
+		})
+	}
+	wg.Wait()
+	winner := ""
+	count := map[int]int{}
+	for i, a := range answers {
+		count[a.code]++
+		if a.code == http.StatusCreated {
+			winner = fmt.Sprintf("r%d", i)
+		}
+	}
+	if diff := cmp.Diff(map[int]int{http.StatusCreated: 1, http.StatusConflict: n - 1}, count); diff != "" {
+		t.Fatalf("answers (-want +got):\n%s", diff)
+	}
+	want := fmt.Sprintf("This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout", ns, winner)
+	for i, a := range answers {
+		if a.code == http.StatusConflict && !strings.Contains(a.status().Message, want) {
+			t.Errorf("r%d is told %q, want %q in it", i, a.status().Message, want)
+		}
+	}
+}
+
+// The claim follows the Rollout: it goes with it, moves with it, and is where
+// it was after a refusal.
+func TestClaimFollows(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "first", "web")
+	conflict := func(name, deployment string) {
+		t.Helper()
+		tryCreate(t, ns, name, manifest(name, deployment)).must(t, http.StatusConflict)
+	}
+	conflict("second", "web")
+
+	// Moved: the new workload is taken, the old one free.
+	move := func(name, to string) answer {
+		return patch(t, alice, one(v1beta1Path, ns, name), `{"spec":{"workloadRef":{"name":"`+to+`"}}}`)
+	}
+	move("first", "api").must(t, http.StatusOK)
+	conflict("second", "api")
+	create(t, ns, "second", "web")
+	move("first", "web").must(t, http.StatusConflict)
+	conflict("third", "api")
+
+	// Another version of the same kind is the same workload, another kind is not.
+	tryCreate(t, ns, "third", strings.Replace(manifest("third", "api"), "apps/v1", "apps/v1beta2", 1)).must(t, http.StatusConflict)
+	tryCreate(t, ns, "fourth", strings.Replace(manifest("fourth", "api"), "Deployment", "StatefulSet", 1)).must(t, http.StatusCreated)
+
+	// Deleting is not deleted.
+	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first")}).must(t, http.StatusOK)
+	conflict("third", "api")
+	patch(t, controller, one(v1beta1Path, ns, "first"), `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+	create(t, ns, "third", "api")
+
+	// The same name in its next life.
+	drop(t, ns, "second")
+	create(t, ns, "second", "web")
+}
+
+// A create that is refused, or only tried, claims nothing.
+func TestClaimOfNothing(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns) + "?dryRun=All", body: manifest("dry", "web")}).must(t, http.StatusCreated)
+	create(t, ns, "first", "web")
+	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns) + "?dryRun=All", body: manifest("dry", "web")}).must(t, http.StatusConflict)
+
+	// A name that is taken is that, whatever the workload; and api stays free.
+	for _, deployment := range []string{"web", "api"} {
+		a := tryCreate(t, ns, "first", manifest("first", deployment)).must(t, http.StatusConflict)
+		if r := a.status().Reason; r != "AlreadyExists" {
+			t.Errorf("creating a second rollout of the name for %s: reason %s, want AlreadyExists", deployment, r)
+		}
+	}
+	create(t, ns, "second", "api")
+
+	// A deletion that is only tried gives nothing up.
+	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first") + "?dryRun=All"}).must(t, http.StatusOK)
+	tryCreate(t, ns, "third", manifest("third", "web")).must(t, http.StatusConflict)
+}
+
+// Server-side apply creates, too.
+func TestClaimByApply(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "first", "web")
+	a := call(t, request{
+		as: alice, method: "PATCH", path: one(v1beta1Path, ns, "second") + "?fieldManager=gitops", body: manifest("second", "web"),
+		headers: map[string]string{"Content-Type": "application/apply-patch+yaml"},
+	}).must(t, http.StatusConflict)
+	if m := a.status().Message; !strings.Contains(m, "Rollout("+ns+"/first)") {
+		t.Errorf("message is %q, want the owner in it", m)
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func decoded[T any](t *testing.T, a answer) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		t.Fatalf("decoding %s: %v", a.body, err)
+	}
+	return v
+}
+
+// Both versions are served, v1beta1 first, each with the verbs.
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	group := decoded[metav1.APIGroup](t, call(t, request{as: admin, method: "GET", path: "/apis/rollouts.kruise.io"}).must(t, http.StatusOK))
+	var versions []string
+	for _, v := range group.Versions {
+		versions = append(versions, v.Version)
+	}
+	if diff := cmp.Diff([]string{"v1beta1", "v1alpha1"}, versions); diff != "" || group.PreferredVersion.Version != "v1beta1" {
+		t.Errorf("preferred %s, versions (-want +got):\n%s", group.PreferredVersion.Version, diff)
+	}
+	want := []string{
+		"batchreleases BatchRelease create,delete,deletecollection,get,list,patch,update,watch",
+		"batchreleases/status BatchRelease get,patch,update",
+		"rollouts Rollout create,delete,deletecollection,get,list,patch,update,watch",
+		"rollouts/abort AbortOptions create",
+		"rollouts/promote PromoteOptions create",
+		"rollouts/status Rollout get,patch,update",
+	}
+	for _, path := range []string{v1beta1Path, v1alpha1Path} {
+		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
+		var got []string
+		for _, r := range list.APIResources {
+			verbs := slices.Sorted(slices.Values(r.Verbs))
+			got = append(got, r.Name+" "+r.Kind+" "+strings.Join(verbs, ","))
+			if !strings.Contains(r.Name, "/") && r.StorageVersionHash == "" {
+				t.Errorf("%s %s has no storage version", path, r.Name)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// The names of models are those of the CRDs, and have no slashes, which would
+// break the OpenAPI document of the whole cluster.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	v2 := decoded[struct {
+		Definitions map[string]any `json:"definitions"`
+		Paths       map[string]any `json:"paths"`
+	}](t, call(t, request{as: admin, method: "GET", path: "/openapi/v2"}).must(t, http.StatusOK))
+	for name := range v2.Definitions {
+		if strings.ContainsAny(name, "/~") {
+			t.Errorf("model %s", name)
+		}
+	}
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		for _, kind := range []string{"Rollout", "BatchRelease", "PromoteOptions"} {
+			if v2.Definitions["io.kruise.rollouts."+version+"."+kind] == nil {
+				t.Errorf("no model of %s %s", version, kind)
+			}
+		}
+		path := "/apis/rollouts.kruise.io/" + version + "/namespaces/{namespace}/rollouts/{name}/promote"
+		if v2.Paths[path] == nil {
+			t.Errorf("no path %s", path)
+		}
+		a := call(t, request{as: admin, method: "GET", path: "/openapi/v3/apis/rollouts.kruise.io/" + version}).must(t, http.StatusOK)
+		v3 := decoded[struct {
+			Paths map[string]struct {
+				Post struct {
+					Responses map[string]any `json:"responses"`
+				} `json:"post"`
+			} `json:"paths"`
+		}](t, a)
+		answers, err := json.Marshal(v3.Paths[path].Post.Responses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(answers), "io.kruise.rollouts."+version+".Rollout") {
+			t.Errorf("the answer of %s is %s, want a Rollout", path, answers)
+		}
+	}
+}
+
+// The columns are OpenKruise's, in their order.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	create(t, ns, "idle", "idle")
+	for _, version := range []string{v1beta1Path, v1alpha1Path} {
+		a := call(t, request{as: admin, method: "GET", path: list(version, ns), headers: map[string]string{
+			"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io",
+		}}).must(t, http.StatusOK)
+		table := decoded[metav1.Table](t, a)
+		var columns []string
+		for _, c := range table.ColumnDefinitions {
+			columns = append(columns, strings.ToUpper(c.Name))
+		}
+		if diff := cmp.Diff([]string{"NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE"}, columns); diff != "" {
+			t.Errorf("%s: columns (-want +got):\n%s", version, diff)
+		}
+		var rows [][]any
+		for _, r := range table.Rows {
+			rows = append(rows, r.Cells[:5])
+		}
+		want := [][]any{{"idle", "Initial", nil, nil, ""}, {"web", "Progressing", float64(1), "StepPaused", "waiting"}}
+		if diff := cmp.Diff(want, rows); diff != "" {
+			t.Errorf("%s: rows (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+// The garbage collector and the namespace controller ask for metadata, in
+// protobuf if they can have it; deletions are answered to them as well.
+func TestMetadataClients(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	a := call(t, request{as: admin, method: "GET", path: list(v1beta1Path, ns), headers: map[string]string{
+		"Accept": "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+	}}).must(t, http.StatusOK)
+	if !bytes.Contains(a.body, []byte("PartialObjectMetadataList")) || !bytes.Contains(a.body, []byte("web")) {
+		t.Errorf("metadata is %q, want that of web", a.body)
+	}
+	call(t, request{as: admin, method: "DELETE", path: list(v1beta1Path, ns), headers: map[string]string{
+		"Accept": "application/vnd.kubernetes.protobuf,application/json",
+	}}).must(t, http.StatusOK)
+}
+
+// Nobody without a name gets further than to the health checks.
+func TestAnonymous(t *testing.T) {
+	t.Parallel()
+	call(t, request{as: "nobody", method: "GET", path: v1beta1Path + "/rollouts"}).must(t, http.StatusUnauthorized)
+}
