@@ -96,6 +96,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	case x.everyPod(step):
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
+		x.say("keep traffic on the stable version while pods are upgraded")
 		if !x.stayed() || x.overdue() {
 			x.stamp()
 		}
