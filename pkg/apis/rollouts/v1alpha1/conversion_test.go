@@ -183,8 +183,28 @@ func TestPreserve(t *testing.T) {
 		},
 		"a new plan replaces it": {
 			old:     rollouts.Strategy{BlueGreen: &rollouts.Release{}},
-			written: rollouts.Strategy{Canary: &rollouts.Release{}},
-			want:    rollouts.Strategy{Canary: &rollouts.Release{}},
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{}}}},
+			want:    rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{}}}},
+		},
+		"steps that look alike keep their places": {
+			old: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{Path: path}}}, {Matches: []rollouts.RouteMatch{{QueryParams: headers}}},
+			}}},
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{}}}, {Matches: []rollouts.RouteMatch{{}}},
+			}}},
+			want: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{Path: path}}}, {Matches: []rollouts.RouteMatch{{QueryParams: headers}}},
+			}}},
+		},
+		"a match more": {
+			old: old,
+			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{}, {Headers: headers}}},
+			}}},
+			want: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
+				{Matches: []rollouts.RouteMatch{{}, {Headers: headers}}},
+			}}},
 		},
 		"paths that could not be seen": {
 			old: old,
@@ -214,6 +234,34 @@ func TestPreserve(t *testing.T) {
 			got := &rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: *test.written.DeepCopy()}}
 			v1alpha1.Preserve(got, &rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: test.old}})
 			if diff := cmp.Diff(test.want, got.Spec.Strategy); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPreserveStatus(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		old, written, want rollouts.RolloutStatus
+	}{
+		"progress that could not be seen": {
+			old:  rollouts.RolloutStatus{BlueGreen: &rollouts.Progress{CurrentStepIndex: 1}},
+			want: rollouts.RolloutStatus{BlueGreen: &rollouts.Progress{CurrentStepIndex: 1}},
+		},
+		"progress that was given": {
+			old:     rollouts.RolloutStatus{BlueGreen: &rollouts.Progress{}},
+			written: rollouts.RolloutStatus{Canary: &rollouts.Progress{}},
+			want:    rollouts.RolloutStatus{Canary: &rollouts.Progress{}},
+		},
+		"none": {},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := &rollouts.Rollout{Status: *test.written.DeepCopy()}
+			v1alpha1.Preserve(got, &rollouts.Rollout{Status: test.old})
+			if diff := cmp.Diff(test.want, got.Status); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

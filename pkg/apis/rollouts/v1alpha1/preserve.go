@@ -17,26 +17,22 @@ import (
 // What the client could see is the client's: a plan that it has given replaces
 // a blue-green one, and a match whose headers it has changed is a new match.
 func Preserve(written, old *rollouts.Rollout) {
-	preserveSpec(&written.Spec.Strategy, &old.Spec.Strategy)
-	if written.Status.Canary == nil && written.Status.BlueGreen == nil && old.Status.BlueGreen != nil {
+	if written.Status.Canary == nil {
 		written.Status.BlueGreen = old.Status.BlueGreen.DeepCopy()
+	}
+	plan, oldPlan := &written.Spec.Strategy, &old.Spec.Strategy
+	switch {
+	case plan.Canary == nil:
+		plan.BlueGreen = oldPlan.BlueGreen.DeepCopy()
+	case oldPlan.Canary != nil:
+		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)
 	}
 }
 
-func preserveSpec(written, old *rollouts.Strategy) {
-	if written.Canary == nil {
-		if written.BlueGreen == nil && old.BlueGreen != nil {
-			written.BlueGreen = old.BlueGreen.DeepCopy()
-		}
-		return
-	}
-	if old.Canary == nil {
-		return
-	}
-	for i := range written.Canary.Steps {
-		step := &written.Canary.Steps[i]
-		if twin := twin(step, i, old.Canary.Steps); twin != nil {
-			step.Matches = twin.DeepCopy().Matches
+func preserveMatches(written, old []rollouts.Step) {
+	for i := range written {
+		if twin := twin(&written[i], i, old); twin != nil {
+			written[i].Matches = twin.DeepCopy().Matches
 		}
 	}
 }
@@ -44,9 +40,6 @@ func preserveSpec(written, old *rollouts.Strategy) {
 // twin finds the step whose matches looked like those of the given step: the one
 // at the same place, or else the first, since steps may have been inserted.
 func twin(step *rollouts.Step, at int, old []rollouts.Step) *rollouts.Step {
-	if len(step.Matches) == 0 {
-		return nil
-	}
 	if at < len(old) && looksLike(step.Matches, old[at].Matches) {
 		return &old[at]
 	}

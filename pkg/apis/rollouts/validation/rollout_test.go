@@ -273,6 +273,8 @@ func TestBlueGreenMayRouteNothing(t *testing.T) {
 	if errs := validation.ValidateRollout(r, beta); len(errs) > 0 {
 		t.Error(errs.ToAggregate())
 	}
+	r.Spec.Strategy.BlueGreen.Steps[0].Traffic = ptr("some")
+	check(t, r, "spec.strategy.blueGreen.", []string{"steps[0].traffic: Invalid value"})
 }
 
 func TestValidateOrder(t *testing.T) {

@@ -83,6 +83,8 @@ func TestValidateMatch(t *testing.T) {
 		"a header":              {match: header("RegularExpression", "user-agent", ".*")},
 		"no such type":          {match: header("Prefix", "a", "b"), want: []string{"headers[0].type: Unsupported value"}},
 		"no name":               {match: header("Exact", "", "b"), want: []string{"headers[0].name: Required value"}},
+		"the longest name":      {match: header("Exact", strings.Repeat("a", 256), "b")},
+		"the longest value":     {match: header("Exact", "a", strings.Repeat("a", 4096))},
 		"a long name":           {match: header("Exact", strings.Repeat("a", 257), "b"), want: []string{"headers[0].name: Too long"}},
 		"a name with a space":   {match: header("Exact", "a b", "b"), want: []string{"headers[0].name: Invalid value"}},
 		"no value":              {match: header("Exact", "a", ""), want: []string{"headers[0].value: Required value"}},
@@ -93,6 +95,7 @@ func TestValidateMatch(t *testing.T) {
 			match: rollouts.RouteMatch{Headers: []rollouts.ValueMatch{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}},
 			want:  []string{"headers[1].name: Duplicate value"},
 		},
+		"16":       {match: rollouts.RouteMatch{Headers: distinct(16)}},
 		"too many": {match: rollouts.RouteMatch{QueryParams: make([]rollouts.ValueMatch, 17)}, want: []string{"queryParams: Too many"}},
 	}
 	for name, test := range tests {
@@ -103,6 +106,21 @@ func TestValidateMatch(t *testing.T) {
 			check(t, r, "spec.strategy.canary.steps[0].matches[0].", test.want)
 		})
 	}
+}
+
+func distinct(n int) []rollouts.ValueMatch {
+	values := make([]rollouts.ValueMatch, n)
+	for i := range values {
+		values[i] = rollouts.ValueMatch{Name: "h" + strconv.Itoa(i), Value: "x"}
+	}
+	return values
+}
+
+func TestPathWithoutValue(t *testing.T) {
+	t.Parallel()
+	r := valid()
+	step(r).Matches = []rollouts.RouteMatch{{Path: &rollouts.PathMatch{}}}
+	check(t, r, "", nil)
 }
 
 func TestValidatePath(t *testing.T) {
@@ -119,7 +137,7 @@ func TestValidatePath(t *testing.T) {
 			want: "value: Invalid value",
 		},
 		"exact":      {kind: "Exact", good: []string{"/a"}, bad: []string{"a", "/ü"}, want: "value: Invalid value"},
-		"expression": {kind: "RegularExpression", good: []string{"^/a.*", "a"}, bad: []string{strings.Repeat("a", 1025)}, want: "value: Too long"},
+		"expression": {kind: "RegularExpression", good: []string{"^/a.*", "a", strings.Repeat("a", 1024)}, bad: []string{strings.Repeat("a", 1025)}, want: "value: Too long"},
 		"other":      {kind: "Glob", bad: []string{"/"}, want: "type: Unsupported value"},
 	}
 	for name, test := range tests {
@@ -145,15 +163,19 @@ func checkPath(t *testing.T, kind, value string, want []string) {
 func TestValidateHeaderModifier(t *testing.T) {
 	t.Parallel()
 	many := make([]string, 17)
-	for i := range many {
-		many[i] = "h" + strconv.Itoa(i)
+	headers := make([]rollouts.Header, 16)
+	for i, value := range distinct(17) {
+		many[i] = value.Name
+		if i < len(headers) {
+			headers[i] = rollouts.Header{Name: value.Name, Value: value.Value}
+		}
 	}
 	tests := map[string]struct {
 		modifier rollouts.HeaderModifier
 		want     []string
 	}{
 		"all of it": {modifier: rollouts.HeaderModifier{
-			Set: []rollouts.Header{{Name: "a", Value: "1"}}, Add: []rollouts.Header{{Name: "a", Value: "1"}}, Remove: many[:16],
+			Set: headers, Add: headers, Remove: many[:16],
 		}},
 		"twice": {modifier: rollouts.HeaderModifier{
 			Set: []rollouts.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, Remove: []string{"b", "b"},

@@ -42,6 +42,14 @@ func TestValidateRolloutUpdate(t *testing.T) {
 			r.Spec.Strategy.Canary.DisableCanaryService = true
 			*step(r) = rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: ptr(int32(5))}}
 		}},
+		"no strategy, in flight": {
+			phase: rollouts.PhaseProgressing, change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary = nil },
+			want: []string{"spec.strategy: Required value"},
+		},
+		"a strategy again, in flight": {
+			phase: rollouts.PhaseProgressing, old: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary = nil },
+			change: func(r *rollouts.Rollout) { r.Spec.Strategy = valid().Spec.Strategy },
+		},
 		"an invalid change": {change: func(r *rollouts.Rollout) { step(r).Replicas = nil }, want: []string{"spec.strategy.canary.steps[0].replicas: Required value"}},
 		"metadata only, of a Rollout that was accepted once": {
 			phase: rollouts.PhaseProgressing,
@@ -131,7 +139,7 @@ func TestRolloutWarnings(t *testing.T) {
 		want    []string
 	}{
 		"nothing to say": {steps: []rollouts.Step{
-			{Replicas: percent("50%"), Traffic: ptr("20%")}, {Replicas: percent("100%"), Traffic: ptr("100%")},
+			{Replicas: percent("40%"), Traffic: ptr("20%")}, {Replicas: percent("50%"), Traffic: ptr("20%")}, {Replicas: percent("100%"), Traffic: ptr("100%")},
 		}},
 		"over the limit": {
 			steps: []rollouts.Step{{Replicas: percent("60%"), Traffic: ptr("20%")}},
@@ -158,5 +166,12 @@ func TestRolloutWarnings(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWarningsOfNoStrategy(t *testing.T) {
+	t.Parallel()
+	if got := validation.RolloutWarnings(&rollouts.Rollout{}, beta); len(got) > 0 {
+		t.Error(got)
 	}
 }
