@@ -47,8 +47,9 @@ e2e: build kube ## every end-to-end test on a real control plane
 soak: build kube ## the long randomised end-to-end tests
 	go test -tags e2e,soak -timeout 6h ./test/...
 
-story: ## run one story of the planner and print its transcript: S=partition/echoserver
-	go test ./pkg/planner -count=1 -v -run 'TestStories/$(S)$$'
+story: ## run one story of the planner and print its transcript: S=partition/brief
+	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }
+	@go test ./pkg/planner -run '^TestStories$$/^$(subst /,$$/^,$(S))$$' && cat 'pkg/planner/testdata/$(S).txt'
 
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)
 	hack/fuzz.sh $(FUZZ_TIME)
