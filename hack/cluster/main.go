@@ -39,6 +39,7 @@ func main() {
 func run(args []string) error {
 	var opts cluster.Options
 	podReady, weir := "", true
+	var users []string
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -49,6 +50,7 @@ func run(args []string) error {
 	flags.BoolVar(&weir, "weir", true, "start Weir too")
 	flags.StringVar(&opts.Bin, "bin", "", "directory of the Kubernetes binaries (default bin/kube of this module)")
 	flags.StringVar(&opts.WeirBin, "weir-bin", "", "directory of weir-apiserver and weir-controller (default bin of this module)")
+	flags.Var((*list)(&users), "user", "a user to write DIR/user-NAME.kubeconfig for; may be repeated")
 	flags.Var((*list)(&opts.WeirApiserverArgs), "weir-apiserver-arg", "one more argument of weir-apiserver; may be repeated")
 	flags.Var((*list)(&opts.WeirControllerArgs), "weir-controller-arg", "one more argument of weir-controller; may be repeated")
 	if len(args) == 0 {
@@ -77,7 +79,7 @@ func run(args []string) error {
 	case "down":
 		return down(dir)
 	case "supervise":
-		return supervise(opts)
+		return supervise(opts, users)
 	}
 	return fmt.Errorf("unknown command %s: want up or down", strconv.Quote(args[0]))
 }

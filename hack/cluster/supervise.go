@@ -66,7 +66,7 @@ func up(dir string, flags []string) error {
 	if err := awaitReady(cmd, reader); err != nil {
 		return err
 	}
-	fmt.Printf("Ready. To use it: . %s\n", filepath.Join(dir, "env"))
+	fmt.Fprintf(os.Stdout, "Ready. To use it: . %s\n", filepath.Join(dir, "env"))
 	return nil
 }
 
@@ -109,7 +109,7 @@ func ignoreExit(err error) error {
 }
 
 // supervise runs the cluster until SIGTERM.
-func supervise(opts cluster.Options) error {
+func supervise(opts cluster.Options, users []string) error {
 	// The cluster's processes must not hold our end of the pipe.
 	syscall.CloseOnExec(readyFD)
 	tell := os.NewFile(readyFD, "ready")
@@ -117,7 +117,7 @@ func supervise(opts cluster.Options) error {
 		_, err := io.WriteString(tell, word)
 		return errors.Join(err, tell.Close())
 	}
-	if err := runCluster(opts, answer); err != nil {
+	if err := runCluster(opts, users, answer); err != nil {
 		// up may be gone, or has had its answer; the log has the error as well.
 		_ = answer(err.Error())
 		return err
@@ -125,7 +125,7 @@ func supervise(opts cluster.Options) error {
 	return nil
 }
 
-func runCluster(opts cluster.Options, answer func(string) error) error {
+func runCluster(opts cluster.Options, users []string, answer func(string) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	lock, err := lockPid(opts.Dir)
@@ -144,7 +144,11 @@ func runCluster(opts cluster.Options, answer func(string) error) error {
 	if err != nil {
 		return errors.Join(err, removePid(opts.Dir))
 	}
-	if err := errors.Join(writeEnv(c), answer(readyWord)); err != nil {
+	err = errors.Join(writeEnv(c), writeUsers(c, users))
+	if err == nil {
+		err = answer(readyWord)
+	}
+	if err != nil {
 		return errors.Join(err, c.Stop(), removePid(opts.Dir))
 	}
 	<-ctx.Done()
@@ -162,6 +166,16 @@ func writeEnv(c *cluster.Cluster) error {
 	return nil
 }
 
+// writeUsers writes a kubeconfig for each user.
+func writeUsers(c *cluster.Cluster, users []string) error {
+	for _, name := range users {
+		if _, err := c.KubeconfigAs(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // quote is for a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -174,7 +188,7 @@ func down(dir string) error {
 	if err == nil {
 		// The supervisor is gone, and its children went with it.
 		defer lock.Close()
-		fmt.Printf("No cluster is running in %s.\n", dir)
+		fmt.Fprintf(os.Stdout, "No cluster is running in %s.\n", dir)
 		return errors.Join(removeData(dir), removePid(dir))
 	}
 	var running *runningError

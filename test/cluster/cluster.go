@@ -258,6 +258,7 @@ func (c *Cluster) prepare() error {
 // Stop ends all processes, clients before servers so that nobody waits for a
 // server that is gone, and gives the ports back. It may be called twice.
 func (c *Cluster) Stop() error {
+	began := time.Now()
 	waves := [][]string{
 		{WeirController, WeirAPIServer, Kwok, Scheduler, ControllerManager},
 		{KubeAPIServer},
@@ -269,6 +270,7 @@ func (c *Cluster) Stop() error {
 			go func() {
 				if p, err := c.find(name); err == nil {
 					p.stop(10 * time.Second)
+					c.logf("%s ended after %.1f s", name, time.Since(began).Seconds())
 				}
 				done <- struct{}{}
 			}()

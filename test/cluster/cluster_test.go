@@ -20,7 +20,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weir-rollouts/weir/test/cluster"
@@ -110,6 +113,53 @@ func TestConfigAs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `User "alice"`) {
 		t.Errorf("listing pods as alice: want forbidden, naming alice; got %v", err)
 	}
+}
+
+// Weir is installed from its manifests, and what it stores outlives its death.
+func TestWeirSurvivesKill(t *testing.T) {
+	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rollouts := client.Resource(schema.GroupVersionResource{
+		Group: "rollouts.kruise.io", Version: "v1beta1", Resource: "rollouts",
+	}).Namespace("default")
+	made, err := rollouts.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rollouts.kruise.io/v1beta1",
+		"kind":       "Rollout",
+		"metadata":   map[string]any{"name": "web"},
+		"spec": map[string]any{
+			"workloadRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+			"strategy":    map[string]any{"canary": map[string]any{"steps": []any{map[string]any{"replicas": "100%"}}}},
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
+		if err := c.Kill(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the Rollout to be served again", func(ctx context.Context) error {
+		got, err := rollouts.Get(ctx, "web", metav1.GetOptions{})
+		if err == nil && got.GetUID() != made.GetUID() {
+			err = fmt.Errorf("another Rollout: UID %s, want %s", got.GetUID(), made.GetUID())
+		}
+		return err
+	})
 }
 
 func create(t *testing.T, client kubernetes.Interface, name, image string) {

@@ -45,7 +45,7 @@ func (c *Cluster) program(name string) program {
 		p.args = []string{"--kubeconfig=" + c.path(Kwok+".kubeconfig"), "--config=" + c.path(stagesFile),
 			"--manage-all-nodes", "--cidr=10.244.0.0/16"}
 	case WeirAPIServer:
-		p.path, p.args, p.ready = filepath.Join(c.opts.WeirBin, name), c.weirAPIServerArgs(), c.weirAvailable
+		p.path, p.args, p.ready = filepath.Join(c.opts.WeirBin, name), c.weirAPIServerArgs(), c.weirReady
 	case WeirController:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, name), c.weirControllerArgs()
 		p.ready = httpOK("http://127.0.0.1:" + c.port(controllerHealth) + "/readyz")

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/weir-rollouts/weir/artifacts"
@@ -66,7 +67,8 @@ func (c *Cluster) weirAPIServerArgs() []string {
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--data-dir=" + c.path("weir-data"),
+		// The directory may well be in memory; nothing here has to survive a reboot.
+		"--data-dir=" + c.path("weir-data"), "--ephemeral",
 	}, c.opts.WeirApiserverArgs...)
 }
 
@@ -223,35 +225,54 @@ func (c *Cluster) writeServiceAccountKubeconfig(ctx context.Context, name string
 	return c.writeKubeconfig(c.path(name+".kubeconfig"), credentials{token: token.Status.Token})
 }
 
-// weirAvailable is nil when kube-apiserver forwards requests for our APIs.
-func (c *Cluster) weirAvailable(ctx context.Context) error {
-	client, err := dynamic.NewForConfig(c.Config())
+// weirReady asks the process first, since kube-apiserver takes seconds to notice
+// that an APIService has gone or come back, and then through kube-apiserver.
+func (c *Cluster) weirReady(ctx context.Context) error {
+	if err := httpOK("https://" + c.Address(WeirAPIServer) + "/readyz")(ctx); err != nil {
+		return err
+	}
+	services, err := c.remoteAPIServices(ctx)
 	if err != nil {
 		return err
+	}
+	client, err := rest.HTTPClientFor(c.Config())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	for _, service := range services {
+		if err := available(service); err != nil {
+			return err
+		}
+		version, group, _ := strings.Cut(service.GetName(), ".")
+		if err := get(ctx, client, "https://"+c.Address(KubeAPIServer)+"/apis/"+group+"/"+version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remoteAPIServices are the ones that kube-apiserver does not serve itself.
+func (c *Cluster) remoteAPIServices(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		return nil, err
 	}
 	resource := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	found := 0
+	var remote []*unstructured.Unstructured
 	for i := range list.Items {
-		_, remote, err := unstructured.NestedString(list.Items[i].Object, "spec", "service", "name")
-		if err != nil {
-			return err
-		}
-		if !remote {
-			continue
-		}
-		found++
-		if err := available(&list.Items[i]); err != nil {
-			return err
+		if _, found, _ := unstructured.NestedMap(list.Items[i].Object, "spec", "service"); found {
+			remote = append(remote, &list.Items[i])
 		}
 	}
-	if found == 0 {
-		return errors.New("there is no APIService of ours")
+	if len(remote) == 0 {
+		return nil, errors.New("there is no APIService of ours")
 	}
-	return nil
+	return remote, nil
 }
 
 func available(service *unstructured.Unstructured) error {
