@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
@@ -74,6 +75,14 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
+// A leader that is killed is followed after leaseDuration: releases wait for so
+// long, and nothing else does.
+var (
+	leaseDuration = 8 * time.Second
+	renewDeadline = 5 * time.Second
+	retryPeriod   = time.Second
+)
+
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	// The server's priority and fairness decides who waits, not the client.
 	config.QPS = -1
@@ -91,6 +100,9 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		LeaderElectionID:              "weir-controller",
 		LeaderElectionNamespace:       o.leaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &leaseDuration,
+		RenewDeadline:                 &renewDeadline,
+		RetryPeriod:                   &retryPeriod,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: onlyTrouble}},
