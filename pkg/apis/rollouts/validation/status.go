@@ -19,7 +19,8 @@ var stepStates = []rollouts.StepState{
 }
 
 // ValidateRolloutStatusUpdate judges a write of the status. Only what has
-// changed is judged, so that an old status never blocks a new one.
+// changed is judged, so that an old status never blocks a new one. The options
+// decide nothing yet; every judgement of a Rollout takes them.
 func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")

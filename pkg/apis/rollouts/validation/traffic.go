@@ -5,6 +5,7 @@ package validation
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -158,13 +159,8 @@ func validateHeaders(headers []rollouts.Header, path *field.Path) field.ErrorLis
 }
 
 func validateType(t *string, known []string, path *field.Path) field.ErrorList {
-	if t == nil {
+	if t == nil || slices.Contains(known, *t) {
 		return nil
-	}
-	for _, k := range known {
-		if *t == k {
-			return nil
-		}
 	}
 	return field.ErrorList{field.NotSupported(path, *t, known)}
 }
