@@ -34,7 +34,7 @@ cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_
 cluster-down: ## end the control plane in DIR=
 	bin/weir-cluster down "$(DIR)"
 
-demo: build kube ## release an application step by step on a local control plane; KEEP=1 leaves it running
+demo: cluster ## release an application step by step on a local control plane; KEEP=1 leaves it running
 	go run ./hack/demo $(if $(KEEP),-keep)
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
