@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -66,15 +64,17 @@ var sections = []struct {
 
 // NewCommand is the command line of the server.
 func NewCommand() *cobra.Command {
-	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	o := NewOptions()
 	logging := logsapi.NewLoggingConfiguration()
 	cmd := &cobra.Command{
 		Use: "weir-apiserver", Long: about, Args: cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := logsapi.ValidateAndApply(logging, utilfeature.DefaultFeatureGate); err != nil {
+			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
 				return fmt.Errorf("setting up the log: %w", err)
+			}
+			if err := o.Run.ComponentGlobalsRegistry.Set(); err != nil {
+				return fmt.Errorf("setting the versions of components: %w", err)
 			}
 			o.inherit()
 			if err := o.Validate(); err != nil {

@@ -65,7 +65,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Run starts everything that the options ask for, and serves until the context ends.
-func Run(ctx context.Context, o *Options) (err error) {
+func Run(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if !o.external() {
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 		// The store goes last: the server's clients are closed by then.
-		defer func() { err = errors.Join(err, store.Close()) }()
+		defer store.Close()
 		go func() {
 			select {
 			case failure := <-store.Failed():
@@ -92,5 +92,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	return server.Run(ctx)
+	err = server.Run(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return errors.Join(cause, err)
+	}
+	return err
 }

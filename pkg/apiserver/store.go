@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -65,7 +66,9 @@ func inMemory(dir string) (bool, error) {
 // Store is the embedded etcd: one member, reachable through a unix socket only.
 type Store struct {
 	etcd    *embed.Etcd
+	lock    *os.File
 	sockets string
+	log     zap.AtomicLevel
 }
 
 // StartStore starts the embedded etcd and waits until it answers.
@@ -73,34 +76,45 @@ func StartStore(ctx context.Context, o StoreOptions) (*Store, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory: %w", err)
 	}
-	// Names of sockets are short by law; the data directory may be deep.
-	sockets, err := os.MkdirTemp("", "weir-")
+	lock, err := lockDir(o.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("creating a directory for sockets: %w", err)
+		return nil, err
 	}
-	s := &Store{sockets: sockets}
+	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel)}
+	if err := s.start(ctx, o); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("starting the embedded etcd: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) start(ctx context.Context, o StoreOptions) error {
+	var err error
+	if s.sockets, err = socketDir(o.DataDir); err != nil {
+		return err
+	}
 	config, err := s.config(o)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(sockets))
+		return err
 	}
 	if s.etcd, err = embed.StartEtcd(config); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the embedded etcd: %w", err), os.RemoveAll(sockets))
+		return err
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
-		return s, nil
-	case err = <-s.etcd.Err():
+		return nil
+	case err := <-s.etcd.Err():
+		return err
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		return context.Cause(ctx)
 	case <-time.After(storeStart):
-		err = fmt.Errorf("it was not ready after %s", storeStart)
+		return fmt.Errorf("it was not ready after %s", storeStart)
 	}
-	return nil, errors.Join(fmt.Errorf("starting the embedded etcd: %w", err), s.Close())
 }
 
 func (s *Store) config(o StoreOptions) (*embed.Config, error) {
 	logger := zap.NewProductionConfig()
-	logger.Level = zap.NewAtomicLevelAt(zap.WarnLevel)
+	logger.Level = s.log
 	log, err := logger.Build()
 	if err != nil {
 		return nil, fmt.Errorf("creating the logger of etcd: %w", err)
@@ -122,6 +136,31 @@ func (s *Store) config(o StoreOptions) (*embed.Config, error) {
 	return c, nil
 }
 
+// lockDir keeps a second process from taking the sockets of the first.
+func lockDir(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of the data directory: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s, which another process may use: %w", dir, err), lock.Close())
+	}
+	return lock, nil
+}
+
+// socketDir is the data directory, unless its name is too long: names of
+// sockets have at most 107 bytes.
+func socketDir(dataDir string) (string, error) {
+	if len(filepath.Join(dataDir, "client.sock")) <= 107 {
+		return dataDir, nil
+	}
+	dir, err := os.MkdirTemp("", "weir-")
+	if err != nil {
+		return "", fmt.Errorf("creating a directory for sockets: %w", err)
+	}
+	return dir, nil
+}
+
 func (s *Store) socket(name string) string {
 	return filepath.Join(s.sockets, name+".sock")
 }
@@ -133,7 +172,14 @@ func (s *Store) Endpoint() string { return "unix://" + s.socket("client") }
 func (s *Store) Failed() <-chan error { return s.etcd.Err() }
 
 // Close stops the store once its clients are gone.
-func (s *Store) Close() error {
-	s.etcd.Close()
-	return os.RemoveAll(s.sockets)
+func (s *Store) Close() {
+	if s.etcd != nil {
+		// etcd calls it an error that its listeners close.
+		s.log.SetLevel(zap.FatalLevel)
+		s.etcd.Close()
+	}
+	// The lock goes with the file.
+	if err := s.lock.Close(); err != nil {
+		klog.ErrorS(err, "Leaving the data directory locked")
+	}
 }

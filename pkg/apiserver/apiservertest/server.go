@@ -55,13 +55,18 @@ func Start(dir string, users []user.DefaultInfo, allow Allow) (*Server, error) {
 	server, webhook, err := build(store.Endpoint(), users, allow)
 	if err != nil {
 		stop()
-		return nil, errors.Join(err, store.Close())
+		store.Close()
+		return nil, err
 	}
 	s := &Server{
 		Webhook: webhook, loopback: server.Generic.LoopbackClientConfig,
 		stop: stop, done: make(chan error, 1),
 	}
-	go func() { s.done <- errors.Join(server.Run(ctx), store.Close()) }()
+	go func() {
+		err := server.Run(ctx)
+		store.Close()
+		s.done <- err
+	}()
 	if err := s.ready(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}

@@ -37,10 +37,14 @@ func TestApprovalByStatus(t *testing.T) {
 		}
 	}
 	ways := map[string]func(t *testing.T, as, ns string) answer{
-		"merge patch":           func(t *testing.T, as, ns string) answer { return patch(t, as, one(v1beta1Path, ns, "web")+"/status", approval) },
-		"merge patch, v1alpha1": func(t *testing.T, as, ns string) answer { return patch(t, as, one(v1alpha1Path, ns, "web")+"/status", approval) },
-		"put":                   put(v1beta1Path),
-		"put, v1alpha1":         put(v1alpha1Path),
+		"merge patch": func(t *testing.T, as, ns string) answer {
+			return patch(t, as, one(v1beta1Path, ns, "web")+"/status", approval)
+		},
+		"merge patch, v1alpha1": func(t *testing.T, as, ns string) answer {
+			return patch(t, as, one(v1alpha1Path, ns, "web")+"/status", approval)
+		},
+		"put":           put(v1beta1Path),
+		"put, v1alpha1": put(v1alpha1Path),
 		"JSON patch": func(t *testing.T, as, ns string) answer {
 			return call(t, request{
 				as: as, method: "PATCH", path: one(v1beta1Path, ns, "web") + "/status",

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/artifacts"
+)
+
+// asker tells what kube-apiserver asks the webhook about, as the shipped
+// configuration says.
+func asker(t *testing.T) func(as string, old, update *appsv1.Deployment) bool {
+	t.Helper()
+	data, err := artifacts.Base.ReadFile("base/webhook.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	if err := yaml.UnmarshalStrict(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	hook := webhook.NewMutatingWebhookAccessor("uid", config.Name, &config.Webhooks[0])
+	selector, err := hook.GetParsedObjectSelector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	matcher := hook.GetCompiledMatcher(compiler)
+	kind := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	return func(as string, old, update *appsv1.Deployment) bool {
+		t.Helper()
+		if !selector.Matches(labels.Set(old.Labels)) && !selector.Matches(labels.Set(update.Labels)) {
+			return false
+		}
+		attributes := &admission.VersionedAttributes{
+			Attributes: admission.NewAttributesRecord(update, old, kind, "ns", "web", appsv1.SchemeGroupVersion.WithResource("deployments"),
+				"", admission.Update, nil, false, &user.DefaultInfo{Name: as}),
+			VersionedKind: kind,
+		}
+		attributes.VersionedOldObject.Set(old)
+		attributes.VersionedObject.Set(update)
+		result := matcher.Match(t.Context(), attributes, nil, nil)
+		if result.Error != nil {
+			t.Fatalf("evaluating %s: %v", result.FailedConditionName, result.Error)
+		}
+		return result.Matches
+	}
+}
+
+// An update leaves kube-apiserver if it matters, and only then.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		as          string
+		old, update []edit
+		want        bool
+	}{
+		"a new template":                     {"", nil, []edit{image("v2")}, true},
+		"a new rollout id, label":            {"", nil, []edit{rolloutID}, true},
+		"a new rollout id, annotation":       {"", nil, []edit{annotatedID}, true},
+		"the label goes":                     {"", nil, []edit{bare}, true},
+		"the label comes":                    {"", []edit{bare}, nil, true},
+		"resumed while held":                 {"", []edit{held}, []edit{held, resumed}, true},
+		"unmarked while held":                {"", []edit{held}, []edit{unmarked, paused}, true},
+		"another strategy while held":        {"", []edit{driven}, []edit{driven, rolling}, true},
+		"another history limit while held":   {"", []edit{held}, []edit{held, forgetful}, true},
+		"bare while driven":                  {"", []edit{driven}, []edit{driven, bare}, true},
+		"another stable revision":            {"", []edit{driven}, []edit{driven, relabelled}, true},
+		"nothing":                            {"", nil, nil, false},
+		"nothing while driven":               {"", []edit{driven}, []edit{driven}, false},
+		"scaled":                             {"", nil, []edit{scaled}, false},
+		"scaled while driven":                {"", []edit{driven}, []edit{driven, scaled}, false},
+		"annotated while held":               {"", []edit{held}, []edit{held, annotated}, false},
+		"paused by its owner":                {"", nil, []edit{paused}, false},
+		"another strategy of its owner":      {"", nil, []edit{recreating}, false},
+		"weir-controller":                    {weir, []edit{driven}, []edit{image("v2")}, false},
+		"a new template without the label":   {"", []edit{bare}, []edit{bare, image("v2")}, false},
+		"a new template, label dropped, too": {"", nil, []edit{bare, image("v2")}, true},
+	}
+	asked := asker(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			as := tt.as
+			if as == "" {
+				as = "alice"
+			}
+			if got := asked(as, deployment(tt.old...), deployment(tt.update...)); got != tt.want {
+				t.Errorf("asked: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func paused(d *appsv1.Deployment) { d.Spec.Paused = true }
+
+func recreating(d *appsv1.Deployment) { d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }
+
+func forgetful(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32) }
+
+func relabelled(d *appsv1.Deployment) { d.Labels["rollouts.kruise.io/stable-revision"] = "x" }
+
+func annotatedID(d *appsv1.Deployment) { set(d, "rollouts.kruise.io/rollout-id", "7") }
+
+func annotated(d *appsv1.Deployment) { set(d, "a", "b") }
+
+func set(d *appsv1.Deployment, key, value string) {
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{}
+	}
+	d.Annotations[key] = value
+}

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+const weir = "system:serviceaccount:weir-system:weir-controller"
+
+// named answers with the Rollouts of a test.
+type named []*rollouts.Rollout
+
+func (n named) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return n, nil }
+
+type unsynced struct{}
+
+func (unsynced) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	return nil, errors.New("not yet")
+}
+
+// live is a Rollout in service.
+func live(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
+	r := &rollouts.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns"},
+		Spec: rollouts.RolloutSpec{
+			WorkloadRef: &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+			Strategy:    rollouts.Strategy{Canary: &rollouts.Release{}},
+		},
+		Status: rollouts.RolloutStatus{Phase: rollouts.PhaseHealthy},
+	}
+	for _, c := range change {
+		c(r)
+	}
+	return r
+}
+
+type edit func(*appsv1.Deployment)
+
+// deployment is labelled and rolls as its owner wants.
+func deployment(edits ...edit) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns", Labels: map[string]string{rollouts.LabelWorkloadType: "deployment"}},
+		Spec: appsv1.DeploymentSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
+		},
+	}
+	for _, e := range edits {
+		e(d)
+	}
+	return d
+}
+
+func image(v string) edit {
+	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = v }
+}
+
+// held is taken by the Rollout web.
+func held(d *appsv1.Deployment) {
+	d.Spec.Paused = true
+	d.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`}
+}
+
+// driven is released by us: Recreate, under a BatchRelease.
+func driven(d *appsv1.Deployment) {
+	held(d)
+	d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"},"partition":"20%"}`
+	d.Annotations[rollouts.AnnotationControlInfo] = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","name":"web","uid":"u"}`
+	d.Labels[rollouts.LabelStableRevision] = "abc"
+	d.Labels[rollouts.LabelControlled] = "true"
+}
+
+func bare(d *appsv1.Deployment)     { d.Annotations, d.Labels = nil, nil }
+func unmarked(d *appsv1.Deployment) { d.Annotations = nil }
+func resumed(d *appsv1.Deployment)  { d.Spec.Paused = false }
+func rolling(d *appsv1.Deployment) {
+	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+}
+func hashed(d *appsv1.Deployment) {
+	d.Spec.Template.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "x"}
+}
+
+// What is stored after an update, by what was stored before.
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	healthy := named{live()}
+	tests := map[string]struct {
+		rollouts    named
+		old, update []edit
+		as          string
+		want        []edit
+	}{
+		"a new template is held":             {healthy, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
+		"a new rollout id is held":           {healthy, nil, []edit{rolloutID}, "", []edit{rolloutID, annotatedHold}},
+		"an edit of the rest is not":         {healthy, nil, []edit{resumed, scaled}, "", []edit{scaled}},
+		"a hash label is no new template":    {healthy, nil, []edit{hashed}, "", []edit{hashed}},
+		"no rollout":                         {nil, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"a disabled rollout":                 {named{live(disabled)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"a rollout being deleted":            {named{live(deleting)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"a rollout that is not ready":        {named{live(initial)}, nil, []edit{image("v2")}, "", []edit{image("v2")}},
+		"the second one is live":             {named{live(disabled), live()}, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
+		"weir-controller does what it wants": {healthy, []edit{driven}, []edit{image("v2")}, weir, []edit{image("v2")}},
+
+		"a held one is not resumed":        {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one keeps its mark":        {healthy, []edit{held}, []edit{image("v2"), unmarked}, "", []edit{image("v2"), held}},
+		"a held one without a rollout":     {nil, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one changes again":         {healthy, []edit{held, image("v2")}, []edit{image("v3")}, "", []edit{image("v3"), held}},
+		"a driven one is replaced by bare": {healthy, []edit{driven}, []edit{driven, bare, resumed}, "", []edit{driven}},
+		"the label stays with a rollout":   {healthy, nil, []edit{bare}, "", nil},
+		"the label goes without":           {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
+	}
+	asked := asker(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			as := tt.as
+			if as == "" {
+				as = "alice"
+			}
+			got := admitted(t, &Handler{Rollouts: tt.rollouts, Controller: weir}, as, deployment(tt.old...), deployment(tt.update...))
+			if diff := cmp.Diff(deployment(tt.want...), got); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if changed := !cmp.Equal(got, deployment(tt.update...)); changed && !asked(as, deployment(tt.old...), deployment(tt.update...)) {
+				t.Error("the shipped configuration does not ask about this update")
+			}
+		})
+	}
+}
+
+// A strategy written while ours is in force is what the owner gets back.
+func TestAdmitStrategyOfDriven(t *testing.T) {
+	t.Parallel()
+	got := admitted(t, &Handler{Rollouts: named{live()}, Controller: weir}, "alice", deployment(driven), deployment(driven, rolling))
+	if got.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !got.Spec.Paused {
+		t.Errorf("strategy %s, paused %t; want Recreate and paused", got.Spec.Strategy.Type, got.Spec.Paused)
+	}
+}
+
+// What cannot be judged is left to the failure policy, and what is no review is
+// told so.
+func TestServeHTTPRefuses(t *testing.T) {
+	t.Parallel()
+	review := marshal(t, reviewOf(t, "alice", deployment(), deployment(image("v2"))))
+	tests := map[string]struct {
+		rollouts Rollouts
+		method   string
+		body     []byte
+		want     int
+	}{
+		"not synced":  {unsynced{}, http.MethodPost, review, http.StatusInternalServerError},
+		"GET":         {named{}, http.MethodGet, nil, http.StatusBadRequest},
+		"no JSON":     {named{}, http.MethodPost, []byte("hold it"), http.StatusBadRequest},
+		"no review":   {named{}, http.MethodPost, []byte(`{"kind":"Rollout"}`), http.StatusBadRequest},
+		"no request":  {named{}, http.MethodPost, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
+		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusBadRequest},
+		"what is due": {named{}, http.MethodPost, review, http.StatusOK},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			(&Handler{Rollouts: tt.rollouts}).ServeHTTP(w, httptest.NewRequest(tt.method, Path, bytes.NewReader(tt.body)))
+			if w.Code != tt.want {
+				t.Errorf("got %d, want %d: %s", w.Code, tt.want, w.Body)
+			}
+		})
+	}
+}
+
+// Fields that this binary does not know stay as they are.
+func TestUnknownFieldsStay(t *testing.T) {
+	t.Parallel()
+	review := reviewOf(t, "alice", deployment(), deployment(image("v2")))
+	review.Request.Object.Raw = bytes.Replace(review.Request.Object.Raw, []byte(`"spec":{`), []byte(`"spec":{"fromTheFuture":true,`), 1)
+	sent := review.Request.Object.Raw
+	response := serve(t, &Handler{Rollouts: named{live()}, Controller: weir}, review)
+	if got := apply(t, sent, response); !bytes.Contains(got, []byte(`"fromTheFuture":true`)) || !bytes.Contains(got, []byte(`"paused":true`)) {
+		t.Errorf("stored %s", got)
+	}
+}
+
+func rolloutID(d *appsv1.Deployment)     { d.Labels[rollouts.LabelRolloutID] = "7" }
+func annotatedHold(d *appsv1.Deployment) { held(d) }
+func scaled(d *appsv1.Deployment)        { n := int32(7); d.Spec.Replicas = &n }
+func disabled(r *rollouts.Rollout)       { r.Spec.Disabled = true }
+func initial(r *rollouts.Rollout)        { r.Status.Phase = rollouts.PhaseInitial }
+func deleting(r *rollouts.Rollout) {
+	now := metav1.Now()
+	r.DeletionTimestamp = &now
+}
+
+// admitted is what kube-apiserver stores.
+func admitted(t *testing.T, h *Handler, as string, old, update *appsv1.Deployment) *appsv1.Deployment {
+	t.Helper()
+	review := reviewOf(t, as, old, update)
+	stored := &appsv1.Deployment{}
+	if err := json.Unmarshal(apply(t, review.Request.Object.Raw, serve(t, h, review)), stored); err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func reviewOf(t *testing.T, as string, old, update *appsv1.Deployment) *admissionv1.AdmissionReview {
+	t.Helper()
+	return &admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: types.UID("u"), Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+			Namespace: "ns", Name: "web", Operation: admissionv1.Update,
+			UserInfo:  authenticationv1.UserInfo{Username: as},
+			OldObject: runtime.RawExtension{Raw: marshal(t, old)}, Object: runtime.RawExtension{Raw: marshal(t, update)},
+		},
+	}
+}
+
+func serve(t *testing.T, h *Handler, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(marshal(t, review))))
+	answer := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(w.Body.Bytes(), answer); err != nil {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	if !answer.Response.Allowed || answer.Response.UID != review.Request.UID {
+		t.Fatalf("answered %+v, want it allowed", answer.Response)
+	}
+	return answer.Response
+}
+
+func apply(t *testing.T, object []byte, response *admissionv1.AdmissionResponse) []byte {
+	t.Helper()
+	if response.Patch == nil {
+		return object
+	}
+	p, err := jsonpatch.DecodePatch(response.Patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Apply(object)
+	if err != nil {
+		t.Fatalf("applying %s: %v", response.Patch, err)
+	}
+	return out
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

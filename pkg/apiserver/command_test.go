@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The help fits on a screen or two, and names everything on request.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	help := func(flag string) string {
+		cmd := NewCommand()
+		out := &bytes.Buffer{}
+		cmd.SetOut(out)
+		cmd.SetArgs([]string{flag})
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	short, long := help("--help"), help("--help-all")
+	if n := strings.Count(short, "\n"); n > 75 {
+		t.Errorf("--help has %d lines, want at most 75", n)
+	}
+	for _, f := range []string{"--data-dir", "--etcd-servers", "--webhook-port", "--kubeconfig", "--help-all"} {
+		if !strings.Contains(short, f) {
+			t.Errorf("--help does not name %s", f)
+		}
+	}
+	for _, f := range []string{"--goaway-chance", "--watch-cache-sizes", "--data-dir"} {
+		if !strings.Contains(long, f) {
+			t.Errorf("--help-all does not name %s", f)
+		}
+	}
+}
+
+// Wrong settings are named before anything is started.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*Options)
+		says   string
+	}{
+		"webhook port": {func(o *Options) { o.WebhookPort = 70000 }, "--webhook-port"},
+		"no user":      {func(o *Options) { o.ControllerUser = "" }, "--controller-user"},
+		"no directory": {func(o *Options) { o.Store.DataDir = "" }, "--data-dir"},
+		"limit":        {func(o *Options) { o.Rules.PartitionPercentLimit = 101 }, "--partition-percent-limit"},
+		"goaway":       {func(o *Options) { o.Run.GoawayChance = 1 }, "goaway"},
+		"external": {func(o *Options) {
+			o.Store.DataDir, o.Recommended.Etcd.StorageConfig.Transport.ServerList = "", []string{"http://etcd"}
+		}, ""},
+		"defaults": {func(*Options) {}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := NewOptions()
+			o.Store.DataDir = t.TempDir()
+			tt.change(o)
+			err := o.Validate()
+			switch {
+			case tt.says == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
+				t.Errorf("got %v, want %q in it", err, tt.says)
+			}
+		})
+	}
+}
