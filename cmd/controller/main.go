@@ -7,7 +7,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -72,7 +74,25 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	return mgr.Start(ctx)
+	return start(ctx, mgr)
+}
+
+// start runs the manager. One whose caches never filled does not stop when it
+// is told to; nothing is lost by leaving it, since what it decided is stored.
+func start(ctx context.Context, mgr ctrl.Manager) error {
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(2 * shutdown):
+		return errors.New("stopping: the controllers did not end in time")
+	}
 }
 
 // A leader that is killed is followed after leaseDuration: releases wait for so
@@ -81,6 +101,8 @@ var (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
+	// shutdown is how long a pass under way may take to end.
+	shutdown = 3 * time.Second
 )
 
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
@@ -103,6 +125,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		LeaseDuration:                 &leaseDuration,
 		RenewDeadline:                 &renewDeadline,
 		RetryPeriod:                   &retryPeriod,
+		GracefulShutdownTimeout:       &shutdown,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: onlyTrouble}},
@@ -111,12 +134,25 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	for name, check := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
-		if err := check(name, healthz.Ping); err != nil {
-			return nil, fmt.Errorf("adding %s: %w", name, err)
-		}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding healthz: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", cachesFilled(mgr.GetCache())); err != nil {
+		return nil, fmt.Errorf("adding readyz: %w", err)
 	}
 	return mgr, nil
+}
+
+// cachesFilled is ready when all that is watched has been read once.
+func cachesFilled(c cache.Cache) healthz.Checker {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
 }
 
 // onlyTrouble keeps of a pod what tells why it does not run; a cluster has many.
