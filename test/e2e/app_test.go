@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// patience is for one wait. Two cores may be busy with other tests.
+const patience = 90 * time.Second
+
+// plan is what an application looks like and how it is released.
+type plan struct {
+	replicas           int32
+	surge, unavailable int32
+	steps              []v1beta1.Step
+	// routed gives it a Service and an Ingress that follow the release, with
+	// grace seconds for each change of the network.
+	routed bool
+	grace  int32
+}
+
+// manual is a step that waits for approval.
+func manual(replicas string) v1beta1.Step {
+	size := intstr.Parse(replicas)
+	return v1beta1.Step{Replicas: &size}
+}
+
+// timed is a step that passes by itself.
+func timed(replicas string, seconds int32) v1beta1.Step {
+	s := manual(replicas)
+	s.Pause = &v1beta1.Pause{Duration: &seconds}
+	return s
+}
+
+// with sends a share of the traffic.
+func with(s v1beta1.Step, traffic string) v1beta1.Step {
+	s.Traffic = &traffic
+	return s
+}
+
+// usual is a plan for tests that want nothing special: 6 pods, of which one may
+// be missing, in steps of 2, 3 and 6.
+func usual() plan {
+	return plan{
+		replicas: 6, surge: 2, unavailable: 1, routed: true, grace: 1,
+		steps: []v1beta1.Step{with(manual("2"), "20%"), with(manual("50%"), "50%"), with(manual("100%"), "100%")},
+	}
+}
+
+// plain is the usual plan without traffic.
+func plain() plan {
+	p := usual()
+	p.routed = false
+	p.steps = []v1beta1.Step{manual("2"), manual("50%"), manual("100%")}
+	return p
+}
+
+// app is an application with a Rollout, all of the name web, in a namespace of
+// its own. Its version is the tag of its image.
+type app struct {
+	t         *testing.T
+	plan      plan
+	namespace string
+	rollout   string
+	guard     *guard
+	before    original
+}
+
+const name = "web"
+
+var (
+	count   atomic.Int32
+	oddRune = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// space makes an application that is nothing but a namespace.
+func space(t *testing.T) *app {
+	t.Helper()
+	id := oddRune.ReplaceAllString(strings.ToLower(t.Name()), "-")
+	a := &app{t: t, namespace: fmt.Sprintf("%.50s-%d", id, count.Add(1)), rollout: name}
+	if err := here.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.end)
+	return a
+}
+
+// start makes an application of version v1 and waits until it is in service.
+func start(t *testing.T, p plan) *app {
+	t.Helper()
+	a := space(t)
+	a.plan = p
+	a.create(a.newDeployment())
+	if p.routed {
+		a.create(a.newService())
+		a.create(a.newIngress())
+	}
+	a.until("the Deployment is ready", a.runs(versions{"v1": p.replicas}))
+	a.before = a.original()
+	a.create(a.newRollout())
+	a.until("the Rollout is Healthy", a.healthy)
+	a.guard = watchPods(a)
+	a.guard.atLeast(p.replicas - p.unavailable)
+	return a
+}
+
+// end gives everything back. After a failure it tells how things were.
+func (a *app) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if a.guard != nil {
+		a.guard.stop(a.t)
+	}
+	if a.t.Failed() {
+		a.report(ctx)
+		return
+	}
+	if err := here.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
+		a.t.Error(err)
+	}
+}
+
+func (a *app) create(o client.Object) {
+	a.t.Helper()
+	o.SetNamespace(a.namespace)
+	if err := here.client.Create(a.t.Context(), o); err != nil {
+		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+func (a *app) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: a.namespace, Name: name}
+}
+
+// path is that of the Rollout in the API.
+func (a *app) path() string {
+	return "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace + "/rollouts/" + a.rollout
+}
+
+// until waits. ask tells what is not yet so.
+func (a *app) until(what string, ask func(context.Context) error) {
+	a.t.Helper()
+	if err := a.await(what, ask); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *app) await(what string, ask func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = ask(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s: %w; last seen: %w", what, err, last)
+	}
+	return nil
+}
+
+// stays wants something to remain so for a while. That nothing happens cannot
+// be waited for, only watched.
+func (a *app) stays(what string, ask func(context.Context) error) {
+	a.t.Helper()
+	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
+		return false, ask(ctx)
+	})
+	if !wait.Interrupted(err) {
+		a.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// sees wants something to be so now.
+func (a *app) sees(ask func(context.Context) error) {
+	a.t.Helper()
+	if err := ask(a.t.Context()); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *app) labels() map[string]string { return map[string]string{"app": name} }
+
+func (a *app) newDeployment() *appsv1.Deployment {
+	surge, unavailable := intstr.FromInt32(a.plan.surge), intstr.FromInt32(a.plan.unavailable)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: a.labels()},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &a.plan.replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: a.labels()},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: a.labels()},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: image("v1")}}},
+			},
+		},
+	}
+}
+
+func image(version string) string { return "example.com/web:" + version }
+
+func (a *app) newService() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Selector: a.labels(),
+			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		},
+	}
+}
+
+func (a *app) newIngress() *networkingv1.Ingress {
+	class, path := "nginx", networkingv1.PathTypePrefix
+	return &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: &class,
+			Rules: []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+				Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &path, Backend: networkingv1.IngressBackend{
+					Service: &networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: 80}},
+				}}},
+			}}}},
+		},
+	}
+}
+
+func (a *app) newRollout() *v1beta1.Rollout {
+	r := &v1beta1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Name: a.rollout},
+		Spec: v1beta1.RolloutSpec{
+			WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			Strategy:    v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: v1beta1.Release{Steps: a.plan.steps}}},
+		},
+	}
+	if a.plan.routed {
+		r.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{
+			Service: name, GracePeriodSeconds: &a.plan.grace, Ingress: &v1beta1.IngressRef{Name: name},
+		}}
+	}
+	return r
+}

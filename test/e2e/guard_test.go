@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// guard watches the pods of an application from outside: how many are ready at
+// least, and how many there are of a version at most.
+type guard struct {
+	app  *app
+	quit context.CancelFunc
+	done chan struct{}
+
+	mu     sync.Mutex
+	pods   map[string]*corev1.Pod
+	floor  int32
+	limits map[string]int32
+	low    int32
+	faults []string
+}
+
+func ready(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// watchPods begins with the pods that are there, and returns when it sees them.
+func watchPods(a *app) *guard {
+	a.t.Helper()
+	ctx, quit := context.WithCancel(context.Background())
+	g := &guard{app: a, quit: quit, done: make(chan struct{}), pods: map[string]*corev1.Pod{}, limits: map[string]int32{}}
+	events, err := g.list(ctx)
+	if err != nil {
+		quit()
+		a.t.Fatal(err)
+	}
+	go g.follow(ctx, events)
+	return g
+}
+
+func (g *guard) list(ctx context.Context) (watch.Interface, error) {
+	var list corev1.PodList
+	if err := here.client.List(ctx, &list, client.InNamespace(g.app.namespace)); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	g.mu.Lock()
+	clear(g.pods)
+	for i := range list.Items {
+		g.pods[list.Items[i].Name] = &list.Items[i]
+	}
+	g.mu.Unlock()
+	return here.client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{
+		Namespace: g.app.namespace, Raw: listFrom(list.ResourceVersion),
+	})
+}
+
+func (g *guard) follow(ctx context.Context, events watch.Interface) {
+	defer close(g.done)
+	for {
+		for e := range events.ResultChan() {
+			g.see(e)
+		}
+		var err error
+		if events, err = g.list(ctx); err != nil {
+			if ctx.Err() == nil {
+				g.fault("the guard is blind: %v", err)
+			}
+			return
+		}
+	}
+}
+
+func (g *guard) see(e watch.Event) {
+	pod, ok := e.Object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.Type == watch.Deleted {
+		delete(g.pods, pod.Name)
+	} else {
+		g.pods[pod.Name] = pod
+	}
+	g.judge()
+}
+
+// judge is called with the lock held.
+func (g *guard) judge() {
+	var n int32
+	there := versions{}
+	for _, pod := range g.pods {
+		if pod.DeletionTimestamp == nil {
+			there[versionOf(&pod.Spec)]++
+		}
+		if ready(pod) {
+			n++
+		}
+	}
+	g.low = min(g.low, n)
+	if n < g.floor {
+		g.faultLocked("%d pods are ready, which must never be less than %d; there are %v", n, g.floor, there)
+	}
+	for version, limit := range g.limits {
+		if there[version] > limit {
+			g.faultLocked("%d pods of %s, which must never be more than %d; there are %v", there[version], version, limit, there)
+		}
+	}
+}
+
+func (g *guard) fault(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.faultLocked(format, args...)
+}
+
+func (g *guard) faultLocked(format string, args ...any) {
+	g.faults = append(g.faults, fmt.Sprintf(format, args...))
+}
+
+// atLeast sets how many pods must be ready from now on.
+func (g *guard) atLeast(n int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.floor, g.low = n, 1<<30
+	g.judge()
+}
+
+// atMost limits the pods of a version from now on.
+func (g *guard) atMost(version string, n int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limits = maps.Clone(g.limits)
+	g.limits[version] = n
+	g.judge()
+}
+
+// anyNumber lifts the limit of a version.
+func (g *guard) anyNumber(version string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.limits, version)
+}
+
+// found returns the faults so far.
+func (g *guard) found() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]string(nil), g.faults...)
+}
+
+func (g *guard) stop(t *testing.T) {
+	g.quit()
+	<-g.done
+	const most = 5
+	for i, fault := range g.faults {
+		if i == most {
+			t.Errorf("guard: and %d more", len(g.faults)-most)
+			break
+		}
+		t.Errorf("guard: %s", fault)
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+// Package e2e answers: does a release do what was promised, on a real control
+// plane, seen from outside?
+//
+// One cluster serves all tests; each has namespaces of its own. Tests that kill
+// processes run first, one after the other; the others run beside each other.
+// From the start of an application to the end of its test a guard watches its
+// pods, so every test also shows that none of its moves costs availability.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// here is where all tests run.
+var here *world
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "weir-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	opts := cluster.Options{
+		Dir: dir, Weir: true, Log: os.Stderr,
+		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+	}
+	if testing.Short() {
+		// A lease that a killed process held is waited for, for fifteen seconds.
+		opts.WeirControllerArgs = []string{"--leader-elect=false"}
+	}
+	c, err := cluster.Start(ctx, opts)
+	if err != nil {
+		return 1, fmt.Errorf("%w (its logs are in %s)", err, dir)
+	}
+	if here, err = newWorld(c); err != nil {
+		return 1, err
+	}
+	code := m.Run()
+	if err := c.Stop(); err != nil {
+		return 1, err
+	}
+	if code != 0 {
+		return code, fmt.Errorf("the logs of the cluster are in %s", dir)
+	}
+	return 0, os.RemoveAll(dir)
+}
+
+// few chooses between the number for a short pass and that for a full one.
+func few(short, full int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}

@@ -1,0 +1,298 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// Twenty promotions of one step at once: one counts, and one step advances.
+func TestPromoteOnce(t *testing.T) {
+	t.Parallel()
+	for round := range few(1, 5) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			a := start(t, plain())
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			codes := map[int]int{}
+			for _, got := range atOnce(t, 20, func(int) (answer, error) {
+				return here.admin.post(t.Context(), a, "promote", expectStep(1))
+			}) {
+				codes[got.code]++
+			}
+			if codes[http.StatusCreated] != 1 || codes[http.StatusConflict] != 19 {
+				t.Errorf("got %v, want one 201 and nineteen 409", codes)
+			}
+			a.until("step 2 waits", a.waitsAt(2))
+			a.stays("step 2 was not approved", a.waitsAt(2))
+			a.sees(a.onRecord("promote 1 admin applied"))
+		})
+	}
+}
+
+// atOnce asks so many times at the same moment.
+func atOnce(t *testing.T, times int, ask func(int) (answer, error)) []answer {
+	t.Helper()
+	answers := make([]answer, times)
+	var wg sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range times {
+		wg.Go(func() {
+			<-begin
+			var err error
+			if answers[i], err = ask(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	return answers
+}
+
+// An approval that is sent the moment a step pauses is not lost.
+func TestApprovalTheMomentItPauses(t *testing.T) {
+	t.Parallel()
+	apps, steps := few(2, 10), int32(few(10, 20))
+	for i := range apps {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			p := plan{replicas: steps, surge: 1}
+			for n := int32(1); n <= steps; n++ {
+				p.steps = append(p.steps, manual(fmt.Sprint(n)))
+			}
+			a := start(t, p)
+			a.release("v2")
+			approved := a.approveAtOnce(steps)
+			a.until("the Rollout is Healthy", a.healthy)
+			a.sees(a.runs(versions{"v2": steps}))
+			var want []string
+			for n := int32(1); n <= steps; n++ {
+				want = append(want, fmt.Sprintf("promote %d admin applied", n))
+			}
+			a.sees(a.onRecord(want...))
+			t.Logf("%d approvals, none lost", approved)
+		})
+	}
+}
+
+// approveAtOnce follows the Rollout and approves each step the moment it
+// pauses, in turn by the verb with and without expectations and by the status.
+func (a *app) approveAtOnce(steps int32) int32 {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), 2*patience)
+	defer cancel()
+	events, err := here.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(a.namespace))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer events.Stop()
+	approved := int32(0)
+	for e := range events.ResultChan() {
+		r, ok := e.Object.(*v1beta1.Rollout)
+		if !ok || r.Status.Canary == nil || r.Status.Canary.State != "StepPaused" || r.Status.Canary.CurrentStepIndex == approved {
+			continue
+		}
+		if got := r.Status.Canary.CurrentStepIndex; got != approved+1 {
+			a.t.Fatalf("after step %d came step %d", approved, got)
+		}
+		approved++
+		a.approve(approved, r)
+		if approved == steps {
+			return approved
+		}
+	}
+	a.t.Fatalf("approved %d of %d steps, then nothing came", approved, steps)
+	return approved
+}
+
+func (a *app) approve(step int32, seen *v1beta1.Rollout) {
+	a.t.Helper()
+	switch step % 3 {
+	case 0:
+		a.promote(step)
+	case 1:
+		a.post(here.admin, "promote", "", http.StatusCreated)
+	default:
+		// As clients of OpenKruise do, with the version that they have seen.
+		next := seen.DeepCopy()
+		next.Status.Canary.State = "StepReady"
+		patch := client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{})
+		if err := here.client.Status().Patch(a.t.Context(), next, patch); err != nil {
+			a.t.Fatalf("approving step %d by the status: %v", step, err)
+		}
+	}
+}
+
+// One user promotes, another aborts, at the same moment: the outcome is one that
+// some order of the two explains, and both are answered accordingly.
+func TestPromoteVersusAbort(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	alice, bob := a.may("alice", "weir-promoter"), a.may("bob", "weir-release-manager")
+	tally := map[string]int{}
+	for round := range few(5, 40) {
+		a.release(fmt.Sprintf("v%d", round+2))
+		a.until("step 1 waits", a.fresh(round))
+		got := atOnce(t, 2, func(i int) (answer, error) {
+			// Who is first is left to the scheduler, with a little help.
+			if i == round%2 {
+				time.Sleep(time.Duration(round%4) * 500 * time.Microsecond) //nolint:forbidigo // it is the race that is tested
+			}
+			if i == 0 {
+				return alice.post(t.Context(), a, "promote", `{}`)
+			}
+			return bob.post(t.Context(), a, "abort", `{}`)
+		})
+		promoted, aborted := got[0], got[1]
+		a.until("the release is aborted", a.isAborted)
+		a.isBack("v1")
+		a.sees(func(ctx context.Context) error { return a.explains(ctx, promoted, aborted) })
+		tally[fmt.Sprintf("promote %d, abort %d", promoted.code, aborted.code)]++
+	}
+	t.Log(tally)
+}
+
+// fresh wants the release of this round to wait at step 1.
+func (a *app) fresh(round int) func(context.Context) error {
+	version := fmt.Sprintf("v%d", round+2)
+	return func(ctx context.Context) error {
+		if err := a.waitsAt(1)(ctx); err != nil {
+			return err
+		}
+		return a.runs(versions{"v1": 4, version: 2})(ctx)
+	}
+}
+
+// explains wants the record of the release to agree with the answers.
+func (a *app) explains(ctx context.Context, promoted, aborted answer) error {
+	r, err := a.stored(ctx)
+	if err != nil {
+		return err
+	}
+	var record []string
+	for _, d := range r.Status.Decisions {
+		if d.Revision == r.Status.Canary.CanaryRevision {
+			record = append(record, fmt.Sprintf("%s by %s", d.Verb, d.User))
+		}
+	}
+	want := "abort by bob"
+	switch {
+	case aborted.code != http.StatusCreated:
+		return fmt.Errorf("abort was answered %s, though the release was under way", aborted)
+	case promoted.code == http.StatusCreated:
+		want = "promote by alice, abort by bob"
+	case promoted.code != http.StatusConflict || !strings.Contains(promoted.message, "aborted by bob"):
+		return fmt.Errorf("promote was answered %s, want 409 that names who aborted", promoted)
+	}
+	if got := strings.Join(record, ", "); got != want {
+		return fmt.Errorf("on record is %q after answers %s and %s, want %q", got, promoted, aborted, want)
+	}
+	return nil
+}
+
+// Clients of OpenKruise approve by a write of the status, in both versions. It
+// takes the permission to promote.
+func TestLegacyApproval(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, plain())
+			alice := a.may("alice", "weir-promoter")
+			writer := a.mayOnly("walter", rbacv1.PolicyRule{
+				APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
+				Verbs: []string{"get", "list", "watch", "update", "patch"},
+			})
+			patch := []string{"patch", "rollouts." + version + ".rollouts.kruise.io", "web", "--subresource=status", "--type=merge",
+				`-p={"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`}
+			alice.kubectl(a, patch...).fails("Conflict", "no release is in progress")
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			writer.kubectl(a, patch...).fails("Forbidden", "rollouts/promote", "walter")
+			a.sees(a.waitsAt(1))
+			alice.kubectl(a, patch...).works("patched")
+			a.until("step 2 waits", a.waitsAt(2))
+			alice.kubectl(a, patch...).works("patched")
+			a.until("the Rollout is Healthy", a.healthy)
+			a.sees(a.onRecord("promote 1 alice applied", "promote 2 alice applied"))
+			a.sees(a.via("status"))
+		})
+	}
+}
+
+func (a *app) via(want string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err != nil {
+			return err
+		}
+		for _, d := range r.Status.Decisions {
+			if string(d.Via) != want {
+				return fmt.Errorf("decision %d came in via %s, want %s", d.ID, d.Via, want)
+			}
+		}
+		return nil
+	}
+}
+
+// A writer of the status who only may change wishes cannot change anything else.
+func TestStatusIsTheServers(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	a.mayOnly("walter", rbacv1.PolicyRule{
+		APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
+		Verbs: []string{"get", "patch"},
+	})
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	before, err := a.stored(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := map[string]any{
+		"phase": "Healthy", "message": "all is well", "decisions": []any{},
+		"canaryStatus": map[string]any{"canaryRevision": "other", "canaryReplicas": 100},
+	}
+	body, err := json.Marshal(map[string]any{"status": forged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here.user(t, "walter").kubectl(a, "patch", "rollout", "web", "--subresource=status", "--type=merge", "-p", string(body)).works()
+	after, err := a.stored(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.same("the status", before.Status, after.Status)
+	// The administrator may write progress, but not the record.
+	forged = map[string]any{"decisions": []any{}}
+	body, err = json.Marshal(map[string]any{"status": forged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &v1beta1.Rollout{}
+	r.Namespace, r.Name = a.namespace, a.rollout
+	if err := here.client.Status().Patch(t.Context(), r, client.RawPatch(types.MergePatchType, body)); err != nil {
+		t.Fatal(err)
+	}
+	a.sees(a.onRecord("promote 1 admin applied"))
+}

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// world is the one control plane.
+type world struct {
+	cluster *cluster.Cluster
+	client  client.WithWatch
+	admin   *user
+
+	mu    sync.Mutex
+	users map[string]*user
+}
+
+func newWorld(c *cluster.Cluster) (*world, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config := c.Config()
+	config.WarningHandler = rest.NoWarnings{}
+	cl, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cluster: c, client: cl, users: map[string]*user{}}
+	w.admin, err = newUser("admin", c.Kubeconfig(), c.Config())
+	return w, err
+}
+
+// user is somebody with a client certificate.
+type user struct {
+	name       string
+	kubeconfig string
+	host       string
+	http       *http.Client
+}
+
+func newUser(name, kubeconfig string, config *rest.Config) (*user, error) {
+	c, err := rest.HTTPClientFor(config)
+	return &user{name: name, kubeconfig: kubeconfig, host: config.Host, http: c}, err
+}
+
+func (w *world) user(t *testing.T, name string) *user {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if u := w.users[name]; u != nil {
+		return u
+	}
+	config, err := w.cluster.ConfigAs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := w.cluster.KubeconfigAs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := newUser(name, kubeconfig, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.users[name] = u
+	return u
+}
+
+// answer is what a verb was answered with.
+type answer struct {
+	code    int
+	message string
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s", a.code, a.message) }
+
+// post sends a verb.
+func (u *user) post(ctx context.Context, a *app, verb, body string) (answer, error) {
+	url := u.host + a.path() + "/" + verb
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := u.http.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	data, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return answer{}, err
+	}
+	got := answer{code: response.StatusCode}
+	var status metav1.Status
+	if response.StatusCode >= 300 {
+		if err := json.Unmarshal(data, &status); err != nil {
+			status.Message = string(data)
+		}
+		got.message = status.Message
+	}
+	return got, nil
+}
+
+// result is what a command did.
+type result struct {
+	t      *testing.T
+	line   string
+	failed bool
+	out    string
+}
+
+// kubectl runs it as a user in the namespace of an application.
+func (u *user) kubectl(a *app, args ...string) result {
+	return u.kubectlWith(a, "", args...)
+}
+
+// kubectlWith gives it something to read from standard input.
+func (u *user) kubectlWith(a *app, stdin string, args ...string) result {
+	a.t.Helper()
+	cmd := exec.CommandContext(a.t.Context(), filepath.Join(here.cluster.Bin(), "kubectl"), append([]string{"-n", a.namespace}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		a.t.Fatalf("running kubectl: %v", err)
+	}
+	return result{t: a.t, line: "kubectl " + strings.Join(args, " "), failed: err != nil, out: out.String()}
+}
+
+// works wants success, and the words in the output.
+func (r result) works(words ...string) string {
+	r.t.Helper()
+	if r.failed {
+		r.t.Fatalf("%s should have succeeded:\n%s", r.line, r.out)
+	}
+	r.has(words)
+	return r.out
+}
+
+// fails wants a failure, and the words in the output.
+func (r result) fails(words ...string) {
+	r.t.Helper()
+	if !r.failed {
+		r.t.Fatalf("%s should have failed:\n%s", r.line, r.out)
+	}
+	r.has(words)
+}
+
+func (r result) has(words []string) {
+	r.t.Helper()
+	for _, word := range words {
+		if !strings.Contains(r.out, word) {
+			r.t.Fatalf("%s should have said %q:\n%s", r.line, word, r.out)
+		}
+	}
+}
+
+// may lets a user do what a ClusterRole says, in the namespace of the
+// application, and waits until that is known.
+func (a *app) may(name, role string) *user {
+	a.t.Helper()
+	u := here.user(a.t, name)
+	a.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+	})
+	a.known(u, role)
+	return u
+}
+
+// mayOnly lets a user do exactly what the rules say.
+func (a *app) mayOnly(name string, rules ...rbacv1.PolicyRule) *user {
+	a.t.Helper()
+	u := here.user(a.t, name)
+	a.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
+	a.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+	})
+	a.known(u, name)
+	return u
+}
+
+// known waits until the user may read Rollouts, which every role of the tests includes.
+func (a *app) known(u *user, role string) {
+	a.t.Helper()
+	a.until(u.name+" has the role "+role, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+a.path(), nil)
+		if err != nil {
+			return err
+		}
+		response, err := u.http.Do(request)
+		if err != nil {
+			return err
+		}
+		if err := response.Body.Close(); err != nil {
+			return err
+		}
+		if response.StatusCode == http.StatusForbidden {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
+}
