@@ -116,6 +116,8 @@ func TestClaimOfNothing(t *testing.T) {
 
 	// A deletion that is only tried gives nothing up.
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first") + "?dryRun=All"}).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "first")}).must(t, http.StatusOK)
+	patch(t, controller, one(v1beta1Path, ns, "first")+"?dryRun=All", `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	tryCreate(t, ns, "third", manifest("third", "web")).must(t, http.StatusConflict)
 }
 

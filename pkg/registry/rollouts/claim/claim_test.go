@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apiserver"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+)
+
+// backend is shared; each test has a namespace of its own.
+var backend storage.Interface
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-claim-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	store, err := apiserver.StartStore(context.Background(), apiserver.StoreOptions{DataDir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer store.Close()
+	config := storagebackend.NewDefaultConfig("/registry/test", nil)
+	config.Transport.ServerList = []string{store.Endpoint()}
+	s, destroy, err := claim.NewStorage(config.ForResource(rollouts.Resource("rollouts")))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer destroy()
+	backend = s
+	return m.Run()
+}
+
+// world is the stored Rollouts and a clock.
+type world struct {
+	claim.Claims
+	clock  *clocktesting.FakePassiveClock
+	stored map[string]*rollouts.Rollout
+}
+
+func newWorld() *world {
+	w := &world{clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), stored: map[string]*rollouts.Rollout{}}
+	w.Claims = claim.Claims{Storage: backend, Clock: w.clock, Stored: func(_ context.Context, _, name string) (*rollouts.Rollout, error) {
+		if r, ok := w.stored[name]; ok {
+			return r, nil
+		}
+		return nil, apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
+	}}
+	return w
+}
+
+func (w *world) pass(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
+func (w *world) store(o claim.Owner, ref *rollouts.ObjectRef) {
+	w.stored[o.Name] = &rollouts.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		Spec:       rollouts.RolloutSpec{WorkloadRef: ref},
+	}
+}
+
+func owner(t *testing.T, name, uid string) claim.Owner {
+	return claim.Owner{Namespace: t.Name(), Name: name, UID: types.UID(uid)}
+}
+
+var (
+	web = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	api = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}
+)
+
+// A claim counts as long as its owner is stored and names the workload; before
+// and after that, for a minute.
+func TestClaimCounts(t *testing.T) {
+	t.Parallel()
+	const almost, whole = 59 * time.Second, time.Minute
+	tests := map[string]struct {
+		// then is what happens once first has claimed web.
+		then  func(w *world, first claim.Owner)
+		taken bool
+	}{
+		"on its way": {func(w *world, _ claim.Owner) { w.pass(almost) }, false},
+		"never came": {func(w *world, _ claim.Owner) { w.pass(whole) }, true},
+		"stored":     {func(w *world, f claim.Owner) { w.store(f, web); w.pass(time.Hour) }, false},
+		"stored with another version": {func(w *world, f claim.Owner) {
+			w.store(f, &rollouts.ObjectRef{APIVersion: "apps/v2", Kind: "Deployment", Name: "web"})
+			w.pass(time.Hour)
+		}, false},
+		"another of its name": {func(w *world, f claim.Owner) { f.UID = "another"; w.store(f, web); w.pass(whole) }, true},
+		"moved away":          {func(w *world, f claim.Owner) { w.store(f, api); w.pass(whole) }, true},
+		"moving here":         {func(w *world, f claim.Owner) { w.store(f, api); w.pass(almost) }, false},
+		"names nothing":       {func(w *world, f claim.Owner) { w.store(f, nil); w.pass(whole) }, true},
+		"released":            {func(w *world, f claim.Owner) { must(w.Release(context.Background(), f, web)) }, true},
+		"released by another": {func(w *world, f claim.Owner) { f.UID = "another"; must(w.Release(context.Background(), f, web)) }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			first, second := owner(t, "first", "1"), owner(t, "second", "2")
+			if err := w.Acquire(t.Context(), first, web); err != nil {
+				t.Fatal(err)
+			}
+			tt.then(w, first)
+			check := w.Check(t.Context(), second, web)
+			acquire := w.Acquire(t.Context(), second, web)
+			for what, err := range map[string]error{"check": check, "acquire": acquire} {
+				if (err == nil) != tt.taken || (err != nil && !apierrors.IsConflict(err)) {
+					t.Errorf("%s: %v; want it taken over: %t", what, err, tt.taken)
+				}
+			}
+			if err := w.Acquire(t.Context(), first, web); (err == nil) == tt.taken {
+				t.Errorf("the first again: %v; want it the owner: %t", err, !tt.taken)
+			}
+		})
+	}
+}
+
+// An abandoned claim goes to one of those who want it.
+func TestTakeOverAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	if err := w.Acquire(t.Context(), owner(t, "gone", "0"), web); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Minute)
+	const n = 30
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = w.Acquire(t.Context(), owner(t, fmt.Sprint("r", i), fmt.Sprint("uid", i)), web) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !apierrors.IsConflict(err):
+			t.Errorf("refused with %v, want a conflict", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d took the claim over, want 1", won)
+	}
+}
+
+// While it cannot be known whether the owner exists, nobody takes over.
+func TestUnknownOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	if err := w.Acquire(t.Context(), owner(t, "first", "1"), web); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Hour)
+	down := errors.New("etcd is down")
+	w.Stored = func(context.Context, string, string) (*rollouts.Rollout, error) { return nil, down }
+	if err := w.Acquire(t.Context(), owner(t, "second", "2"), web); !errors.Is(err, down) {
+		t.Errorf("got %v, want %v", err, down)
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
