@@ -85,9 +85,11 @@ func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 		return lowest
 	case r.update != nil && (size(r.update) > 0 || !held):
 		return r.update
-	case held:
+	case held && highest != nil:
 		// Scaled to zero right after it was held.
 		return highest
+	case held:
+		return r.update
 	default:
 		return nil
 	}
