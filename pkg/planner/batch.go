@@ -158,7 +158,27 @@ func (x *batchPass) giveBack() {
 	}
 	x.status.Phase = rollouts.PhaseFinalizing
 	x.status.Message = ""
+	if x.plan.FinalizingPolicy == rollouts.WaitResume && x.returning() {
+		x.comeBack()
+		return
+	}
 	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort})
+}
+
+// returning tells that the template is stable's again and pods of another
+// revision are still to go. They go while the workload is held, so that a
+// template which comes meanwhile starts from the same stable revision.
+func (x *batchPass) returning() bool {
+	return x.w.Held && x.w.AtStable && x.w.Drive != nil && !x.w.Native && x.w.StableReplicas > 0
+}
+
+// comeBack tells a workload whose sizes are frozen, since its template changed,
+// that they are now meant for the stable one.
+func (x *batchPass) comeBack() {
+	want := Drive{Owner: x.Release.UID, Revision: x.plan.Revision}
+	if *x.w.Drive != want {
+		x.actions = append(x.actions, DriveTo{Drive: want})
+	}
 }
 
 // begin takes up a plan: the batch asked for, or the first one when the same

@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +16,13 @@ import (
 
 // end runs the teardown of a completed or cancelled release.
 func (x *pass) end() {
-	rows, policy, outcome := succeeded, rollouts.WaitResume, metav1.ConditionTrue
+	rows, outcome := succeeded, metav1.ConditionTrue
 	message, reason := "Rollout progressing has been completed", "RolloutSucceeded"
 	if x.doing(rollouts.ActivityCancelling) {
-		rows, policy, outcome = cancelled, rollouts.Immediate, metav1.ConditionFalse
+		rows, outcome = cancelled, metav1.ConditionFalse
 		message, reason = "Rollout progressing has been canceled", ""
 	}
-	revision := cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision)
-	if x.doing(rollouts.ActivityCancelling) {
-		revision = x.progress().UpdateRevision // set to stable's when cancelled
-	}
-	if !x.run(rows, x.lastPlan(policy, revision, false)) {
+	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
 		return
 	}
 	x.settleAll(rollouts.OutcomeSuperseded)
@@ -74,8 +69,7 @@ func (x *pass) leaveUpdate() bool {
 	if r == nil {
 		return true
 	}
-	if r.Pinned != "" && x.w.StableReadyReplicas == 0 && x.w.UpdatedReadyReplicas > 0 {
-		// A Service pinned to nothing would lose every request.
+	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
 	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
@@ -85,6 +79,12 @@ func (x *pass) leaveUpdate() bool {
 		return false
 	}
 	return x.run(rerouted, rollouts.ReleasePlan{})
+}
+
+// onlyUpdate tells that only the update revision has ready pods, so that a
+// Service pinned to stable would lose every request.
+func (x *pass) onlyUpdate() bool {
+	return x.w.StableReadyReplicas == 0 && x.w.UpdatedReadyReplicas > 0
 }
 
 // updateShare is the least share of traffic that must stay on the update
@@ -113,7 +113,7 @@ func (x *pass) stableWhole(routed bool) bool {
 	}
 	want := rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: x.progress().ObservedRolloutID,
-		RollingStyle: x.style, Abort: true, Revision: cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision),
+		RollingStyle: x.style, Abort: true, Revision: x.revision(),
 	}
 	if b == nil || batchPlanHash(b.Plan) != batchPlanHash(want) {
 		x.act(RunBatch{Plan: want})

@@ -23,6 +23,8 @@ func (x *pass) adopt() {
 	case !x.w.Labelled:
 		x.status.Message = "Rollout is being put in charge of the workload"
 		x.act(Label{})
+	case !x.w.Held && x.w.Paused && x.w.Rolling:
+		x.status.Message = "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
 	case !x.w.Held && (x.w.Rolling || !x.w.Settled):
 		x.status.Message = "Rollout waits for the rolling update under way to settle"
 	default:
@@ -43,6 +45,8 @@ func (x *pass) watch() {
 	case x.w.Held:
 		x.start("Rollout is in Progressing")
 		return
+	case x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil:
+		x.act(RestoreWorkload{}) // what is left of a hold that is over
 	}
 	if p.UpdateRevision == "" && x.w.Settled {
 		x.recordCompleted(p)
@@ -184,19 +188,19 @@ func (x *pass) terminating(s metav1.ConditionStatus, reason string) {
 // aborted is brought back first and is never released by leaving: everything
 // is restored then but the pause.
 func (x *pass) giveBack() bool {
-	if x.doing(rollouts.ActivityAborting) && x.w != nil {
+	rejected := x.aborted() && x.w != nil && x.live()
+	if rejected && x.doing(rollouts.ActivityAborting) {
 		x.bringBack()
 		if x.doing(rollouts.ActivityAborting) {
 			return false
 		}
 		x.progress().FinalisingStep = ""
 	}
-	keepPaused := x.doing(rollouts.ActivityAborted)
-	if keepPaused && x.w != nil && x.w.Mine && x.progress().FinalisingStep == "" {
+	if rejected && x.w.Mine && x.progress().FinalisingStep == "" {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
 	if x.w == nil {
 		return x.run(workloadGone, rollouts.ReleasePlan{})
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", keepPaused))
+	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", rejected))
 }

@@ -73,7 +73,20 @@ func newPass(o Observed) *pass {
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
+	x.recognise()
 	return x
+}
+
+// recognise corrects what a workload at size 0 cannot tell: which of its sets
+// served before. While a release is under way the status knows.
+func (x *pass) recognise() {
+	stable := x.was().StableRevision
+	if x.w == nil || x.status.Phase != rollouts.PhaseProgressing || stable == "" || x.w.PodTemplateHash != stable {
+		return
+	}
+	w := *x.w
+	w.AtStable, w.StableRevision = true, stable
+	x.w = &w
 }
 
 // progress is the next progress; never nil.
@@ -197,8 +210,24 @@ func (x *pass) supersededWhenEnding() bool {
 // the stable one. The hash label recognises the template when the way of
 // hashing has changed since the release began.
 func (x *pass) superseded() bool {
+	return x.w.Held && !x.w.AtStable && !x.live()
+}
+
+// revision names the revision of this release to its batches: by content, or
+// by the label of its set when the way of computing has changed. The set may be
+// deleted and made anew under another label.
+func (x *pass) revision() string {
+	p := x.progress()
+	if x.w != nil && p.PodTemplateHash != "" && !x.w.Is(p.UpdateRevision) {
+		return p.PodTemplateHash
+	}
+	return p.UpdateRevision
+}
+
+// live tells that the template is still the one of this release.
+func (x *pass) live() bool {
 	p := x.was()
-	return x.w.Held && !x.w.AtStable && !x.w.Is(p.UpdateRevision) && !x.w.Is(p.PodTemplateHash)
+	return x.w.Is(p.UpdateRevision) || x.w.Is(p.PodTemplateHash)
 }
 
 func (x *pass) planChanged() bool {

@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -169,7 +168,7 @@ func (x *pass) plan(step int32) rollouts.ReleasePlan {
 		RolloutID:        x.progress().ObservedRolloutID,
 		FailureThreshold: x.release.FailureThreshold,
 		RollingStyle:     x.style,
-		Revision:         cmp.Or(x.progress().PodTemplateHash, x.progress().UpdateRevision),
+		Revision:         x.revision(),
 	}
 	for _, s := range x.release.Steps {
 		if s.Replicas != nil {

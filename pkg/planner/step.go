@@ -38,6 +38,7 @@ func (x *pass) step() {
 	if x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
+	x.follow()
 	for {
 		p := x.progress()
 		if p.State == rollouts.StepCompleted {
@@ -58,6 +59,25 @@ func (x *pass) step() {
 		}
 		p.FinalisingStep = ""
 		x.stamp()
+	}
+}
+
+// follow keeps the network on pods that exist, where the workload was scaled
+// so far down that stable has none, or that the set of the update revision was
+// made anew under another label.
+func (x *pass) follow() {
+	p, r := x.progress(), x.Route
+	if r == nil || p.State == rollouts.BeforeStepUpgrade {
+		return
+	}
+	if r.Pinned != "" && x.onlyUpdate() {
+		x.act(Unpin{})
+	}
+	if now := x.w.PodTemplateHash; now != "" && p.PodTemplateHash != "" && now != p.PodTemplateHash && x.w.UpdatedReadyReplicas > 0 {
+		p.PodTemplateHash = now
+		if r.Routed {
+			x.act(RouteTo{Revision: now, Want: Route{Weight: r.Weight, Matches: r.Matches}})
+		}
 	}
 }
 
@@ -93,7 +113,8 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
-	case x.everyPod(step):
+	case x.everyPod(step), x.stableEmpty():
+		// A Service pinned to no pod would lose every request.
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
 		x.say("keep traffic on the stable version while pods are upgraded")
@@ -111,6 +132,9 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 func (x *pass) everyPod(step *rollouts.Step) bool {
 	return x.style == rollouts.StylePartition && step.Replicas != nil && Limit(*step.Replicas, x.w.Replicas) >= x.w.Replicas
 }
+
+// stableEmpty tells that stable has no ready pod though there should be pods.
+func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.Replicas > 0 }
 
 // upgrade wants the batch of the step, and is done when it is ready.
 func (x *pass) upgrade(step *rollouts.Step) bool {
