@@ -4,19 +4,288 @@
 package planner_test
 
 import (
-	"testing"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/conversion"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-type checks struct{ t testing.TB }
+// checks are the invariants that hold at every moment, whoever acts in
+// whatever order. Those about how a release ends are in ending_test.go.
+type checks struct {
+	w *world
+	// broken says which invariants were broken, and how.
+	broken []string
 
-func newChecks(t testing.TB) *checks { return &checks{t} }
+	// planned and committed are the versions that an actor planned from and stored.
+	planned, committed map[string]string
+	// owner is what the owner of the Deployment wrote into its spec.
+	owner appsv1.DeploymentSpec
+	// sick excuses what follows from pods that failed by themselves, and empty
+	// what follows from size 0, until everything serves again.
+	sick, empty bool
+	// aborted tells that a release was aborted, so that a pause may be left
+	// until the workload is resumed.
+	aborted bool
+	// images are the tags that revisions run, by their hash.
+	images map[string]string
+	gates  gates
+}
 
-func (c *checks) rollout(o planner.Observed, p planner.Plan)         {}
-func (c *checks) batch(o planner.BatchObserved, p planner.BatchPlan) {}
-func (c *checks) sizes(s planner.Scaling, d planner.Scale)           {}
-func (c *checks) commit(actor string, o object.Object)               {}
-func (c *checks) effect(actor string, o object.Object)               {}
-func (c *checks) wrote(actor string, old, next object.Object)        {}
+func newChecks() *checks {
+	return &checks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates()}
+}
+
+// fork are checks that know the same and go their own way.
+func (c *checks) fork() *checks {
+	f := *c
+	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
+	f.gates = gates{since: maps.Clone(c.gates.since), full: maps.Clone(c.gates.full)}
+	return &f
+}
+
+func (c *checks) violate(invariant, format string, args ...any) {
+	c.broken = append(c.broken, invariant+": "+fmt.Sprintf(format, args...))
+}
+
+// equal compares values of the planner, which hold times.
+var equal = func() conversion.Equalities {
+	e := equality.Semantic.Copy()
+	if err := e.AddFunc(func(a, b time.Time) bool { return a.Equal(b) }); err != nil {
+		panic(err)
+	}
+	return e
+}()
+
+// Deterministic: the same value gives the same plan, and stays as it was.
+
+func (c *checks) rollout(o planner.Observed) planner.Plan {
+	c.begin("rollout", o.Rollout)
+	before := copied(o)
+	p, q := planner.Rollout(o), planner.Rollout(copied(before))
+	if !equal.DeepEqual(p, q) {
+		c.violate("deterministic", "two plans of one observation:\n%+v\n%+v", p, q)
+	}
+	if !equal.DeepEqual(o, before) {
+		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
+	}
+	return p
+}
+
+func copied(o planner.Observed) planner.Observed {
+	o.Rollout = o.Rollout.DeepCopy()
+	if o.Workload != nil {
+		w := *o.Workload
+		if w.Drive != nil {
+			d := *w.Drive
+			w.Drive = &d
+		}
+		o.Workload = &w
+	}
+	if o.Batch != nil {
+		b := *o.Batch
+		b.Plan = *b.Plan.DeepCopy()
+		o.Batch = &b
+	}
+	if o.Route != nil {
+		r := *o.Route
+		r.Matches = slices.Clone(r.Matches)
+		o.Route = &r
+	}
+	return o
+}
+
+func (c *checks) batch(o planner.BatchObserved) planner.BatchPlan {
+	c.begin("batch", o.Release)
+	before := o
+	before.Release = o.Release.DeepCopy()
+	p, q := planner.BatchRelease(o), planner.BatchRelease(before)
+	if !equal.DeepEqual(p, q) || !equal.DeepEqual(o, before) {
+		c.violate("deterministic", "batch plans of one observation:\n%+v\n%+v", p, q)
+	}
+	return p
+}
+
+func (c *checks) sizes(s planner.Scaling) planner.Scale {
+	before := s
+	before.Others = slices.Clone(s.Others)
+	p, q := planner.SizeSets(s), planner.SizeSets(before)
+	if !equal.DeepEqual(p, q) || !equal.DeepEqual(s, before) {
+		c.violate("deterministic", "sizes of one observation:\n%+v\n%+v", p, q)
+	}
+	return p
+}
+
+// Persist first: no effect without a commit just before, at the version that
+// was planned from. The sizes of sets have no commit; the Deployment is their
+// memory.
+
+func (c *checks) begin(actor string, o object.Object) {
+	c.planned[actor], c.committed[actor] = o.GetResourceVersion(), ""
+}
+
+func (c *checks) commit(actor string, next object.Object) {
+	if next.GetResourceVersion() != c.planned[actor] {
+		c.violate("persist first", "%s committed at version %s what was planned from %s", actor, next.GetResourceVersion(), c.planned[actor])
+	}
+	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
+}
+
+func (c *checks) effect(actor string) {
+	if actor != "sizes" && c.committed[actor] == "" {
+		c.violate("persist first", "%s acts on what it has not stored", actor)
+	}
+}
+
+func (c *checks) wrote(actor string, old, next object.Object) {
+	switch o := newer(old, next).(type) {
+	case *appsv1.Deployment:
+		if actor == "user" && old == nil {
+			c.owner = *o.Spec.DeepCopy()
+		}
+		c.aborted = c.aborted && o.Spec.Paused
+		// Of one pod every share is all of it, so that stable goes down to none.
+		c.empty = c.empty || *o.Spec.Replicas <= 1
+	case *appsv1.ReplicaSet:
+		c.images[o.Labels[hashKey]] = image(o)
+		c.available(actor, old, next)
+	case *rollouts.Rollout:
+		if was, ok := old.(*rollouts.Rollout); ok && next != nil {
+			c.gates.pass(c, actor, was, o)
+			c.decisions(actor, was, o)
+		}
+	}
+}
+
+// serving counts the ready pods that are asked to stay.
+func serving(rs *appsv1.ReplicaSet) int32 {
+	if rs == nil {
+		return 0
+	}
+	return min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+}
+
+// Available: no write takes ready pods below the floor that the owner set, or
+// takes any more where there are too few already.
+func (c *checks) available(actor string, old, next object.Object) {
+	was, _ := old.(*appsv1.ReplicaSet)
+	is, _ := next.(*appsv1.ReplicaSet)
+	d := c.deployment()
+	lost := serving(was) - serving(is)
+	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
+	if !lowered || lost <= 0 || c.sick || d == nil || actor == "gc" || c.owner.Strategy.RollingUpdate == nil {
+		return
+	}
+	if actor == "kube" && !d.Spec.Paused && d.Spec.Strategy.RollingUpdate != nil {
+		return // a rolling update that the native controller answers for
+	}
+	n := *d.Spec.Replicas
+	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
+		n = min(n, *seen.Spec.Replicas)
+	}
+	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, n)
+	var after int32
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		after += serving(rs)
+	}
+	if floor := n - unavailable; after < floor {
+		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
+	}
+}
+
+func (c *checks) deployment() *appsv1.Deployment {
+	for _, d := range each[*appsv1.Deployment](c.w.store.objects) {
+		return d
+	}
+	return nil
+}
+
+// moved checks what must hold between two moves.
+func (c *checks) moved() {
+	c.recover()
+	if c.sick || c.empty || c.deployment() == nil {
+		return
+	}
+	for _, target := range c.targets() {
+		if target.set == nil || serving(target.set) == 0 {
+			c.violate("traffic", "%s, which has no ready pod", target.what)
+		}
+	}
+}
+
+// recover ends excuses as soon as all that is asked for serves.
+func (c *checks) recover() {
+	d := c.deployment()
+	if d == nil || *d.Spec.Replicas == 0 {
+		return
+	}
+	var total int32
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		total += serving(rs)
+	}
+	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, *d.Spec.Replicas)
+	whole := total >= *d.Spec.Replicas-unavailable
+	for _, target := range c.targets() {
+		whole = whole && serving(target.set) > 0
+	}
+	if whole {
+		c.sick, c.empty = false, false
+	}
+}
+
+// target is a set that requests are sent to.
+type target struct {
+	what string
+	set  *appsv1.ReplicaSet
+}
+
+// Traffic: what a router or a pinned Service sends requests to has a ready pod.
+func (c *checks) targets() []target {
+	var out []target
+	for _, i := range each[*networkingv1.Ingress](c.w.store.objects) {
+		weight, err := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
+		if err != nil || weight == 0 {
+			continue
+		}
+		name := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
+		hash := ""
+		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
+			hash = svc.Spec.Selector[hashKey]
+		}
+		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.set(hash)})
+	}
+	for _, s := range each[*corev1.Service](c.w.store.objects) {
+		if hash := s.Spec.Selector[hashKey]; hash != "" && s.Name != canary(s.Name) {
+			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), c.set(hash)})
+		}
+	}
+	return out
+}
+
+// canary is the name with the suffix of what is made beside the original.
+func canary(name string) string {
+	if n := len(name) - len(rollouts.CanarySuffix); n > 0 && name[n:] == rollouts.CanarySuffix {
+		return name
+	}
+	return name + rollouts.CanarySuffix
+}
+
+func (c *checks) set(hash string) *appsv1.ReplicaSet {
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		if hash != "" && rs.Labels[hashKey] == hash {
+			return rs
+		}
+	}
+	return nil
+}

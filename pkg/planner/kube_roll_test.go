@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -195,7 +196,7 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 // ready makes up to n more pods of a set ready, unless their image is bad;
 // a negative number takes pods that were ready.
 func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
-	if n > 0 && bad(rs) {
+	if n > 0 && bad(rs.Spec.Template) {
 		return
 	}
 	want := clone(rs)
@@ -205,9 +206,12 @@ func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
 }
 
 // image is the tag of the first container's image.
-func image(rs *appsv1.ReplicaSet) string {
-	_, tag, _ := strings.Cut(rs.Spec.Template.Spec.Containers[0].Image, ":")
+func image(rs *appsv1.ReplicaSet) string { return tagOf(&rs.Spec.Template) }
+
+func tagOf(t *corev1.PodTemplateSpec) string {
+	_, tag, _ := strings.Cut(t.Spec.Containers[0].Image, ":")
 	return tag
 }
 
-func bad(rs *appsv1.ReplicaSet) bool { return image(rs) == "failed" || image(rs) == "not-exists" }
+// bad tells that the image cannot be pulled.
+func bad(t corev1.PodTemplateSpec) bool { return tagOf(&t) == "failed" || tagOf(&t) == "not-exists" }

@@ -23,17 +23,21 @@ const most = 300
 func (w *world) round() (wake time.Duration) {
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		wake = w.rolloutPass(r.Name)
+		w.check.moved()
 		w.natives()
 	}
 	for _, b := range each[*rollouts.BatchRelease](w.store.objects) {
 		w.batchPass(b.Name)
+		w.check.moved()
 		w.natives()
 	}
 	for _, d := range each[*appsv1.Deployment](w.store.objects) {
 		w.sizePass(d.Name)
+		w.check.moved()
 		w.natives()
 	}
 	w.pods()
+	w.check.moved()
 	w.natives()
 	w.as("gc", func() error { w.store.collect(); return nil })
 	return wake
@@ -62,7 +66,7 @@ func (w *world) pods() {
 func (w *world) rest() (wait time.Duration, ok bool) {
 	for range most {
 		before := w.store.newest()
-		w.died = false
+		w.died, w.acts = false, 0
 		wake := w.round()
 		switch {
 		case w.store.newest() != before || w.died:

@@ -133,9 +133,8 @@ func (s *story) apply(c command) {
 			d.Annotations, d.Labels = nil, nil
 		}
 		if c.has("rolling") {
-			d.Spec.Strategy = appsv1.DeploymentStrategy{
-				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: d.Spec.Strategy.RollingUpdate,
-			}
+			d.Spec.Strategy = rolling(c.get("surge", "25%"), c.get("unavailable", "25%"))
+			s.w.check.owner.Strategy = d.Spec.Strategy
 		}
 	}))
 }

@@ -87,7 +87,7 @@ type story struct {
 func newStory(t *testing.T) *story {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	s := &story{T: t, t: &transcript{start: start}}
-	s.w = newWorld(start, s.t, newChecks(t))
+	s.w = newWorld(start, s.t, newChecks())
 	s.t.w = s.w
 	return s
 }
@@ -113,5 +113,9 @@ func (s *story) run(lines []string) string {
 		}
 		verb(s, c)
 	}
+	for _, broken := range s.w.check.broken {
+		s.Errorf("%s", broken)
+	}
+	s.w.check.broken = nil
 	return s.t.out.String()
 }

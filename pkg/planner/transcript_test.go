@@ -28,6 +28,14 @@ type transcript struct {
 	hashes []string
 	// silent drops what is told, as while a story is set up.
 	silent bool
+	// deeds writes down what users do as well; a script says so itself.
+	deeds bool
+}
+
+func (t *transcript) did(what string) {
+	if t.deeds {
+		t.line("user", "%s", what)
+	}
 }
 
 func (t *transcript) line(who, format string, args ...any) { t.print(t.clock(), who, format, args...) }

@@ -46,15 +46,19 @@ func (w *world) deploy(a app) {
 			},
 		},
 	}
-	surge, unavailable := intstr.Parse(a.surge), intstr.Parse(a.unavail)
-	d.Spec.Strategy = appsv1.DeploymentStrategy{
-		Type:          appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
-	}
+	d.Spec.Strategy = rolling(a.surge, a.unavail)
 	if a.recreate {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	w.as("user", func() error { return w.store.create(d) })
+}
+
+func rolling(surge, unavailable string) appsv1.DeploymentStrategy {
+	up, down := intstr.Parse(surge), intstr.Parse(unavailable)
+	return appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &up, MaxUnavailable: &down},
+	}
 }
 
 // expose puts a Service in front of an app.
@@ -92,6 +96,7 @@ func (w *world) govern(name string, release rollouts.Release) {
 	r.Status.Phase = rollouts.PhaseInitial
 	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{})
 	r.Annotations = map[string]string{rollouts.AnnotationHash: planner.PlanHash(&release)}
+	w.tell.did("creates the rollout")
 	w.as("user", func() error { return w.store.create(r) })
 }
 
@@ -103,6 +108,7 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	}
 	next := clone(r)
 	change(&next.Spec)
+	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(next.Spec.Strategy.Canary.Steps)))
 	_, release := next.Spec.Strategy.Active()
 	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
 	w.as("user", func() error { return w.store.update(next) })
@@ -118,6 +124,7 @@ func (w *world) decide(name string, c planner.Command) string {
 	next := clone(r)
 	c.Now = metav1.NewTime(w.now.Truncate(time.Second))
 	warning, err := planner.Decide(next, c)
+	w.tell.did(fmt.Sprintf("%s, full %t: %s %v", c.Verb, c.Full, warning, err))
 	switch {
 	case err != nil:
 		return "refused, " + err.Error()
@@ -137,6 +144,7 @@ func (w *world) change(name string, mutate func(*appsv1.Deployment)) string {
 	next := clone(d)
 	mutate(next)
 	said := w.admit(d, next)
+	w.tell.did("applies " + tagOf(&next.Spec.Template) + ", " + said)
 	w.as("user", func() error { return w.store.update(next) })
 	return said
 }
@@ -169,11 +177,18 @@ func (w *world) admit(before, update *appsv1.Deployment) string {
 	}
 	for _, r := range named {
 		if planner.Holds(r) && label != "" && update.Labels[rollouts.LabelWorkloadType] != label {
-			update.Labels = maps.Clone(update.Labels)
-			update.Labels[rollouts.LabelWorkloadType] = label
+			labels := map[string]string{rollouts.LabelWorkloadType: label}
+			maps.Copy(labels, without(update.Labels, rollouts.LabelWorkloadType))
+			update.Labels = labels
 		}
 	}
 	return said
+}
+
+func without(m map[string]string, key string) map[string]string {
+	m = maps.Clone(m)
+	delete(m, key)
+	return m
 }
 
 func setImage(tag string) func(*appsv1.Deployment) {
@@ -188,6 +203,7 @@ func (w *world) resize(name string, replicas int32) bool {
 	}
 	next := clone(d)
 	next.Spec.Replicas = &replicas
+	w.tell.did(fmt.Sprintf("scales to %d", replicas))
 	w.as("user", func() error { return w.store.update(next) })
 	return true
 }
@@ -198,6 +214,7 @@ func (w *world) remove(k kind, name string) bool {
 	if o == nil {
 		return false
 	}
+	w.tell.did("deletes the " + string(k))
 	w.as("user", func() error { return w.store.remove(o) })
 	return true
 }
@@ -220,11 +237,6 @@ func routing(service string, grace time.Duration) []rollouts.TrafficRoutingRef {
 	return []rollouts.TrafficRoutingRef{{
 		Service: service, GracePeriodSeconds: int32(grace / time.Second), Ingress: &rollouts.IngressRef{Name: service},
 	}}
-}
-
-// tagOf is the image tag of a template, for people.
-func tagOf(t *corev1.PodTemplateSpec) string {
-	return image(&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: *t}})
 }
 
 func (a app) String() string { return fmt.Sprintf("%s, %d x %s", a.name, a.replicas, a.image) }

@@ -46,10 +46,12 @@ type world struct {
 	// somebody died since it was last cleared.
 	rule string
 	died bool
+	// acts counts actions since it was last cleared.
+	acts int
 	// tell gets what happens, for people.
 	tell teller
 	// check gets what happens, for the invariants.
-	check checker
+	check *checks
 }
 
 // doom is a death before the next commit or effect, or before each.
@@ -81,26 +83,19 @@ type teller interface {
 	acted(a planner.Action)
 	wrote(actor string, old, new object.Object)
 	died(actor, what string)
+	did(what string)
 }
 
-type checker interface {
-	rollout(o planner.Observed, p planner.Plan)
-	batch(o planner.BatchObserved, p planner.BatchPlan)
-	sizes(s planner.Scaling, d planner.Scale)
-	commit(actor string, o object.Object)
-	effect(actor string, o object.Object)
-	wrote(actor string, old, new object.Object)
-}
-
-func newWorld(start time.Time, tell teller, check checker) *world {
+func newWorld(start time.Time, tell teller, check *checks) *world {
 	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, tell: tell, check: check}
+	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.wrote = w.wrote
 	return w
 }
 
 // fork is a world that goes its own way from here.
-func (w *world) fork(tell teller, check checker) *world {
+func (w *world) fork(tell teller, check *checks) *world {
 	f := newWorld(w.now, tell, check)
 	now := f.store.now
 	f.store = w.store.fork()
@@ -202,9 +197,8 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 		if o == nil {
 			return nil
 		}
-		plan := planner.Rollout(o.facts)
+		plan := w.check.rollout(o.facts)
 		wake, w.rule = plan.Wake, plan.Rule
-		w.check.rollout(o.facts, plan)
 		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(o.rollout.Status, plan.Status) {
 			next := clone(o.rollout)
 			next.Status = plan.Status
@@ -237,28 +231,29 @@ func (w *world) commit(next object.Object) error {
 }
 
 func (w *world) act(o *observation, action planner.Action) error {
+	w.acts++
 	w.tell.acted(action)
 	switch a := action.(type) {
 	case planner.RunBatch:
 		return w.runBatch(o, a.Plan)
 	case planner.ReleaseBatch:
-		return w.write(o.rollout, object.Change{Base: o.batch})
+		return w.write(object.Change{Base: o.batch})
 	case planner.DropFinalizer:
 		next := clone(o.rollout)
 		next.Finalizers = nil
-		return w.write(o.rollout, object.Change{Base: o.rollout, Want: next})
+		return w.write(object.Change{Base: o.rollout, Want: next})
 	case planner.Label:
-		return w.write(o.rollout, o.row.Adapter.Label(o.workload)...)
+		return w.write(o.row.Adapter.Label(o.workload)...)
 	case planner.Unlabel:
-		return w.write(o.rollout, o.row.Adapter.Unlabel(o.workload)...)
+		return w.write(o.row.Adapter.Unlabel(o.workload)...)
 	case planner.RestoreWorkload:
-		return w.write(o.rollout, o.row.Restore(o.workload, o.owned, a.KeepPaused)...)
+		return w.write(o.row.Restore(o.workload, o.owned, a.KeepPaused)...)
 	}
 	changes, err := route(o, action)
 	if err != nil {
 		return err
 	}
-	return w.write(o.rollout, changes...)
+	return w.write(changes...)
 }
 
 func (w *world) runBatch(o *observation, plan rollouts.ReleasePlan) error {
@@ -272,7 +267,7 @@ func (w *world) runBatch(o *observation, plan rollouts.ReleasePlan) error {
 	}
 	b.Spec.WorkloadRef, b.Spec.Plan = o.rollout.Spec.WorkloadRef.DeepCopy(), plan
 	change.Want = b
-	return w.write(o.rollout, change)
+	return w.write(change)
 }
 
 func wire(kind string) schema.GroupVersionKind {
@@ -280,12 +275,12 @@ func wire(kind string) schema.GroupVersionKind {
 }
 
 // write performs changes in order and stops at the first that fails.
-func (w *world) write(of object.Object, changes ...object.Change) error {
+func (w *world) write(changes ...object.Change) error {
 	for _, c := range changes {
 		if err := w.spend(acting); err != nil {
 			return err
 		}
-		w.check.effect(w.actor, of)
+		w.check.effect(w.actor)
 		var err error
 		switch {
 		case c.Base == nil:
@@ -318,8 +313,7 @@ func (w *world) batchPass(name string) {
 			facts.Workload = &f
 			facts.Trouble = trouble(owned, f)
 		}
-		plan := planner.BatchRelease(facts)
-		w.check.batch(facts, plan)
+		plan := w.check.batch(facts)
 		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(b.Status, plan.Status) {
 			next := clone(b)
 			next.Status = plan.Status
@@ -330,8 +324,9 @@ func (w *world) batchPass(name string) {
 			b = find[*rollouts.BatchRelease](w.store.objects, kindBatch, name)
 		}
 		for _, a := range plan.Actions {
+			w.acts++
 			w.tell.acted(a)
-			if err := w.write(b, batchChanges(a, b, row, d, owned)...); err != nil {
+			if err := w.write(batchChanges(a, b, row, d, owned)...); err != nil {
 				return err
 			}
 		}
@@ -361,7 +356,7 @@ func trouble(owned []object.Object, f planner.Workload) string {
 	var pods []corev1.Pod
 	for _, o := range owned {
 		rs := o.(*appsv1.ReplicaSet)
-		if rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs) {
+		if rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs.Spec.Template) {
 			continue
 		}
 		for range rs.Status.Replicas {
@@ -386,8 +381,7 @@ func (w *world) sizePass(name string) {
 		if !ok {
 			return nil
 		}
-		scale := planner.SizeSets(facts)
-		w.check.sizes(facts, scale)
+		scale := w.check.sizes(facts)
 		if len(scale.Steps) == 0 || !row.Observe(d, owned).Settled {
 			return nil
 		}
@@ -396,7 +390,7 @@ func (w *world) sizePass(name string) {
 			return err
 		}
 		w.tell.sized(scale)
-		return w.write(nil, changes...)
+		return w.write(changes...)
 	})
 }
 

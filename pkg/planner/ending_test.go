@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Whatever has happened, a release can be ended in each of these ways, and ends
+// as it should. Every ending is played in a world of its own.
+
+type ending struct {
+	name string
+	play func(*end)
+}
+
+var endings = []ending{
+	{"reverted", (*end).revert},
+	{"released", (*end).release},
+	{"deleted", (*end).delete},
+	{"disabled", (*end).disable},
+	{"aborted", (*end).abort},
+}
+
+// end is a world that is being brought to an end.
+type end struct {
+	*world
+	name string
+}
+
+const app0 = "web"
+
+func (e *end) rollout() *rollouts.Rollout {
+	return find[*rollouts.Rollout](e.store.objects, kindRollout, app0)
+}
+
+func (e *end) deployment() *appsv1.Deployment {
+	return find[*appsv1.Deployment](e.store.objects, kindDeployment, app0)
+}
+
+// settle is the invariant "quiet": an obedient world comes to rest, and who
+// rests does not go on issuing what is done.
+func (e *end) settle() bool {
+	_, ok := e.rest()
+	switch {
+	case !ok:
+		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
+	case e.acts > 0:
+		e.check.violate("quiet", "%s: acts while it rests, rule %q", e.name, e.rule)
+		return false
+	}
+	d := e.deployment()
+	if !ok || d == nil || *d.Spec.Replicas == 0 || bad(d.Spec.Template) {
+		return ok
+	}
+	for _, target := range e.check.targets() {
+		if target.set == nil || serving(target.set) == 0 {
+			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
+		}
+	}
+	return ok
+}
+
+// serve gives the release what it needs to go on.
+func (e *end) serve() {
+	for _, o := range []key{{kindService, app0}, {kindIngress, app0}} {
+		switch {
+		case e.store.objects[o] != nil:
+		case o.kind == kindService:
+			e.expose(app0)
+		default:
+			e.publish(app0, app0)
+		}
+	}
+	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
+	if d := e.deployment(); d.Spec.Paused && !marked(d) {
+		e.change(app0, func(d *appsv1.Deployment) { d.Spec.Paused = false })
+	}
+}
+
+// stable is the image that served before the release, as far as it is known.
+func (e *end) stable() string {
+	r := e.rollout()
+	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
+		return ""
+	}
+	p := r.Status.Active()
+	a := r.Status.Activity()
+	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRouteToStable {
+		return "" // it may have been given back already
+	}
+	if e.check.set(p.StableRevision) == nil {
+		return "" // the native controller keeps no history, and took it at size 0
+	}
+	return e.check.images[p.StableRevision]
+}
+
+// revert puts the stable template back: the invariant "reversible".
+func (e *end) revert() {
+	tag := e.stable()
+	d := e.deployment()
+	if tag == "" || d == nil || !marked(d) {
+		return
+	}
+	e.change(app0, setImage(tag))
+	if !e.settle() {
+		return
+	}
+	if !bad(e.deployment().Spec.Template) {
+		e.runs("reversible", tag)
+	}
+	e.healthy("reversible")
+	e.traceless()
+}
+
+// abort brings everything back to stable and keeps the workload held.
+func (e *end) abort() {
+	tag, d := e.stable(), e.deployment()
+	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+		return // another template is about to take its place
+	}
+	said := e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	if !e.settle() || said != "accepted" || e.deployment() == nil {
+		return
+	}
+	if a := e.rollout().Status.Activity(); a != rollouts.ActivityAborted && a != rollouts.ActivityCompleted {
+		e.check.violate("reversible", "aborted: the release is %s, %s", a, e.rollout().Status.Message)
+		return
+	}
+	if e.rollout().Status.Activity() == rollouts.ActivityAborted {
+		e.runs("reversible", tag)
+		if strategy := e.deployment().Spec.Strategy; !equality.Semantic.DeepEqual(strategy, e.check.owner.Strategy) {
+			e.check.violate("reversible", "aborted: the strategy is %s", strategy.Type)
+		}
+	}
+	e.commands()
+	e.revert()
+}
+
+// release takes the newest template to the end.
+func (e *end) release() {
+	r, d := e.rollout(), e.deployment()
+	if r == nil || r.DeletionTimestamp != nil || d == nil {
+		return
+	}
+	e.serve()
+	if bad(d.Spec.Template) {
+		e.change(app0, setImage("v8"))
+	}
+	if !e.settle() {
+		return
+	}
+	if e.rollout().Status.Activity() == rollouts.ActivityAborted {
+		e.change(app0, setImage("v9"))
+		if !e.settle() {
+			return
+		}
+	}
+	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	if !e.settle() {
+		return
+	}
+	e.runs("quiet", tagOf(&e.deployment().Spec.Template))
+	e.healthy("quiet")
+	e.traceless()
+}
+
+// delete and disable give everything back.
+func (e *end) delete() {
+	if !e.remove(kindRollout, app0) || !e.settle() {
+		return
+	}
+	if e.rollout() != nil {
+		e.check.violate("quiet", "deleted: the rollout is still there, %s", e.rollout().Status.Message)
+		return
+	}
+	e.traceless()
+}
+
+func (e *end) disable() {
+	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() {
+		return
+	}
+	if e.deployment() == nil {
+		return
+	}
+	if phase := e.rollout().Status.Phase; phase != rollouts.PhaseDisabled {
+		e.check.violate("quiet", "disabled: the rollout is %s", phase)
+		return
+	}
+	e.commands()
+	e.traceless()
+}
+
+// runs checks that every pod has the image and is ready.
+func (e *end) runs(invariant, tag string) {
+	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+		want := int32(0)
+		if image(rs) == tag {
+			want = *e.deployment().Spec.Replicas
+		}
+		if serving(rs) != want || *rs.Spec.Replicas != want {
+			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, serving(rs), *rs.Spec.Replicas, image(rs), want)
+		}
+	}
+}
+
+func (e *end) healthy(invariant string) {
+	if s := e.rollout().Status; s.Phase != rollouts.PhaseHealthy {
+		e.check.violate(invariant, "%s: the rollout is %s, %s", e.name, headOf(s), s.Message)
+	}
+	if d := e.deployment(); d != nil && d.Spec.Paused {
+		e.check.violate("traceless", "%s: the workload is paused", e.name)
+	}
+	e.commands()
+}
+
+// commands is the invariant "no lost command": at the end each has an outcome.
+func (e *end) commands() {
+	for _, d := range e.rollout().Status.Decisions {
+		if d.Outcome == "" {
+			e.check.violate("no lost command", "%s: nothing came of decision %d, %s", e.name, d.ID, d.Verb)
+		}
+	}
+}
+
+// traceless checks that only the label of a Rollout in service is left, and
+// that what was the owner's is the owner's again.
+func (e *end) traceless() {
+	for _, trace := range traces(e.store.objects) {
+		in := e.rollout() != nil && !e.rollout().Spec.Disabled
+		if !in || trace != "label "+rollouts.LabelWorkloadType+" of "+app0 {
+			e.check.violate("traceless", "%s: %s", e.name, trace)
+		}
+	}
+	d := e.deployment()
+	if d == nil {
+		return
+	}
+	was := e.check.owner
+	if !equality.Semantic.DeepEqual(d.Spec.Strategy, was.Strategy) {
+		e.check.violate("traceless", "%s: the strategy is %s", e.name, d.Spec.Strategy.Type)
+	}
+	if *d.Spec.RevisionHistoryLimit != *was.RevisionHistoryLimit {
+		e.check.violate("traceless", "%s: the history limit is %d", e.name, *d.Spec.RevisionHistoryLimit)
+	}
+	if d.Spec.Paused && !e.check.aborted {
+		e.check.violate("traceless", "%s: the workload is paused", e.name)
+	}
+}

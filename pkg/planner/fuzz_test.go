@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A schedule is bytes: what there is, then moves. Each move is two bytes, who
+// acts and how. After the last move the world is brought to every ending.
+type schedule struct {
+	*world
+	bytes []byte
+	// fails allows pods to fail by themselves.
+	fails bool
+	plan  rollouts.Release
+}
+
+func (s *schedule) next() byte {
+	if len(s.bytes) == 0 {
+		return 0
+	}
+	b := s.bytes[0]
+	s.bytes = s.bytes[1:]
+	return b
+}
+
+// pick chooses one of the values.
+func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(values)] }
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// runSchedule plays a schedule and returns what it broke.
+func runSchedule(data []byte, tell teller, watch func(*world)) []string {
+	s := &schedule{world: newWorld(start, tell, newChecks()), bytes: data}
+	watch(s.world)
+	s.found()
+	for len(s.bytes) > 0 && len(s.check.broken) == 0 {
+		s.move()
+		s.check.moved()
+	}
+	if len(s.check.broken) > 0 {
+		return s.check.broken
+	}
+	for _, ending := range endings {
+		c := s.check.fork()
+		e := &end{world: s.fork(tell, c), name: ending.name}
+		watch(e.world)
+		tell.did("now it is " + ending.name)
+		ending.play(e)
+		if len(c.broken) > 0 {
+			return c.broken
+		}
+	}
+	return nil
+}
+
+// found makes the world that a schedule begins with.
+func (s *schedule) found() {
+	a := app{
+		name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10, 12),
+		surge: pick(s, "25%", "0", "1", "2", "100%"), unavail: pick(s, "25%", "0", "1", "2"),
+		history: pick[int32](s, 10, 2, 1, 0),
+	}
+	s.plan = pick(s, plans...)()
+	s.fails = pick(s, false, false, true)
+	traffic := pick(s, true, false)
+	s.now = start.Add(-time.Hour)
+	s.deploy(a)
+	s.rest()
+	s.now = start
+	if traffic {
+		s.expose(app0)
+		s.publish(app0, app0)
+		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
+	}
+	s.govern(app0, s.plan)
+}
+
+// plans are what a user may ask for.
+var plans = []func() rollouts.Release{
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{
+			step("20%", "20%", 0, false), step("50%", "50%", 0, false), step("100%", "100%", 0, false),
+		}}
+	},
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{
+			step("20%", "20%", time.Minute, true), step("50%", "", 2*time.Minute, true), step("100%", "100%", 5*time.Minute, true),
+		}}
+	},
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{step("1", "5%", 0, false), step("2", "50%", 0, true), step("60%", "", 0, false)}}
+	},
+	func() rollouts.Release { return rollouts.Release{Steps: []rollouts.Step{step("100%", "", 0, false)}} },
+	func() rollouts.Release {
+		return rollouts.Release{Steps: []rollouts.Step{step("1%", "", 0, false), step("34%", "34%", 0, false), step("3", "80%", 0, false)}}
+	},
+}
+
+// moves is who may act. Those that matter most stand there most often.
+var moves = []struct {
+	name   string
+	weight int
+	do     func(*schedule, byte)
+}{
+	{"rollout", 8, func(s *schedule, b byte) { s.pass(b, func() { s.rolloutPass(app0) }) }},
+	{"batch", 6, func(s *schedule, b byte) { s.pass(b, func() { s.batchPass(app0) }) }},
+	{"sizes", 6, func(s *schedule, b byte) { s.pass(b, func() { s.sizePass(app0) }) }},
+	{"kube", 6, func(s *schedule, b byte) { s.natives() }},
+	{"pods", 6, (*schedule).somePods},
+	{"round", 6, func(s *schedule, b byte) {
+		for range b%8 + 1 {
+			s.now = s.now.Add(s.round())
+		}
+	}},
+	{"clock", 2, func(s *schedule, b byte) { s.now = s.now.Add(time.Duration(b) * 700 * time.Millisecond) }},
+	{"image", 2, func(s *schedule, b byte) {
+		s.change(app0, setImage([]string{"v1", "v2", "v3", "v2", "failed", "v4", "v1", "v3"}[b%8]))
+	}},
+	{"promote", 4, func(s *schedule, b byte) {
+		via := rollouts.ViaVerb
+		if b&2 != 0 {
+			via = rollouts.ViaStatus
+		}
+		s.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "alice", Full: b%5 == 4, Via: via})
+	}},
+	{"abort", 1, func(s *schedule, _ byte) { s.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "bob"}) }},
+	{"pause", 1, func(s *schedule, _ byte) {
+		s.edit(app0, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = !r.Strategy.Paused })
+	}},
+	{"scale", 1, func(s *schedule, b byte) { s.resize(app0, []int32{0, 1, 2, 3, 5, 6, 10, 15}[b%8]) }},
+	{"disable", 1, func(s *schedule, b byte) {
+		s.edit(app0, func(r *rollouts.RolloutSpec) { r.Disabled = !r.Disabled && b%2 == 0 })
+	}},
+	{"replan", 1, func(s *schedule, b byte) {
+		next := plans[int(b)%len(plans)]()
+		s.edit(app0, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = next.Steps })
+	}},
+	{"apply", 1, (*schedule).apply},
+	{"delete", 1, func(s *schedule, b byte) {
+		if b%4 == 0 && !s.remove(kindRollout, app0) {
+			s.govern(app0, s.plan)
+		}
+	}},
+	{"gc", 1, func(s *schedule, _ byte) { s.as("gc", func() error { s.store.collect(); return nil }) }},
+}
+
+func (s *schedule) move() {
+	total := 0
+	for _, m := range moves {
+		total += m.weight
+	}
+	n := int(s.next()) % total
+	for _, m := range moves {
+		if n -= m.weight; n < 0 {
+			m.do(s, s.next())
+			return
+		}
+	}
+}
+
+// pass runs a pass that sees the past and dies on the way, as the byte says:
+// two bits each for how late the caches of our kinds and of kube's are, and
+// after how many writes the process dies, if it does.
+func (s *schedule) pass(b byte, run func()) {
+	for k, late := range map[kind]byte{
+		kindRollout: b & 3, kindBatch: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
+	} {
+		s.lag[k] = int(late) * 2
+	}
+	if die := int(b>>5) - 4; die >= 0 {
+		s.life = die
+	}
+	run()
+	clear(s.lag)
+	s.life = -1
+}
+
+// somePods lets one set, or all, get on.
+func (s *schedule) somePods(b byte) {
+	sets := byAge(each[*appsv1.ReplicaSet](s.store.objects))
+	if len(sets) == 0 || b%4 == 0 {
+		s.pods()
+		return
+	}
+	rs := sets[int(b>>3)%len(sets)]
+	s.as("pods", func() error {
+		switch {
+		case b%4 == 1:
+			syncSet(s.store, rs)
+		case b%4 == 2:
+			ready(s.store, rs, 1)
+		case s.fails && b%8 == 3:
+			s.check.sick = true
+			ready(s.store, rs, -1)
+		default:
+			ready(s.store, rs, 2)
+		}
+		return nil
+	})
+}
+
+// apply is a user who writes more than the image.
+func (s *schedule) apply(b byte) {
+	s.change(app0, func(d *appsv1.Deployment) {
+		switch b % 3 {
+		case 0:
+			d.Spec.Paused = false
+		case 1:
+			d.Annotations, d.Labels = nil, nil
+		default:
+			d.Spec.Strategy = s.check.owner.Strategy
+		}
+	})
+}
+
+// nobody is told of nothing.
+type nobody struct{}
+
+func (nobody) planned(*rollouts.Rollout, planner.Plan)                {}
+func (nobody) batchPlanned(*rollouts.BatchRelease, planner.BatchPlan) {}
+func (nobody) did(string)                                             {}
+func (nobody) sized(planner.Scale)                                    {}
+func (nobody) acted(planner.Action)                                   {}
+func (nobody) wrote(string, object.Object, object.Object)             {}
+func (nobody) died(string, string)                                    {}
+
+// shorter leaves out what is not needed to break the same invariant.
+func shorter(data []byte, invariant string) []byte {
+	tries := 0
+	for n := len(data) / 2; n >= 1; n /= 2 {
+		for i := 0; i+n <= len(data) && tries < 250; tries++ {
+			less := slices.Delete(slices.Clone(data), i, i+n)
+			if broken := runSchedule(less, nobody{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
+				data = less
+			} else {
+				i += n
+			}
+		}
+	}
+	return data
+}
+
+func invariantOf(broken []string) string {
+	invariant, _, _ := strings.Cut(broken[0], ":")
+	return invariant
+}
+
+// failSchedule plays a schedule again, for people.
+func failSchedule(t *testing.T, data []byte, broken []string) {
+	t.Helper()
+	data = shorter(data, invariantOf(broken))
+	broken = runSchedule(data, nobody{}, func(*world) {})
+	tell := &transcript{start: start, deeds: true}
+	runSchedule(data, tell, func(w *world) {
+		tell.w = w
+	})
+	t.Fatalf("%s\n%s\nbytes %q", strings.Join(broken, "\n"), tell.out.String(), data)
+}
+
+// TestSchedules plays schedules of its own making, the same ones every time.
+func TestSchedules(t *testing.T) {
+	n := 400
+	if testing.Short() {
+		n = 50
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(uint64(seed), 1))
+			data := make([]byte, 20+r.IntN(300))
+			for i := range data {
+				data[i] = byte(r.Uint32())
+			}
+			if broken := runSchedule(data, nobody{}, func(*world) {}); broken != nil {
+				failSchedule(t, data, broken)
+			}
+		})
+	}
+}
+
+// FuzzSchedules plays schedules that the fuzzer makes up.
+func FuzzSchedules(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 600 {
+			return
+		}
+		if broken := runSchedule(data, nobody{}, func(*world) {}); broken != nil {
+			failSchedule(t, data, broken)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// gates watch the pauses of a release.
+type gates struct {
+	// since is when a step was first seen waiting.
+	since map[gate]time.Time
+	// full are the releases that somebody promoted in full.
+	full map[string]bool
+}
+
+type gate struct {
+	revision string
+	step     int32
+}
+
+func newGates() gates { return gates{since: map[gate]time.Time{}, full: map[string]bool{}} }
+
+// order of the states within a step.
+var order = []rollouts.StepState{
+	rollouts.BeforeStepUpgrade, rollouts.StepUpgrade, rollouts.StepTrafficRouting, rollouts.StepMetricsAnalysis,
+	rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
+}
+
+// beyond tells that the progress is past the pause of the step.
+func beyond(p *rollouts.Progress, step int32) bool {
+	return p.CurrentStepIndex > step ||
+		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepPaused)
+}
+
+// No skipped gate: a pause ends by an approval, by a promotion in full, by its
+// time, or because the last step has every pod. Another revision or another
+// plan is another release.
+func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
+	was, is := old.Status.Active(), next.Status.Active()
+	if is == nil || next.Status.Phase != rollouts.PhaseProgressing {
+		return
+	}
+	if is.FullyPromoted && actor == "user" {
+		g.full[is.UpdateRevision] = true
+	}
+	same := was != nil && old.Status.Phase == rollouts.PhaseProgressing &&
+		was.UpdateRevision == is.UpdateRevision && was.RolloutHash == is.RolloutHash
+	if same && !going(old) && !going(next) {
+		same = false
+	}
+	if same {
+		for i := was.CurrentStepIndex; i <= is.CurrentStepIndex; i++ {
+			if !beyond(was, i) && beyond(is, i) && !g.open(c, next, gate{is.UpdateRevision, i}) {
+				c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, i)
+			}
+		}
+	}
+	at := gate{is.UpdateRevision, is.CurrentStepIndex}
+	if is.State == rollouts.StepPaused && going(next) {
+		if _, known := g.since[at]; !known {
+			g.since[at] = c.w.now
+		}
+	} else {
+		delete(g.since, at)
+	}
+}
+
+// going tells that steps are being taken; a release that ends has none.
+func going(r *rollouts.Rollout) bool {
+	a := r.Status.Activity()
+	return a == rollouts.ActivityInRolling || a == rollouts.ActivityPaused || a == rollouts.ActivityInitializing ||
+		a == rollouts.ActivityFinalising
+}
+
+func (g gates) open(c *checks, r *rollouts.Rollout, at gate) bool {
+	_, release := r.Spec.Strategy.Active()
+	s := release.Step(at.step)
+	switch {
+	case s == nil, g.full[at.revision]:
+		return true
+	case int(at.step) == len(release.Steps) && *s.Replicas == intstr.FromString("100%"):
+		return true
+	case s.Pause.Duration != nil:
+		since, known := g.since[at]
+		took := time.Duration(*s.Pause.Duration) * time.Second
+		if took == 0 || known && !c.w.now.Before(since.Add(took)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Status.Decisions, func(d rollouts.Decision) bool {
+		return d.Verb == rollouts.VerbPromote && d.Step == at.step && d.Revision == at.revision
+	})
+}
+
+// No lost command: the controller keeps every decision, settles each once, and
+// calls an approval applied only when the step is left.
+func (c *checks) decisions(actor string, old, next *rollouts.Rollout) {
+	a := next.Status.Activity()
+	c.aborted = c.aborted || a == rollouts.ActivityAborting || a == rollouts.ActivityAborted
+	was, is := old.Status.Decisions, next.Status.Decisions
+	if actor == "user" {
+		return
+	}
+	if len(was) != len(is) {
+		c.violate("no lost command", "%s keeps %d of %d decisions", actor, len(is), len(was))
+		return
+	}
+	for i, d := range was {
+		settled := is[i]
+		settled.Outcome = d.Outcome
+		switch {
+		case settled != d, d.Outcome != "" && d.Outcome != is[i].Outcome:
+			c.violate("no lost command", "%s changes decision %+v to %+v", actor, d, is[i])
+		case d.Verb == rollouts.VerbPromote && d.Outcome == "" && is[i].Outcome == rollouts.OutcomeApplied:
+			if p := next.Status.Active(); !beyond(p, d.Step) {
+				c.violate("no lost command", "%s calls decision %d applied at step %d", actor, d.ID, p.CurrentStepIndex)
+			}
+		}
+	}
+}
