@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -271,13 +272,11 @@ func failSchedule(t *testing.T, data []byte, broken []string) {
 	t.Fatalf("%s\n%s\nbytes %q", strings.Join(broken, "\n"), tell.out.String(), data)
 }
 
+var schedules = flag.Int("schedules", 200, "how many random schedules to play")
+
 // TestSchedules plays schedules of its own making, the same ones every time.
 func TestSchedules(t *testing.T) {
-	n := 400
-	if testing.Short() {
-		n = 50
-	}
-	for seed := range n {
+	for seed := range *schedules {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(seed), 1))

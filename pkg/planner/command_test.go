@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+var decided = metav1.NewTime(start.Add(time.Minute))
+
+// waiting is a Rollout at step 2 of 3 that waits for approval.
+func waiting() *rollouts.Rollout {
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-1", ResourceVersion: "7"}}
+	release := plans[0]()
+	r.Spec.Strategy.Canary = &release
+	r.Status.Phase = rollouts.PhaseProgressing
+	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{
+		StableRevision: "one", UpdateRevision: "two", RolloutHash: "plan", CurrentStepIndex: 2, NextStepIndex: 3, State: rollouts.StepPaused,
+	})
+	r.Status.SetActivity(rollouts.ActivityInRolling, "", metav1.NewTime(start))
+	return r
+}
+
+func doing(a rollouts.Activity) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.SetActivity(a, "", metav1.NewTime(start)) }
+}
+
+func at(state rollouts.StepState) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.Active().State = state }
+}
+
+// answer is what became of a command: ok, warned or refused.
+func answer(t *testing.T, r *rollouts.Rollout, c planner.Command) string {
+	t.Helper()
+	before := r.DeepCopy()
+	c.Now = decided
+	warning, err := planner.Decide(r, c)
+	var refusal *planner.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		if diff := cmp.Diff(before, r); diff != "" {
+			t.Errorf("a refusal changed the rollout:\n%s", diff)
+		}
+		return "refused"
+	case err != nil:
+		t.Fatal(err)
+	case warning != "":
+		if diff := cmp.Diff(before, r); diff != "" {
+			t.Errorf("a warning changed the rollout:\n%s", diff)
+		}
+		return "warned"
+	}
+	return "ok"
+}
+
+// TestVerbs tries every verb in every state.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	type answers struct{ Promote, Full, Abort string }
+	refused := answers{"refused", "refused", "refused"}
+	onlyAbort := answers{"refused", "refused", "ok"}
+	tests := map[string]struct {
+		change func(*rollouts.Rollout)
+		want   answers
+	}{
+		"a step waits":                {func(*rollouts.Rollout) {}, answers{"ok", "ok", "ok"}},
+		"before the step":             {at(rollouts.BeforeStepUpgrade), answers{"refused", "ok", "ok"}},
+		"pods are upgraded":           {at(rollouts.StepUpgrade), answers{"refused", "ok", "ok"}},
+		"traffic is routed":           {at(rollouts.StepTrafficRouting), answers{"refused", "ok", "ok"}},
+		"metrics are analysed":        {at(rollouts.StepMetricsAnalysis), answers{"refused", "ok", "ok"}},
+		"approved already":            {at(rollouts.StepReady), answers{"refused", "ok", "ok"}},
+		"promoted in full already":    {func(r *rollouts.Rollout) { r.Status.Active().FullyPromoted = true }, answers{"ok", "warned", "ok"}},
+		"initializing":                {doing(rollouts.ActivityInitializing), onlyAbort},
+		"paused":                      {doing(rollouts.ActivityPaused), onlyAbort},
+		"about to be paused":          {func(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }, onlyAbort},
+		"aborting":                    {doing(rollouts.ActivityAborting), answers{"refused", "refused", "warned"}},
+		"aborted":                     {doing(rollouts.ActivityAborted), answers{"refused", "refused", "warned"}},
+		"cancelling":                  {doing(rollouts.ActivityCancelling), refused},
+		"finalising":                  {doing(rollouts.ActivityFinalising), onlyAbort},
+		"finalising, given back":      {givenBack, refused},
+		"another template takes over": {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, onlyAbort},
+		"healthy":                     {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, refused},
+		"initial":                     {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, refused},
+		"disabled":                    {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, refused},
+		"about to be disabled":        {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, onlyAbort},
+		"being deleted":               {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, onlyAbort},
+		"terminating":                 {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseTerminating }, refused},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			try := func(c planner.Command) string {
+				r := waiting()
+				test.change(r)
+				return answer(t, r, c)
+			}
+			got := answers{
+				Promote: try(planner.Command{Verb: rollouts.VerbPromote}),
+				Full:    try(planner.Command{Verb: rollouts.VerbPromote, Full: true}),
+				Abort:   try(planner.Command{Verb: rollouts.VerbAbort}),
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := answer(t, waiting(), planner.Command{Verb: "retry"}); got != "refused" {
+		t.Errorf("an unknown verb is %s", got)
+	}
+}
+
+func givenBack(r *rollouts.Rollout) {
+	doing(rollouts.ActivityFinalising)(r)
+	r.Status.Active().FinalisingStep = rollouts.FinalisingResumeWorkload
+}
+
+func TestPromoteIsStored(t *testing.T) {
+	t.Parallel()
+	r := waiting()
+	want := r.DeepCopy()
+	want.Status.Active().State = rollouts.StepReady
+	want.Status.Active().LastUpdateTime = &decided
+	want.Status.Decisions = []rollouts.Decision{{
+		ID: 1, Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Time: decided,
+		Step: 2, Revision: "two", Reason: "looks good", RequestID: "r1", Via: rollouts.ViaStatus,
+	}}
+	answer(t, r, planner.Command{
+		Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Via: rollouts.ViaStatus,
+		Options: rollouts.DecisionOptions{Reason: "looks good", RequestID: "r1"},
+	})
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func TestFullAndAbortAreStored(t *testing.T) {
+	t.Parallel()
+	r := waiting()
+	at(rollouts.StepUpgrade)(r)
+	answer(t, r, planner.Command{Verb: rollouts.VerbPromote, Full: true})
+	if p := r.Status.Active(); !p.FullyPromoted || p.State != rollouts.StepUpgrade {
+		t.Errorf("promoted in full: %+v", p)
+	}
+	answer(t, r, planner.Command{Verb: rollouts.VerbAbort})
+	p := r.Status.Active()
+	if p.FullyPromoted || r.Status.Activity() != rollouts.ActivityAborting || !p.LastUpdateTime.Equal(&decided) {
+		t.Errorf("aborted: %s, %+v", r.Status.Activity(), p)
+	}
+	if ds := r.Status.Decisions; len(ds) != 2 || ds[0].ID != 1 || ds[1].ID != 2 {
+		t.Errorf("decisions: %+v", ds)
+	}
+}
+
+// TestRequestID: the same request again changes nothing, whatever has happened
+// since; for another user or another verb it is another request.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	once := planner.Command{Verb: rollouts.VerbPromote, User: "alice", Options: rollouts.DecisionOptions{RequestID: "r1"}}
+	r := waiting()
+	answer(t, r, once)
+	after := r.DeepCopy()
+	step := int32(9)
+	again := once
+	again.Options.Expect = &rollouts.Expectation{Step: &step}
+	if got := answer(t, r, again); got != "ok" {
+		t.Errorf("the same request again is %s", got)
+	}
+	if diff := cmp.Diff(after, r); diff != "" {
+		t.Errorf("the same request again changed:\n%s", diff)
+	}
+	other := once
+	other.User = "bob"
+	if got := answer(t, r, other); got != "refused" {
+		t.Errorf("the request of another user is %s", got)
+	}
+	other = once
+	other.Verb = rollouts.VerbAbort
+	if got := answer(t, r, other); got != "ok" || len(r.Status.Decisions) != 2 {
+		t.Errorf("the request of another verb is %s", got)
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	t.Parallel()
+	two, three := int32(2), int32(3)
+	tests := map[string]struct {
+		expect rollouts.Expectation
+		want   string
+	}{
+		"nothing":          {rollouts.Expectation{}, "ok"},
+		"everything":       {rollouts.Expectation{Step: &two, Revision: "two", Plan: "plan", ResourceVersion: "7", UID: "uid-1"}, "ok"},
+		"step":             {rollouts.Expectation{Step: &three}, "refused"},
+		"revision":         {rollouts.Expectation{Revision: "three"}, "refused"},
+		"plan":             {rollouts.Expectation{Plan: "another"}, "refused"},
+		"resource version": {rollouts.Expectation{ResourceVersion: "8"}, "refused"},
+		"uid":              {rollouts.Expectation{UID: "uid-2"}, "refused"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, verb := range []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbAbort} {
+				c := planner.Command{Verb: verb, Options: rollouts.DecisionOptions{Expect: &test.expect}}
+				if got := answer(t, waiting(), c); got != test.want {
+					t.Errorf("%s is %s, want %s", verb, got, test.want)
+				}
+			}
+		})
+	}
+	if got := answer(t, &rollouts.Rollout{}, planner.Command{
+		Verb: rollouts.VerbPromote, Options: rollouts.DecisionOptions{Expect: &rollouts.Expectation{Step: &two}},
+	}); got != "refused" {
+		t.Errorf("a step of nothing is %s", got)
+	}
+}
+
+// TestDecisionsAreKept: those of this release are never evicted, those of
+// earlier ones make room.
+func TestDecisionsAreKept(t *testing.T) {
+	t.Parallel()
+	full := func(revision string) *rollouts.Rollout {
+		r := waiting()
+		for i := range 200 {
+			r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: int64(i + 1), Revision: revision, User: fmt.Sprint(i)})
+		}
+		return r
+	}
+	if got := answer(t, full("two"), planner.Command{Verb: rollouts.VerbPromote}); got != "refused" {
+		t.Errorf("decision 201 of a release is %s", got)
+	}
+	r := full("one")
+	if got := answer(t, r, planner.Command{Verb: rollouts.VerbPromote}); got != "ok" {
+		t.Errorf("the first decision of a release is %s", got)
+	}
+	ds := r.Status.Decisions
+	if len(ds) != 200 || ds[0].ID != 2 || ds[199].ID != 201 || ds[199].Revision != "two" {
+		t.Errorf("kept %d decisions, from %d to %d", len(ds), ds[0].ID, ds[len(ds)-1].ID)
+	}
+}

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// walked repeats SizeSets until it wants nothing more, with all pods becoming
+// ready in between, and returns the sizes on the way: update/stable, and the
+// sets of neither after a plus.
+func walked(s planner.Scaling) string {
+	s = clonedScaling(s)
+	path := []string{sizesOf(s)}
+	for range 50 {
+		scale := planner.SizeSets(s)
+		if len(scale.Steps) == 0 {
+			return strings.Join(path, " ") + ", " + scale.Rule
+		}
+		for _, step := range scale.Steps {
+			s = carriedOut(s, step)
+		}
+		path = append(path, sizesOf(s))
+		for _, set := range setsOf(&s) {
+			set.Ready, set.Available = set.Replicas, set.Replicas
+		}
+	}
+	return strings.Join(path, " ") + ", for ever"
+}
+
+func clonedScaling(s planner.Scaling) planner.Scaling {
+	if s.Update != nil {
+		u := *s.Update
+		s.Update = &u
+	}
+	if s.Stable != nil {
+		st := *s.Stable
+		s.Stable = &st
+	}
+	s.Others = append([]planner.Set(nil), s.Others...)
+	return s
+}
+
+func setsOf(s *planner.Scaling) []*planner.Set {
+	var sets []*planner.Set
+	if s.Update != nil {
+		sets = append(sets, s.Update)
+	}
+	if s.Stable != nil {
+		sets = append(sets, s.Stable)
+	}
+	for i := range s.Others {
+		sets = append(sets, &s.Others[i])
+	}
+	return sets
+}
+
+func carriedOut(s planner.Scaling, step planner.ScaleStep) planner.Scaling {
+	if step.Name == "" {
+		s.Update = &planner.Set{Name: "made", Replicas: step.Replicas, Revision: 9}
+		return s
+	}
+	for _, set := range setsOf(&s) {
+		if set.Name == step.Name {
+			set.Replicas, set.Annotated = step.Replicas, false
+			set.Ready, set.Available = min(set.Ready, step.Replicas), min(set.Available, step.Replicas)
+		}
+	}
+	if step.Delete && s.Update != nil && s.Update.Name == step.Name {
+		s.Update = nil
+	}
+	return s
+}
+
+func sizesOf(s planner.Scaling) string {
+	text := "-"
+	if s.Update != nil {
+		text = fmt.Sprint(s.Update.Replicas)
+	}
+	if s.Stable == nil {
+		text += "/-"
+	} else {
+		text += fmt.Sprintf("/%d", s.Stable.Replicas)
+	}
+	for _, o := range s.Others {
+		text += fmt.Sprintf("+%d", o.Replicas)
+	}
+	return text
+}
+
+func set(name string, replicas, available int32) *planner.Set {
+	return &planner.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
+}
+
+func TestSizesWalk(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		in   planner.Scaling
+		want string
+	}{
+		"first step, new first": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Stable: set("s", 10, 10)},
+			"-/10 2/10 2/7 3/7, sized",
+		},
+		"step to step": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			"3/7 5/6 6/4, sized",
+		},
+		"to all": {
+			planner.Scaling{Replicas: 4, Surge: 1, Target: 4, Full: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			"2/2 3/2 3/1 4/1 4/0, sized",
+		},
+		"no surge: one extra pod at the edge, and none after it": {
+			planner.Scaling{Replicas: 4, Unavailable: 1, Target: 2, Stable: set("s", 4, 4)},
+			"-/4 1/4 1/2 2/2, sized",
+		},
+		"nothing may be missing": {
+			planner.Scaling{Replicas: 3, Surge: 1, Target: 2, Stable: set("s", 3, 3)},
+			"-/3 1/3 1/2 2/2 2/1, sized",
+		},
+		"back down after a smaller share": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Update: set("u", 6, 6), Stable: set("s", 4, 4)},
+			"6/4 5/6 3/7, sized",
+		},
+		"scaled up while two have pods": {
+			planner.Scaling{Replicas: 20, Surge: 5, Unavailable: 5, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			"3/7 6/14, sized",
+		},
+		"scaled down while two have pods": {
+			planner.Scaling{Replicas: 5, Surge: 2, Unavailable: 1, Target: 2, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			"3/7 2/3, sized",
+		},
+		"aborted: stable up, then update down": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			"3/7 2/9 0/10, sized",
+		},
+		"aborted while a router keeps a pod": {
+			planner.Scaling{Replicas: 4, Surge: 1, Target: 1, Abort: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			"2/2 2/3 1/3 1/4, sized",
+		},
+		"aborted at all pods": {
+			planner.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
+			"4/0 4/1 3/1 3/2 2/2 2/3 1/3 1/4 0/4, sized",
+		},
+		"superseded: the half released go first": {
+			planner.Scaling{
+				Replicas: 10, Surge: 2, Unavailable: 1, Target: 2, Stable: set("s", 5, 5),
+				Others: []planner.Set{*set("o", 5, 5)},
+			},
+			"-/5+5 2/5+4 2/6+2 2/8+1 2/8+0, sized",
+		},
+		"two others: the newest goes first": {
+			planner.Scaling{
+				Replicas: 6, Surge: 1, Target: 2, Update: set("u", 2, 2), Stable: set("s", 2, 2),
+				Others: []planner.Set{{Name: "a", Replicas: 2, Ready: 2, Available: 2, Revision: 2}, {Name: "b", Replicas: 1, Ready: 1, Available: 1, Revision: 3}},
+			},
+			"2/2+2+1 2/2+2+0 2/3+2+0 2/3+1+0 2/4+1+0 2/4+0+0, sized",
+		},
+		"one pod": {
+			planner.Scaling{Replicas: 1, Surge: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			"-/1 1/1 1/0, sized",
+		},
+		"one pod, no surge": {
+			planner.Scaling{Replicas: 1, Unavailable: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			"-/1 1/1 1/0, sized",
+		},
+		"frozen": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Frozen: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			"3/7, frozen",
+		},
+		"native": {
+			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: set("s", 10, 10)},
+			"-/10, native",
+		},
+		"aborted without stable": {
+			planner.Scaling{Replicas: 10, Surge: 2, Abort: true, Update: set("u", 10, 10)},
+			"10/-, stable set is gone",
+		},
+		"the native controller is still sizing the only set": {
+			planner.Scaling{Replicas: 12, Surge: 3, Unavailable: 3, Target: 6, Stable: set("s", 10, 10)},
+			"-/10, native controller sizes the only set",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, walked(test.in)); diff != "" {
+				t.Errorf("sizes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func annotatedSet(name string, replicas int32) *planner.Set {
+	s := set(name, replicas, replicas)
+	s.Annotated = true
+	return s
+}
