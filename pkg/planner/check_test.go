@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -139,7 +140,25 @@ func (c *checks) commit(actor string, next object.Object) {
 	if next.GetResourceVersion() != c.planned[actor] {
 		c.violate("persist first", "%s committed at version %s what was planned from %s", actor, next.GetResourceVersion(), c.planned[actor])
 	}
+	if r, ok := next.(*rollouts.Rollout); ok {
+		for _, at := range times(r.Status) {
+			if at.Nanosecond() != 0 {
+				c.violate("persist first", "%s stores %s, of which the wire keeps the seconds", actor, at)
+			}
+		}
+	}
 	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
+}
+
+func times(s rollouts.RolloutStatus) []metav1.Time {
+	var out []metav1.Time
+	if p := s.Active(); p != nil && p.LastUpdateTime != nil {
+		out = append(out, *p.LastUpdateTime)
+	}
+	for _, c := range s.Conditions {
+		out = append(out, c.LastTransitionTime, c.LastUpdateTime)
+	}
+	return out
 }
 
 func (c *checks) effect(actor string) {

@@ -84,10 +84,9 @@ func byAge(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 
 // alike compares templates but for the hash label.
 func alike(rs *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
-	a, b := rs.Spec.Template.DeepCopy(), d.Spec.Template.DeepCopy()
-	delete(a.Labels, hashKey)
-	delete(b.Labels, hashKey)
-	return equality.Semantic.DeepEqual(a, b)
+	a, b := rs.Spec.Template, d.Spec.Template
+	return maps.Equal(without(a.Labels, hashKey), without(b.Labels, hashKey)) && maps.Equal(a.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 func (k *kube) all() []*appsv1.ReplicaSet {

@@ -44,6 +44,15 @@ func (w *world) round() (wake time.Duration) {
 }
 
 func (w *world) natives() {
+	before := w.store.newest()
+	if w.idle == before {
+		return // it has seen this, and found nothing to do
+	}
+	defer func() {
+		if w.store.newest() == before {
+			w.idle = before
+		}
+	}()
 	for _, d := range each[*appsv1.Deployment](w.store.objects) {
 		w.as("kube", func() error { syncDeployment(w.store, d.Name); return nil })
 	}
@@ -68,6 +77,10 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 		before := w.store.newest()
 		w.died, w.acts = false, 0
 		wake := w.round()
+		if w.acts > 0 && w.store.newest() == before && !w.died {
+			w.check.violate("quiet", "a waiting world acts, rule %q", w.rule)
+			return 0, true
+		}
 		switch {
 		case w.store.newest() != before || w.died:
 		case wake == 0 || w.pausing():

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,6 +41,8 @@ type world struct {
 	dooms map[string]*doom
 	// actor is who writes at the moment.
 	actor string
+	// idle is the moment at which the native controller had nothing to do.
+	idle int
 	// rule is what decided the last pass over the Rollout, and died whether
 	// somebody died since it was last cleared.
 	rule string
@@ -297,103 +298,4 @@ func (w *world) write(changes ...object.Change) error {
 		}
 	}
 	return nil
-}
-
-// batchPass is one pass of the BatchRelease controller.
-func (w *world) batchPass(name string) {
-	w.as("batch", func() error {
-		b := find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name)
-		if b == nil {
-			return nil
-		}
-		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
-		row, d, owned := w.observeWorkload(b.Spec.WorkloadRef, rollouts.StylePartition)
-		if d != nil {
-			f := row.Observe(d, owned)
-			facts.Workload = &f
-			facts.Trouble = trouble(owned, f)
-		}
-		plan := w.check.batch(facts)
-		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(b.Status, plan.Status) {
-			next := clone(b)
-			next.Status = plan.Status
-			if err := w.commit(next); err != nil {
-				return err
-			}
-			w.tell.batchPlanned(b, plan)
-			b = find[*rollouts.BatchRelease](w.store.objects, kindBatch, name)
-		}
-		for _, a := range plan.Actions {
-			w.acts++
-			w.tell.acted(a)
-			if err := w.write(batchChanges(a, b, row, d, owned)...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) []object.Change {
-	switch a := action.(type) {
-	case planner.DriveTo:
-		return row.Drive(d, owned, a.Drive, *metav1.NewControllerRef(b, wire("BatchRelease")))
-	case planner.Rest:
-		return row.Rest(d, owned)
-	case planner.RestoreWorkload:
-		return row.Restore(d, owned, a.KeepPaused)
-	case planner.DropFinalizer:
-		next := clone(b)
-		next.Finalizers = nil
-		return []object.Change{{Base: b, Want: next}}
-	default:
-		panic(fmt.Sprintf("no effect for %q", action))
-	}
-}
-
-// trouble is what the pods of the update revision complain about.
-func trouble(owned []object.Object, f planner.Workload) string {
-	var pods []corev1.Pod
-	for _, o := range owned {
-		rs := o.(*appsv1.ReplicaSet)
-		if rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs.Spec.Template) {
-			continue
-		}
-		for range rs.Status.Replicas {
-			pods = append(pods, corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-			}}}})
-		}
-	}
-	return workload.Trouble(pods)
-}
-
-// sizePass is one pass of the Deployment controller. Its memory is the
-// Deployment, so it has nothing to commit.
-func (w *world) sizePass(name string) {
-	w.as("sizes", func() error {
-		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-		row, d, owned := w.observeWorkload(ref, rollouts.StylePartition)
-		if d == nil || !marked(d) {
-			return nil
-		}
-		facts, ok := row.Scaling(d, owned)
-		if !ok {
-			return nil
-		}
-		scale := w.check.sizes(facts)
-		if len(scale.Steps) == 0 || !row.Observe(d, owned).Settled {
-			return nil
-		}
-		changes, err := row.Sets(d, owned, scale)
-		if err != nil {
-			return err
-		}
-		w.tell.sized(scale)
-		return w.write(changes...)
-	})
-}
-
-func marked(d *appsv1.Deployment) bool {
-	return d.Annotations[rollouts.AnnotationInProgress] != "" || d.Annotations[rollouts.AnnotationControlInfo] != ""
 }
