@@ -246,7 +246,7 @@ func (c *checks) moved() {
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
 	d := c.deployment()
-	if d == nil || *d.Spec.Replicas == 0 {
+	if d == nil || *d.Spec.Replicas <= 1 {
 		return
 	}
 	var total int32

@@ -48,6 +48,7 @@ var verbs = map[string]func(*story, command){
 	"crash": (*story).crash, // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":  (*story).fail,  // v2 pods=1
 	// How time passes.
+	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },
 	"advance": (*story).advance,
 	"show":    func(s *story, _ command) { s.t.show() },
@@ -174,6 +175,23 @@ func (s *story) crash(c command) {
 		d.what = committing
 	}
 	s.w.dooms[c.words[1]] = d
+}
+
+func (s *story) pass(c command) {
+	switch name := c.words[2]; c.words[1] {
+	case "rollout":
+		s.w.rolloutPass(name)
+	case "batch":
+		s.w.batchPass(name)
+	case "sizes":
+		s.w.sizePass(name)
+	case "kube":
+		s.w.natives()
+	case "pods":
+		s.w.pods()
+	default:
+		s.Fatalf("nobody is called %q", c.words[1])
+	}
 }
 
 // fail takes ready pods from the sets of an image.
