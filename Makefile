@@ -44,7 +44,8 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 e2e: build kube ## every end-to-end test on a real control plane
 	go test -tags e2e -count=1 -p 1 -timeout 60m ./test/...
 
-soak: build kube ## the long randomised end-to-end tests
+soak: build kube ## the long randomised tests: schedules of the planner, then end to end
+	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
 	go test -tags e2e,soak -count=1 -p 1 -timeout 6h ./test/...
 
 story: ## run one story of the planner and print its transcript: S=partition/brief

@@ -7,7 +7,7 @@
 # Each patch in hack/mutants is a small fault. Its first line names the fault and,
 # after a bar, the command whose tests must turn red:
 #
-#   # Pauses pass without approval | go test ./pkg/planner/...
+#   # Pauses pass without approval | go test -failfast ./pkg/planner/...
 #
 # Without a command it is the one below. Faults are tried one by one in a copy of
 # the working tree. One that survives, does not build, or no longer applies is an
@@ -15,7 +15,7 @@
 # take `git diff` as the new one.
 set -euo pipefail
 
-command='go test ./pkg/planner/... ./pkg/workload/... ./pkg/traffic/... ./pkg/registry/...'
+command='go test -failfast ./pkg/planner/... ./pkg/workload/... ./pkg/traffic/... ./pkg/registry/...'
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
