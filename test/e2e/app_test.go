@@ -181,8 +181,8 @@ func (a *app) await(what string, ask func(context.Context) error) error {
 // be waited for, only watched.
 func (a *app) stays(what string, ask func(context.Context) error) {
 	a.t.Helper()
-	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
-		return false, ask(ctx)
+	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, 2*time.Second, true, func(context.Context) (bool, error) {
+		return false, ask(a.t.Context())
 	})
 	if !wait.Interrupted(err) {
 		a.t.Fatalf("%s: %v", what, err)

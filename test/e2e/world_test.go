@@ -216,21 +216,24 @@ func (a *app) mayOnly(name string, rules ...rbacv1.PolicyRule) *user {
 // known waits until the user may read Rollouts, which every role of the tests includes.
 func (a *app) known(u *user, role string) {
 	a.t.Helper()
-	a.until(u.name+" has the role "+role, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+a.path(), nil)
-		if err != nil {
-			return err
-		}
-		response, err := u.http.Do(request)
-		if err != nil {
-			return err
-		}
-		if err := response.Body.Close(); err != nil {
-			return err
-		}
-		if response.StatusCode == http.StatusForbidden {
-			return errors.New(response.Status)
-		}
-		return nil
-	})
+	a.until(u.name+" has the role "+role, func(ctx context.Context) error { return u.look(ctx, a) })
+}
+
+// look reads the Rollout; that there is none yet is no error.
+func (u *user) look(ctx context.Context, a *app) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+a.path(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := u.http.Do(request)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode == http.StatusForbidden {
+		return errors.New(response.Status)
+	}
+	return response.Body.Close()
 }

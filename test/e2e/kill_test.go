@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// Both processes are killed at every stage of a release, of its abort and of its
+// end, and once more just after each decision. The release goes on where it was:
+// every step waits in its turn, and no approval is lost. These tests do not run
+// beside others, which would see the server missing.
+func TestKill(t *testing.T) {
+	for round := range few(1, 3) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			a := start(t, usual())
+			k := newKiller(a, round)
+			a.release("v2")
+			k.follow(k.approves, a.healthy)
+			a.sees(a.runs(versions{"v2": 6}))
+			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied"))
+			a.traceless(workloadType)
+			t.Logf("killed %d times: %v", k.kills, k.stages)
+		})
+	}
+}
+
+func TestKillAborting(t *testing.T) {
+	for round := range few(1, 3) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			a := start(t, usual())
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			a.promote(1)
+			a.until("step 2 waits", a.waitsAt(2))
+			k := newKiller(a, round)
+			a.post(here.admin, "abort", "", http.StatusCreated)
+			k.kill()
+			k.follow(nil, a.isAborted)
+			a.isBack("v1")
+			a.sees(a.onRecord("promote 1 admin applied", "abort 2 admin applied"))
+			a.guard.atMost("v2", 0)
+			a.cancel("v1")
+			t.Logf("killed %d times: %v", k.kills, k.stages)
+		})
+	}
+}
+
+// killer kills both processes at each stage that it has not seen before.
+type killer struct {
+	app    *app
+	round  int
+	kills  int
+	seen   map[string]bool
+	stages []string
+	// approved is the last step that was approved.
+	approved int32
+}
+
+func newKiller(a *app, round int) *killer {
+	return &killer{app: a, round: round, seen: map[string]bool{}}
+}
+
+// follow kills at each stage until the end. waiting is told of each step that waits.
+func (k *killer) follow(waiting func(step int32), end func(context.Context) error) {
+	k.app.t.Helper()
+	ctx, cancel := context.WithTimeout(k.app.t.Context(), 5*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		k.untilNext(ctx, waiting)
+		if end(ctx) == nil {
+			return
+		}
+	}
+	k.app.t.Fatalf("it does not end; stages seen: %v", k.stages)
+}
+
+// untilNext watches until a new stage is seen, or the watch ends, and kills.
+func (k *killer) untilNext(ctx context.Context, waiting func(int32)) {
+	k.app.t.Helper()
+	// A stage that lasts gets no event, so the watch ends after a while.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	events, err := here.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(k.app.namespace))
+	if err != nil {
+		k.app.until("the server answers", func(ctx context.Context) error {
+			_, err := k.app.stored(ctx)
+			return err
+		})
+		return
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		r, ok := e.Object.(*v1beta1.Rollout)
+		if !ok {
+			continue
+		}
+		stage := stageOf(r)
+		if k.seen[stage] {
+			continue
+		}
+		k.seen[stage] = true
+		k.stages = append(k.stages, stage)
+		k.kill()
+		if c := r.Status.Canary; waiting != nil && reason(r) == "InRolling" && c.State == "StepPaused" {
+			waiting(c.CurrentStepIndex)
+		}
+		if r.Status.Phase != v1beta1.PhaseProgressing || reason(r) == "Aborted" {
+			return
+		}
+		return
+	}
+}
+
+func stageOf(r *v1beta1.Rollout) string {
+	s := fmt.Sprintf("%s/%s", r.Status.Phase, reason(r))
+	if c := r.Status.Canary; c != nil {
+		s += fmt.Sprintf("/%d/%s/%s", c.CurrentStepIndex, c.State, c.FinalisingStep)
+	}
+	return s
+}
+
+// approves wants steps to wait one after the other, and kills again when the
+// approval is stored.
+func (k *killer) approves(step int32) {
+	a := k.app
+	a.t.Helper()
+	if step != k.approved+1 {
+		a.t.Fatalf("after step %d, step %d waits", k.approved, step)
+	}
+	a.sees(a.waitsAt(step))
+	a.until("the pods are those of the step", a.runs(map[int32]versions{1: {"v1": 4, "v2": 2}, 2: {"v1": 3, "v2": 3}}[step]))
+	a.until("the server answers", func(ctx context.Context) error {
+		_, err := a.stored(ctx)
+		return err
+	})
+	a.promote(step)
+	k.approved = step
+	k.kill()
+}
+
+// kill ends both at once, and starts both again.
+func (k *killer) kill() {
+	k.app.t.Helper()
+	victims := []string{cluster.WeirController, cluster.WeirAPIServer}
+	if (k.kills+k.round)%2 == 1 {
+		victims[0], victims[1] = victims[1], victims[0]
+	}
+	for _, victim := range victims {
+		if err := here.cluster.Kill(victim); err != nil {
+			k.app.t.Fatal(err)
+		}
+	}
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
+		if err := here.cluster.Start(name); err != nil {
+			k.app.t.Fatal(err)
+		}
+	}
+	k.kills++
+}
