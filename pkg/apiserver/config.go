@@ -55,6 +55,9 @@ func (o *Options) Config() (*Config, error) {
 	if err := recommended.ApplyTo(c.Generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
+	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
+		serving.Listener = newGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+	}
 	if inner := c.Generic.Authentication.Authenticator; inner != nil {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
 	}
