@@ -178,6 +178,11 @@ func (s *Store) Close() {
 		s.log.SetLevel(zap.FatalLevel)
 		s.etcd.Close()
 	}
+	if s.sockets != "" && s.sockets != filepath.Dir(s.lock.Name()) {
+		if err := os.RemoveAll(s.sockets); err != nil {
+			klog.ErrorS(err, "Leaving a directory of sockets behind")
+		}
+	}
 	// The lock goes with the file.
 	if err := s.lock.Close(); err != nil {
 		klog.ErrorS(err, "Leaving the data directory locked")
