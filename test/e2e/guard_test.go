@@ -28,8 +28,9 @@ type guard struct {
 	pods   map[string]*corev1.Pod
 	floor  int32
 	limits map[string]int32
-	low    int32
-	faults []string
+	// ceiling limits all pods together; 0 does not.
+	ceiling int32
+	faults  []string
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -117,9 +118,11 @@ func (g *guard) judge() {
 			n++
 		}
 	}
-	g.low = min(g.low, n)
 	if n < g.floor {
 		g.faultLocked("%d pods are ready, which must never be less than %d; there are %v", n, g.floor, there)
+	}
+	if all := sum(there); g.ceiling > 0 && all > g.ceiling {
+		g.faultLocked("%d pods, which must never be more than %d; there are %v", all, g.ceiling, there)
 	}
 	for version, limit := range g.limits {
 		if there[version] > limit {
@@ -142,7 +145,7 @@ func (g *guard) faultLocked(format string, args ...any) {
 func (g *guard) atLeast(n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.floor, g.low = n, 1<<30
+	g.floor = n
 	g.judge()
 }
 
@@ -155,18 +158,20 @@ func (g *guard) atMost(version string, n int32) {
 	g.judge()
 }
 
-// anyNumber lifts the limit of a version.
-func (g *guard) anyNumber(version string) {
+// total limits all pods together from now on.
+func (g *guard) total(n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.limits, version)
+	g.ceiling = n
+	g.judge()
 }
 
-// found returns the faults so far.
-func (g *guard) found() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return append([]string(nil), g.faults...)
+func sum(v versions) int32 {
+	var n int32
+	for _, of := range v {
+		n += of
+	}
+	return n
 }
 
 func (g *guard) stop(t *testing.T) {

@@ -117,9 +117,6 @@ func (k *killer) untilNext(ctx context.Context, waiting func(int32)) {
 		if c := r.Status.Canary; waiting != nil && reason(r) == "InRolling" && c.State == "StepPaused" {
 			waiting(c.CurrentStepIndex)
 		}
-		if r.Status.Phase != v1beta1.PhaseProgressing || reason(r) == "Aborted" {
-			return
-		}
 		return
 	}
 }

@@ -31,7 +31,7 @@ var here *world
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// Tests mostly wait, so more of them than processors run beside each other.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	code, err := run(m)

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import "testing"
+
+// A Deployment may be scaled at any time: the share of the new version is kept.
+func TestScaleMidStep(t *testing.T) {
+	t.Parallel()
+	p := usual()
+	p.steps[0] = with(manual("20%"), "20%")
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.runs(versions{"v1": 4, "v2": 2}))
+	a.scale(10)
+	a.settled(versions{"v1": 8, "v2": 2})
+	a.until("step 1 waits", a.waitsAt(1))
+	a.scale(3)
+	a.settled(versions{"v1": 2, "v2": 1})
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	a.sees(a.runs(versions{"v1": 1, "v2": 2}))
+	a.scale(8)
+	a.settled(versions{"v1": 4, "v2": 4})
+	a.until("step 2 waits", a.waitsAt(2))
+	a.promote(2)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.runs(versions{"v2": 8}))
+	a.traceless(workloadType)
+}
+
+// Scaled to zero and back while a step waits: no more pods of the new version
+// come back than were approved.
+func TestScaleToZeroHeld(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.guard.atMost("v2", 2)
+	for range few(1, 3) {
+		a.scale(0)
+		a.settled(versions{})
+		a.scale(6)
+		a.settled(versions{"v1": 4, "v2": 2})
+		a.until("step 1 waits", a.waitsAt(1))
+	}
+	a.scale(0)
+	a.settled(versions{})
+	a.post(here.admin, "abort", "", 201)
+	a.until("the release is aborted", a.isAborted)
+	a.guard.atMost("v2", 0)
+	a.scale(6)
+	a.settled(versions{"v1": 6})
+	a.isBack("v1")
+	a.cancel("v1")
+}
+
+// Scaled to zero and back after an abort: the stable version comes back, and no
+// pod of the aborted one.
+func TestScaleToZeroAborted(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	a.abort()
+	a.isBack("v1")
+	a.guard.atMost("v2", 0)
+	for range few(1, 3) {
+		a.scale(0)
+		a.settled(versions{})
+		a.scale(4)
+		a.settled(versions{"v1": 4})
+		a.scale(6)
+		a.settled(versions{"v1": 6})
+	}
+	a.isBack("v1")
+	a.release("v3")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.runs(versions{"v1": 4, "v3": 2}))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.runs(versions{"v3": 6}))
+	a.traceless(workloadType)
+}
+
+// Scaled while an abort is under way, in both directions and to zero.
+func TestScaleWhileAborting(t *testing.T) {
+	t.Parallel()
+	for name, replicas := range map[string]int32{"up": 12, "down": 3, "to zero": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, usual())
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			a.promote(1)
+			a.until("step 2 waits", a.waitsAt(2))
+			a.post(here.admin, "abort", "", 201)
+			a.scale(replicas)
+			a.until("the release is aborted", a.isAborted)
+			a.guard.atMost("v2", 0)
+			a.settled(versions{"v1": replicas})
+			a.scale(6)
+			a.settled(versions{"v1": 6})
+			a.isBack("v1")
+			a.cancel("v1")
+		})
+	}
+}
+
+// The owner's limits hold for every surge and unavailability.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]struct{ surge, unavailable int32 }{
+		"surge only":       {surge: 1},
+		"unavailable only": {unavailable: 1},
+		"both":             {surge: 3, unavailable: 2},
+		"all at once":      {surge: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := plain()
+			p.replicas, p.surge, p.unavailable = 10, limits.surge, limits.unavailable
+			a := start(t, p)
+			a.guard.total(p.replicas + max(1, p.surge))
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			a.promote(1)
+			a.until("step 2 waits", a.waitsAt(2))
+			a.abort()
+			a.isBack("v1")
+			a.release("v3")
+			a.until("step 1 waits", a.waitsAt(1))
+			a.promoteAll()
+			a.until("the Rollout is Healthy", a.healthy)
+			a.sees(a.runs(versions{"v3": 10}))
+			a.traceless(workloadType)
+		})
+	}
+}
