@@ -202,3 +202,31 @@ func TestServerSideApply(t *testing.T) {
 		}
 	}
 }
+
+// A client of v1alpha1 reads, adds a label and puts back. It has never seen the
+// path of the match, since its version has none, and must not erase it.
+func TestOldClientKeepsWhatItCannotSee(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	patch(t, alice, one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"steps":[
+		{"replicas":"20%","matches":[{"path":{"type":"Exact","value":"/pay"}}]},{"replicas":"100%"}]}}}}`).must(t, http.StatusOK)
+	want := get(t, ns, "web")
+
+	var old map[string]any
+	read := call(t, request{as: alice, method: "GET", path: one(v1alpha1Path, ns, "web")}).must(t, http.StatusOK)
+	if err := json.Unmarshal(read.body, &old); err != nil {
+		t.Fatal(err)
+	}
+	metadata, ok := old["metadata"].(map[string]any)
+	if !ok {
+		t.Fatalf("metadata is %v", old["metadata"])
+	}
+	metadata["labels"] = map[string]any{"team": "payments"}
+	call(t, request{as: alice, method: "PUT", path: one(v1alpha1Path, ns, "web"), body: old}).must(t, http.StatusOK)
+
+	got := get(t, ns, "web")
+	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" || got.Generation != want.Generation || got.Labels["team"] != "payments" {
+		t.Errorf("labels %v, generation %d, want %d; spec (-want +got):\n%s", got.Labels, got.Generation, want.Generation, diff)
+	}
+}

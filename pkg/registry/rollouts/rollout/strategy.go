@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -67,8 +68,11 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 }
 
 // PrepareForUpdate keeps the status and counts generations of the spec.
-func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	if s.rulesFor(ctx).Version == v1alpha1.SchemeGroupVersion.Version {
+		v1alpha1.Preserve(r, stored)
+	}
 	r.Status = stored.Status
 	r.Generation = stored.Generation
 	if !equality.Semantic.DeepEqual(r.Spec, stored.Spec) {
