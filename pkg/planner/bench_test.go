@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// BenchmarkRollout is one pass over a Rollout whose step waits: what every
+// event of its workload costs.
+func BenchmarkRollout(b *testing.B) {
+	twenty, all := intstr.FromString("20%"), intstr.FromString("100%")
+	r := &rollouts.Rollout{Spec: rollouts.RolloutSpec{
+		WorkloadRef: &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+		Strategy:    rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{Replicas: &twenty}, {Replicas: &all}}}},
+	}}
+	w := &planner.Workload{
+		Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10,
+		StableRevision: "one", UpdateRevision: "two", PodTemplateHash: "two",
+	}
+	r.Status.Phase = rollouts.PhaseHealthy
+	observed := planner.Observed{Now: time.Unix(1000, 0), Rollout: r, Workload: w}
+	r.Status = planner.Rollout(observed).Status
+	r.Status.Canary.State = rollouts.StepPaused
+	for b.Loop() {
+		planner.Rollout(observed)
+	}
+}
+
+// BenchmarkSizeSets is one pass over the ReplicaSets of a held Deployment.
+func BenchmarkSizeSets(b *testing.B) {
+	facts := planner.Scaling{
+		Replicas: 100, Surge: 25, Unavailable: 25, Target: 20,
+		Update: &planner.Set{Name: "two", Replicas: 10, Ready: 8, Available: 8},
+		Stable: &planner.Set{Name: "one", Replicas: 95, Ready: 95, Available: 95},
+	}
+	for b.Loop() {
+		planner.SizeSets(facts)
+	}
+}
