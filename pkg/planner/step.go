@@ -322,13 +322,19 @@ func (x *pass) realign() {
 		have = Limit(b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
 	}
 	target := x.stepWith(have)
+	if x.Batch == nil {
+		target = 1
+	}
 	switch {
-	case x.Batch == nil:
-		p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
 	case target == p.NextStepIndex:
 		p.State = rollouts.StepReady
+	case target == p.CurrentStepIndex && p.State == rollouts.StepReady:
+		// It was approved as it is.
 	default:
 		p.CurrentStepIndex, p.State = target, rollouts.BeforeStepUpgrade
+		if !p.FullyPromoted {
+			x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+		}
 	}
 	p.NextStepIndex = x.release.Next(p.CurrentStepIndex)
 	p.RolloutHash = x.planHash()
