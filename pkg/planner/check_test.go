@@ -52,7 +52,7 @@ func newChecks() *checks {
 func (c *checks) fork() *checks {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
-	f.gates = gates{since: maps.Clone(c.gates.since), full: maps.Clone(c.gates.full)}
+	f.gates = c.gates.fork()
 	return &f
 }
 
@@ -179,6 +179,10 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	case *appsv1.ReplicaSet:
 		c.images[o.Labels[hashKey]] = image(o)
 		c.available(actor, old, next)
+	case *rollouts.BatchRelease:
+		if was, ok := old.(*rollouts.BatchRelease); ok && next != nil {
+			c.gates.judge(was, o)
+		}
 	case *rollouts.Rollout:
 		if was, ok := old.(*rollouts.Rollout); ok && next != nil {
 			c.gates.pass(c, actor, was, o)

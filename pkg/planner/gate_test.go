@@ -4,9 +4,12 @@
 package planner_test
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -18,6 +21,23 @@ type gates struct {
 	since map[gate]time.Time
 	// full are the releases that somebody promoted in full.
 	full map[string]bool
+	// ready are the batches that were found ready.
+	ready map[batch]bool
+}
+
+// batch is one batch of one plan.
+type batch struct {
+	release types.UID
+	plan    string
+	index   int32
+}
+
+func batchOf(b *rollouts.BatchRelease, index int32) batch {
+	plan, partition := b.Spec.Plan, int32(-1)
+	if plan.BatchPartition != nil {
+		partition = *plan.BatchPartition
+	}
+	return batch{b.UID, fmt.Sprint(plan.Batches, partition, plan.Revision, plan.RolloutID, plan.Abort), index}
 }
 
 type gate struct {
@@ -25,7 +45,22 @@ type gate struct {
 	step     int32
 }
 
-func newGates() gates { return gates{since: map[gate]time.Time{}, full: map[string]bool{}} }
+func newGates() gates {
+	return gates{since: map[gate]time.Time{}, full: map[string]bool{}, ready: map[batch]bool{}}
+}
+
+func (g gates) fork() gates {
+	return gates{since: maps.Clone(g.since), full: maps.Clone(g.full), ready: maps.Clone(g.ready)}
+}
+
+// judge notes batches as they become ready.
+func (g gates) judge(old, next *rollouts.BatchRelease) {
+	was, is := old.Status, next.Status
+	if is.BatchState == rollouts.BatchReady && (was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch ||
+		was.ObservedReleasePlanHash != is.ObservedReleasePlanHash) {
+		g.ready[batchOf(next, is.CurrentBatch)] = true
+	}
+}
 
 // order of the states within a step.
 var order = []rollouts.StepState{
@@ -57,6 +92,9 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	}
 	if same {
 		for i := was.CurrentStepIndex; i <= is.CurrentStepIndex; i++ {
+			if !upgraded(was, i) && upgraded(is, i) && going(next) && !g.batchReady(c, next.Name, i-1) {
+				c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, i)
+			}
 			if !beyond(was, i) && beyond(is, i) && !g.open(c, next, gate{is.UpdateRevision, i}) {
 				c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, i)
 			}
@@ -70,6 +108,26 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	} else {
 		delete(g.since, at)
 	}
+}
+
+// upgraded tells that the progress is past the pods of the step.
+func upgraded(p *rollouts.Progress, step int32) bool {
+	return p.CurrentStepIndex > step ||
+		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepUpgrade)
+}
+
+// batchReady tells that the batch was ready once, of the plan that the caches show.
+func (g gates) batchReady(c *checks, name string, index int32) bool {
+	b := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, name)
+	if b == nil {
+		return false
+	}
+	for ; int(index) < len(b.Spec.Plan.Batches); index++ {
+		if g.ready[batchOf(b, index)] {
+			return true
+		}
+	}
+	return false
 }
 
 // going tells that steps are being taken; a release that ends has none.
@@ -121,6 +179,10 @@ func (c *checks) decisions(actor string, old, next *rollouts.Rollout) {
 		case d.Verb == rollouts.VerbPromote && d.Outcome == "" && is[i].Outcome == rollouts.OutcomeApplied:
 			if p := next.Status.Active(); !beyond(p, d.Step) {
 				c.violate("no lost command", "%s calls decision %d applied at step %d", actor, d.ID, p.CurrentStepIndex)
+			}
+		case d.Verb == rollouts.VerbPromote && d.Outcome == "" && is[i].Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling:
+			if p := next.Status.Active(); p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted {
+				c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, d.ID, d.Step, p.CurrentStepIndex)
 			}
 		}
 	}

@@ -216,21 +216,24 @@ func (x *sizing) write(s *Set, replicas int32) {
 
 // sizeZero brings a Deployment of size 0 to rest. Later the native controller
 // gives all pods to the set of the live template, or else to the youngest set;
-// unless the release is at all pods, neither may exist then.
+// unless the release is at all pods, neither may exist then. They go first, with
+// their pods: if they only lost their pods, the Deployment could be scaled up
+// again before they are gone.
 func sizeZero(s Scaling) Scale {
 	x := sizing{Scaling: s}
-	if sole := x.sole(); sole == nil && !s.Native {
-		for _, set := range x.all() {
-			if set.Replicas > 0 {
-				x.write(set, 0)
-			}
+	var active []*Set
+	for _, set := range x.all() {
+		switch {
+		case s.outlivesStable(set):
+			x.steps = append(x.steps, ScaleStep{Name: set.Name, Delete: true})
+		case set.Replicas > 0:
+			active = append(active, set)
 		}
 	}
-	if s.Stable != nil && (s.Abort || !s.Full) {
-		for _, set := range x.all() {
-			if set.Name != s.Stable.Name && set.Replicas == 0 && (set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)) {
-				x.steps = append(x.steps, ScaleStep{Name: set.Name, Delete: true})
-			}
+	// One that is left is the native controller's to size.
+	if len(active) > 1 && !s.Native {
+		for _, set := range active {
+			x.write(set, 0)
 		}
 	}
 	rule := "at rest at size 0"
@@ -238,6 +241,15 @@ func sizeZero(s Scaling) Scale {
 		rule = "bring to rest at size 0"
 	}
 	return Scale{Steps: x.steps, Rule: rule}
+}
+
+// outlivesStable tells that at size 0 the native controller would prefer the
+// set to the stable one, though it must not.
+func (s *Scaling) outlivesStable(set *Set) bool {
+	if s.Stable == nil || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
+		return false
+	}
+	return set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)
 }
 
 func (s *Set) name() string {

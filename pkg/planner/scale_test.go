@@ -48,11 +48,15 @@ func TestSizes(t *testing.T) {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 1, Abort: true, Stable: set("s", 4, 4)},
 			planner.Scale{Rule: "sized"},
 		},
-		"size 0: two with pods are brought down, and the update set goes": {
+		"size 0: the update set goes with its pods, and the native controller sizes stable": {
 			planner.Scaling{Target: 1, Update: set("u", 1, 1), Stable: set("s", 3, 3)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
+		},
+		"size 0: two that stay are brought down": {
+			planner.Scaling{Full: true, Update: set("u", 3, 3), Stable: set("s", 1, 1)},
 			planner.Scale{Steps: []planner.ScaleStep{{Name: "u"}, {Name: "s"}}, Rule: "bring to rest at size 0"},
 		},
-		"size 0: the update set goes once it is empty": {
+		"size 0: the update set goes when it is empty": {
 			planner.Scaling{Update: set("u", 0, 0), Stable: set("s", 0, 0)},
 			planner.Scale{Steps: []planner.ScaleStep{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
@@ -78,7 +82,7 @@ func TestSizes(t *testing.T) {
 		},
 		"size 0 comes before a freeze": {
 			planner.Scaling{Frozen: true, Update: set("u", 1, 1), Stable: set("s", 3, 3)},
-			planner.Scale{Steps: []planner.ScaleStep{{Name: "u"}, {Name: "s"}}, Rule: "bring to rest at size 0"},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "u", Delete: true}}, Rule: "bring to rest at size 0"},
 		},
 	}
 	for name, test := range tests {
