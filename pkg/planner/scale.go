@@ -224,7 +224,7 @@ func sizeZero(s Scaling) Scale {
 	var active []*Set
 	for _, set := range x.all() {
 		switch {
-		case s.outlivesStable(set):
+		case s.rivalsStable(set):
 			x.steps = append(x.steps, ScaleStep{Name: set.Name, Delete: true})
 		case set.Replicas > 0:
 			active = append(active, set)
@@ -243,9 +243,9 @@ func sizeZero(s Scaling) Scale {
 	return Scale{Steps: x.steps, Rule: rule}
 }
 
-// outlivesStable tells that at size 0 the native controller would prefer the
+// rivalsStable tells that at size 0 the native controller would prefer the
 // set to the stable one, though it must not.
-func (s *Scaling) outlivesStable(set *Set) bool {
+func (s *Scaling) rivalsStable(set *Set) bool {
 	if s.Stable == nil || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
 		return false
 	}
