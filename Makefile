@@ -13,6 +13,7 @@ NODES ?= 3
 POD_READY ?= 200ms..800ms
 WEIR ?= 1
 FUZZ_TIME ?= 30s
+SOAK_TIME ?= 20m
 go_build = go build -trimpath -ldflags="-s -w" -o
 
 help: ## print this help
@@ -44,9 +45,9 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 e2e: build kube ## every end-to-end test on a real control plane
 	go test -tags e2e -count=1 -p 1 -timeout 60m ./test/...
 
-soak: build kube ## the long randomised tests: schedules of the planner, then end to end
+soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
-	go test -tags e2e,soak -count=1 -p 1 -timeout 6h ./test/...
+	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak' ./test/e2e -soak.time $(SOAK_TIME)
 
 story: ## run one story of the planner and print its transcript: S=partition/brief
 	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }
