@@ -13,12 +13,16 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // types shows a command, runs it, shows what it prints, and wants it to succeed.
 func (s *story) types(ctx context.Context, who, line string) string {
+	if s.err != nil {
+		return ""
+	}
 	out, err := s.shell(ctx, who, line)
 	if err != nil {
 		s.fail("%q should have succeeded: %w", line, err)
@@ -28,8 +32,11 @@ func (s *story) types(ctx context.Context, who, line string) string {
 
 // isRefused shows a command that must fail, and with these words.
 func (s *story) isRefused(ctx context.Context, who, line string, words ...string) {
+	if s.err != nil {
+		return
+	}
 	out, err := s.shell(ctx, who, line)
-	if s.err == nil && err == nil {
+	if err == nil {
 		s.fail("%q should have been refused, but succeeded", line)
 	}
 	for _, w := range words {
@@ -38,9 +45,6 @@ func (s *story) isRefused(ctx context.Context, who, line string, words ...string
 }
 
 func (s *story) shell(ctx context.Context, who, line string) (string, error) {
-	if s.err != nil {
-		return "", nil
-	}
 	s.out.typed(who, line)
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Env = s.env(who)
@@ -107,7 +111,7 @@ func (s *story) posts(ctx context.Context, who, verb, body string) {
 		s.fail("POST %s: %w", verb, err)
 		return
 	}
-	s.out.block(fmt.Sprint(code))
+	s.out.block(strconv.Itoa(code))
 	s.expect(code == http.StatusCreated, "POST %s should have answered 201, but it answered %d", verb, code)
 }
 

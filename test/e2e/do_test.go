@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +54,19 @@ func (a *app) scale(replicas int32) {
 func (a *app) settled(want versions) {
 	a.t.Helper()
 	a.until(fmt.Sprintf("it runs %v", want), a.runs(want))
+	a.until("no other pods are left", a.noMore)
 	a.guard.atLeast(a.plan.replicas - a.plan.unavailable)
+}
+
+// noMore wants as many pods as there should be. Those of a ReplicaSet that was
+// deleted go a little later than it.
+func (a *app) noMore(ctx context.Context) error {
+	var pods corev1.PodList
+	err := here.client.List(ctx, &pods, client.InNamespace(a.namespace))
+	if n := len(pods.Items); err == nil && n > int(a.plan.replicas) {
+		err = fmt.Errorf("there are %d pods", n)
+	}
+	return err
 }
 
 // edit changes the Rollout.

@@ -28,9 +28,7 @@ type guard struct {
 	pods   map[string]*corev1.Pod
 	floor  int32
 	limits map[string]int32
-	// ceiling limits all pods together; 0 does not.
-	ceiling int32
-	faults  []string
+	faults []string
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -121,9 +119,6 @@ func (g *guard) judge() {
 	if n < g.floor {
 		g.faultLocked("%d pods are ready, which must never be less than %d; there are %v", n, g.floor, there)
 	}
-	if all := sum(there); g.ceiling > 0 && all > g.ceiling {
-		g.faultLocked("%d pods, which must never be more than %d; there are %v", all, g.ceiling, there)
-	}
 	for version, limit := range g.limits {
 		if there[version] > limit {
 			g.faultLocked("%d pods of %s, which must never be more than %d; there are %v", there[version], version, limit, there)
@@ -156,22 +151,6 @@ func (g *guard) atMost(version string, n int32) {
 	g.limits = maps.Clone(g.limits)
 	g.limits[version] = n
 	g.judge()
-}
-
-// total limits all pods together from now on.
-func (g *guard) total(n int32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ceiling = n
-	g.judge()
-}
-
-func sum(v versions) int32 {
-	var n int32
-	for _, of := range v {
-		n += of
-	}
-	return n
 }
 
 func (g *guard) stop(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ import (
 // every step waits in its turn, and no approval is lost. These tests do not run
 // beside others, which would see the server missing.
 func TestKill(t *testing.T) {
-	for round := range few(1, 3) {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+	for round := range few(1, 2) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			a := start(t, usual())
 			k := newKiller(a, round)
 			a.release("v2")
@@ -38,8 +39,8 @@ func TestKill(t *testing.T) {
 }
 
 func TestKillAborting(t *testing.T) {
-	for round := range few(1, 3) {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+	for round := range few(1, 2) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			a := start(t, usual())
 			a.release("v2")
 			a.until("step 1 waits", a.waitsAt(1))

@@ -16,8 +16,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -71,6 +73,14 @@ func run(m *testing.M) (int, error) {
 		return code, fmt.Errorf("the logs of the cluster are in %s", dir)
 	}
 	return 0, os.RemoveAll(dir)
+}
+
+// some are the cases for a short pass, or all of them.
+func some[V any](cases map[string]V, short ...string) []string {
+	if testing.Short() {
+		return short
+	}
+	return slices.Sorted(maps.Keys(cases))
 }
 
 // few chooses between the number for a short pass and that for a full one.

@@ -6,9 +6,13 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // The brief's two manifests, with shorter pauses: the first step is approved,
@@ -63,7 +67,7 @@ func manifest(t *testing.T, file string) string {
 // A release leaves nothing behind, however it ends.
 func TestTraceless(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*app){
+	ends := map[string]func(*app){
 		"completed": func(a *app) {
 			a.promoteAll()
 			a.until("the Rollout is Healthy", a.healthy)
@@ -96,13 +100,14 @@ func TestTraceless(t *testing.T) {
 			a.until("step 1 waits", a.waitsAt(1))
 			a.sees(a.runs(versions{"v2": 4, "v3": 2}))
 		},
-	} {
+	}
+	for _, name := range some(ends, "completed", "deleted", "disabled and enabled") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := start(t, usual())
 			a.release("v2")
 			a.until("step 1 waits", a.waitsAt(1))
-			end(a)
+			ends[name](a)
 		})
 	}
 }
@@ -128,4 +133,30 @@ func TestBadImage(t *testing.T) {
 	a.until("the Rollout is Healthy", a.healthy)
 	a.sees(a.runs(versions{"v2": 6}))
 	a.traceless(workloadType)
+}
+
+// A timed step passes by itself, and not before its time.
+func TestTimedStep(t *testing.T) {
+	t.Parallel()
+	p := plain()
+	p.steps = []v1beta1.Step{timed("1", 3), manual("100%")}
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	r, err := a.stored(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := r.Status.Canary.LastUpdateTime.Time
+	a.until("the Rollout is Healthy", func(ctx context.Context) error {
+		if err := a.healthy(ctx); err != nil {
+			return err
+		}
+		if waited := time.Since(since); waited < 3*time.Second {
+			t.Errorf("the release ended %s after the step had begun to wait", waited)
+		}
+		return nil
+	})
+	a.sees(a.runs(versions{"v2": 6}))
+	a.sees(a.onRecord())
 }

@@ -5,7 +5,13 @@
 
 package e2e
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
 
 // A Deployment may be scaled at any time: the share of the new version is kept.
 func TestScaleMidStep(t *testing.T) {
@@ -93,7 +99,9 @@ func TestScaleToZeroAborted(t *testing.T) {
 // Scaled while an abort is under way, in both directions and to zero.
 func TestScaleWhileAborting(t *testing.T) {
 	t.Parallel()
-	for name, replicas := range map[string]int32{"up": 12, "down": 3, "to zero": 0} {
+	sizes := map[string]int32{"up": 12, "down": 3, "to zero": 0}
+	for _, name := range some(sizes, "to zero") {
+		replicas := sizes[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := start(t, usual())
@@ -117,18 +125,20 @@ func TestScaleWhileAborting(t *testing.T) {
 // The owner's limits hold for every surge and unavailability.
 func TestFloors(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]struct{ surge, unavailable int32 }{
+	cases := map[string]struct{ surge, unavailable int32 }{
 		"surge only":       {surge: 1},
 		"unavailable only": {unavailable: 1},
 		"both":             {surge: 3, unavailable: 2},
 		"all at once":      {surge: 10},
-	} {
+	}
+	for _, name := range some(cases, "surge only", "unavailable only") {
+		limits := cases[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := plain()
 			p.replicas, p.surge, p.unavailable = 10, limits.surge, limits.unavailable
 			a := start(t, p)
-			a.guard.total(p.replicas + max(1, p.surge))
+			a.watchSizes(p.replicas + max(1, p.surge))
 			a.release("v2")
 			a.until("step 1 waits", a.waitsAt(1))
 			a.promote(1)
@@ -143,4 +153,39 @@ func TestFloors(t *testing.T) {
 			a.traceless(workloadType)
 		})
 	}
+}
+
+// watchSizes wants the ReplicaSets never to be asked for more pods than that,
+// all together. Pods come and go later than sizes change, so sizes are watched.
+func (a *app) watchSizes(most int32) {
+	a.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	events, err := here.client.Watch(ctx, &appsv1.ReplicaSetList{}, client.InNamespace(a.namespace))
+	if err != nil {
+		cancel()
+		a.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	a.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		sizes := map[string]int32{}
+		for e := range events.ResultChan() {
+			rs, ok := e.Object.(*appsv1.ReplicaSet)
+			if !ok {
+				continue
+			}
+			sizes[rs.Name] = *rs.Spec.Replicas
+			var all int32
+			for _, n := range sizes {
+				all += n
+			}
+			if all > most {
+				a.t.Errorf("sizes %v are more than %d together", sizes, most)
+			}
+		}
+	}()
 }

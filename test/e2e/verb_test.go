@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ import (
 func TestPromoteOnce(t *testing.T) {
 	t.Parallel()
 	for round := range few(1, 5) {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			t.Parallel()
 			a := start(t, plain())
 			a.release("v2")
@@ -71,11 +72,11 @@ func TestApprovalTheMomentItPauses(t *testing.T) {
 	t.Parallel()
 	apps, steps := few(2, 10), int32(few(10, 20))
 	for i := range apps {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			p := plan{replicas: steps, surge: 1}
 			for n := int32(1); n <= steps; n++ {
-				p.steps = append(p.steps, manual(fmt.Sprint(n)))
+				p.steps = append(p.steps, manual(strconv.Itoa(int(n))))
 			}
 			a := start(t, p)
 			a.release("v2")

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// begin releases a version. What is approved of it is the first step.
+func (s *soaker) begin(version string) {
+	s.t.Helper()
+	if version == s.live {
+		return
+	}
+	s.accepted, s.allowed = nil, 0
+	was := s.live
+	s.live = version
+	if version == s.stable {
+		s.again(func() error { return s.setVersion(version) })
+		s.until("the release is cancelled", s.healthy)
+		return
+	}
+	s.allow(1)
+	s.again(func() error { return s.setVersion(version) })
+	if was != s.stable {
+		s.until("the version before is gone", s.without(was))
+		s.guard.atMost(was, 0)
+	}
+}
+
+func (s *soaker) setVersion(version string) error {
+	return s.patch(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
+}
+
+// without wants no pods of a version.
+func (s *soaker) without(version string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		sets, err := s.sets(ctx)
+		for i := range sets {
+			if rs := &sets[i]; versionOf(&rs.Spec.Template.Spec) == version && rs.Status.Replicas > 0 {
+				return fmt.Errorf("%s has %d pods", rs.Name, rs.Status.Replicas)
+			}
+		}
+		return err
+	}
+}
+
+// allow lifts the limit of the live version to that of a step, if it is higher.
+func (s *soaker) allow(step int32) {
+	s.t.Helper()
+	size := s.plan.steps[step-1].Replicas
+	n, err := intstr.GetScaledValueFromIntOrPercent(size, int(s.plan.replicas), true)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.allowed = max(s.allowed, int32(n))
+	s.guard.atMost(s.live, s.allowed)
+}
+
+// resize scales and waits for all pods that can become ready.
+func (s *soaker) resize(replicas int32) {
+	s.t.Helper()
+	s.guard.atLeast(max(0, min(replicas, s.plan.replicas)-s.plan.unavailable))
+	s.plan.replicas = replicas
+	for step := range s.plan.steps {
+		// A share of more pods is more pods.
+		if n, err := intstr.GetScaledValueFromIntOrPercent(s.plan.steps[step].Replicas, int(replicas), true); err == nil && s.reached(step+1) {
+			s.allowed = max(s.allowed, int32(n))
+		}
+	}
+	if s.live != s.stable && s.allowed > 0 {
+		s.guard.raise(s.live, s.allowed)
+	}
+	s.again(func() error { return s.patch(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) })
+	s.until("enough pods are ready", func(ctx context.Context) error {
+		d, err := s.deployment(ctx)
+		if err == nil && (d.Status.ReadyReplicas < replicas-s.plan.unavailable || (replicas == 0 && d.Status.Replicas > 0)) {
+			err = fmt.Errorf("%d of %d pods are ready", d.Status.ReadyReplicas, replicas)
+		}
+		return err
+	})
+	s.guard.atLeast(max(0, replicas-s.plan.unavailable))
+}
+
+// reached tells whether the release may have come to a step.
+func (s *soaker) reached(step int) bool {
+	r, err := s.stored(s.t.Context())
+	return err != nil || (r.Status.Canary != nil && int(r.Status.Canary.CurrentStepIndex) >= step)
+}
+
+// decide sends a verb until it is answered, which its requestID makes safe.
+func (s *soaker) decide(verb, fields string) {
+	s.t.Helper()
+	s.number++
+	id := fmt.Sprintf("%s-%d", verb, s.number)
+	s.again(func() error {
+		got, err := here.admin.post(s.t.Context(), s.app, verb, fmt.Sprintf(`{"requestID":%q,%s}`, id, fields))
+		switch {
+		case err != nil:
+			return err
+		case got.code == http.StatusCreated:
+			s.accepted = append(s.accepted, id)
+		case got.code >= http.StatusInternalServerError || got.code == http.StatusNotFound || got.code == http.StatusForbidden:
+			return fmt.Errorf("%s", got)
+		default:
+			s.t.Errorf("%s in a state that allows it: %s", verb, got)
+		}
+		return nil
+	})
+}
+
+func (s *soaker) setPaused(paused bool) error {
+	r := &v1beta1.Rollout{}
+	r.Namespace, r.Name = s.namespace, s.rollout
+	body := fmt.Sprintf(`{"spec":{"strategy":{"paused":%t}}}`, paused)
+	if err := here.client.Patch(s.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		return err
+	}
+	return s.await("it is so", func(ctx context.Context) error {
+		r, err := s.stored(ctx)
+		if err == nil && (reason(r) == "Paused") != paused {
+			err = fmt.Errorf("paused should be %t: %s", paused, describe(r))
+		}
+		return err
+	})
+}
+
+// again repeats what a crash made fail.
+func (s *soaker) again(try func() error) {
+	s.t.Helper()
+	s.until("it is accepted", func(context.Context) error { return try() })
+}
+
+// finish releases a last version to its end.
+func (s *soaker) finish() {
+	s.t.Helper()
+	s.again(func() error {
+		r, err := s.stored(s.t.Context())
+		if err == nil && r.Spec.Strategy.Paused {
+			err = s.setPaused(false)
+		}
+		return err
+	})
+	s.begin("last")
+	s.rest()
+	s.allow(int32(len(s.plan.steps)))
+	s.decide("promote", `"full":true`)
+	s.until("the Rollout is Healthy", s.healthy)
+	s.until("all pods run it", s.runs(versions{"last": s.plan.replicas}))
+	s.traceless(workloadType)
+}
+
+// raise lifts the limit of a version, if it has one and that is lower.
+func (g *guard) raise(version string, n int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if limit, ok := g.limits[version]; ok && limit > 0 && limit < n {
+		g.limits = maps.Clone(g.limits)
+		g.limits[version] = n
+	}
+}

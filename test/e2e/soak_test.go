@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+var (
+	soakTime = flag.Duration("soak.time", 20*time.Minute, "how long users and crashes go on")
+	soakApps = flag.Int("soak.apps", 6, "how many applications there are")
+	soakSeed = flag.Uint64("soak.seed", 0, "repeats the choices of an earlier run; 0 makes new ones")
+)
+
+// Users do what they like, processes crash, and what is seen from outside must
+// hold all the time: no pod below the owner's limits, no pod of a version beyond
+// what was approved, no pod of an aborted one, no decision lost. In the end
+// every application is released.
+func TestSoak(t *testing.T) {
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("to repeat the choices: -soak.seed=%d", seed)
+	ctx, cancel := context.WithTimeout(t.Context(), *soakTime)
+	defer cancel()
+	crashed := make(chan int, 1)
+	go func() { crashed <- crash(ctx, t, rand.New(rand.NewPCG(seed, 0))) }()
+	t.Run("apps", func(t *testing.T) {
+		for i := range *soakApps {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				p := usual()
+				p.routed = i%2 == 0
+				if !p.routed {
+					p.steps = plain().steps
+				}
+				s := &soaker{app: start(t, p), random: rand.New(rand.NewPCG(seed, uint64(i)+1)), stable: "v1", live: "v1"}
+				s.soak(ctx)
+				s.finish()
+				t.Logf("moves: %v", s.moves)
+			})
+		}
+	})
+	cancel()
+	t.Logf("%d crashes", <-crashed)
+}
+
+// crash kills a process now and then, and starts it again.
+func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
+	victims := []string{cluster.WeirController, cluster.WeirAPIServer, cluster.WeirController, cluster.ControllerManager}
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-time.After(time.Duration(10+random.IntN(30)) * time.Second):
+		}
+		victim := victims[random.IntN(len(victims))]
+		if err := here.cluster.Kill(victim); err != nil {
+			t.Errorf("killing %s: %v", victim, err)
+			return n
+		}
+		if err := here.cluster.Start(victim); err != nil {
+			t.Errorf("starting %s: %v", victim, err)
+			return n
+		}
+	}
+}
+
+// soaker is the user of one application.
+type soaker struct {
+	*app
+	random *rand.Rand
+	// stable is what serves when a release does not come to its end, and live
+	// what the Deployment's template has.
+	stable, live string
+	number       int
+	// allowed is how many pods of the live version may exist so far.
+	allowed int32
+	// accepted are the decisions of this release that were answered with 201.
+	accepted []string
+	moves    map[string]int
+}
+
+func (s *soaker) soak(ctx context.Context) {
+	s.t.Helper()
+	s.moves = map[string]int{}
+	for ctx.Err() == nil && !s.t.Failed() {
+		r := s.rest()
+		moves := s.possible(r)
+		move := moves[s.random.IntN(len(moves))]
+		s.moves[move]++
+		s.do(move, r)
+	}
+}
+
+// rest waits until nothing moves without a user, and looks at the record.
+func (s *soaker) rest() *v1beta1.Rollout {
+	s.t.Helper()
+	var seen *v1beta1.Rollout
+	s.until("it comes to rest", func(ctx context.Context) error {
+		r, err := s.stored(ctx)
+		if err != nil {
+			return err
+		}
+		seen = r
+		return s.resting(ctx, r)
+	})
+	s.remembers(seen)
+	if seen.Status.Phase == v1beta1.PhaseHealthy && s.live != s.stable {
+		s.stable = s.live
+		s.guard.atMost(s.stable, 1<<20)
+	}
+	return seen
+}
+
+func (s *soaker) resting(ctx context.Context, r *v1beta1.Rollout) error {
+	d, err := s.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	settled := !d.Spec.Paused && d.Status.ObservedGeneration == d.Generation
+	if r.Status.Phase == v1beta1.PhaseHealthy && settled && s.live == versionOf(&d.Spec.Template.Spec) {
+		return nil
+	}
+	if r.Status.Phase == v1beta1.PhaseProgressing && s.waits(r) {
+		return s.current(ctx, r)
+	}
+	return fmt.Errorf("it moves: %s", describe(r))
+}
+
+// waits tells that a release moves no further by itself.
+func (s *soaker) waits(r *v1beta1.Rollout) bool {
+	switch reason(r) {
+	case "Aborted", "Paused":
+		return true
+	case "InRolling":
+		state := r.Status.Canary.State
+		return state == "StepPaused" || (state == "StepUpgrade" && s.live == "failed")
+	default:
+		return false
+	}
+}
+
+// current wants the status to be about the version that is live.
+func (s *soaker) current(ctx context.Context, r *v1beta1.Rollout) error {
+	sets, err := s.sets(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range sets {
+		if versionOf(&sets[i].Spec.Template.Spec) == s.live && sets[i].Labels["pod-template-hash"] != r.Status.Canary.PodTemplateHash {
+			return fmt.Errorf("the status is about another version: %s", describe(r))
+		}
+	}
+	return nil
+}
+
+// remembers wants every accepted decision of the release to be on record.
+func (s *soaker) remembers(r *v1beta1.Rollout) {
+	s.t.Helper()
+	record := map[string]bool{}
+	for _, d := range r.Status.Decisions {
+		record[d.RequestID] = true
+	}
+	for _, id := range s.accepted {
+		if !record[id] {
+			s.t.Fatalf("decision %s was accepted and is not on record", id)
+		}
+	}
+}
+
+func (s *soaker) possible(r *v1beta1.Rollout) []string {
+	switch {
+	case r.Status.Phase == v1beta1.PhaseHealthy:
+		return []string{"release", "release", "release", "release bad", "scale"}
+	case reason(r) == "Aborted":
+		return []string{"release", "release", "cancel", "scale", "to zero and back", "meddle"}
+	case reason(r) == "Paused":
+		return []string{"resume", "resume", "abort", "scale"}
+	case r.Status.Canary.State == "StepUpgrade":
+		return []string{"abort", "abort", "release", "cancel"}
+	default:
+		return []string{"promote", "promote", "promote", "promote", "promote", "promote all", "abort", "abort", "release",
+			"release bad", "cancel", "pause", "scale", "to zero and back", "meddle"}
+	}
+}
+
+func (s *soaker) do(move string, r *v1beta1.Rollout) {
+	s.t.Helper()
+	revision := fmt.Sprintf(`"revision":%q`, r.Status.Canary.CanaryRevision)
+	step := r.Status.Canary.CurrentStepIndex
+	map[string]func(){
+		"release": func() {
+			s.number++
+			s.begin(fmt.Sprintf("v%d", s.number+1))
+		},
+		"release bad": func() { s.begin("failed") },
+		"cancel":      func() { s.begin(s.stable) },
+		"promote": func() {
+			s.allow(step + 1)
+			s.decide("promote", fmt.Sprintf(`"expect":{"step":%d,%s}`, step, revision))
+		},
+		"promote all": func() {
+			s.allow(int32(len(s.plan.steps)))
+			s.decide("promote", `"full":true,"expect":{`+revision+`}`)
+		},
+		"abort": func() {
+			s.decide("abort", `"expect":{`+revision+`}`)
+			s.until("the release is aborted", s.isAborted)
+			s.guard.atMost(s.live, 0)
+			s.settled(versions{s.stable: s.plan.replicas})
+		},
+		"pause":  func() { s.again(func() error { return s.setPaused(true) }) },
+		"resume": func() { s.again(func() error { return s.setPaused(false) }) },
+		"scale":  func() { s.resize(int32(2 + s.random.IntN(8))) },
+		"to zero and back": func() {
+			s.resize(0)
+			s.resize(6)
+		},
+		"meddle": func() {
+			here.admin.kubectl(s.app, "rollout", "resume", "deployment/web")
+			here.admin.kubectl(s.app, "rollout", "undo", "deployment/web")
+		},
+	}[move]()
+}
