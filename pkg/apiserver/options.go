@@ -63,8 +63,9 @@ func NewOptions() *Options {
 	}
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
-	// The clients are many, the connection of the aggregator is one.
-	o.Run.GoawayChance = 0.001
+	// GoawayChance stays 0. It would spread the aggregator's one connection over
+	// replicas, but the aggregator answers 503 to a verb that meets a GOAWAY,
+	// since it cannot send the body again. Who runs replicas may set the flag.
 	o.Run.ShutdownSendRetryAfter = true
 	o.Run.ShutdownWatchTerminationGracePeriod = 2 * time.Second
 	return o
