@@ -139,6 +139,7 @@ func (x *pass) reset() {
 // standDown gives everything back and leaves the workload to its owner.
 func (x *pass) standDown() {
 	if x.status.Phase == rollouts.PhaseDisabled {
+		x.unlabel() // the label may have been seen too late
 		return
 	}
 	if x.status.Phase != rollouts.PhaseDisabling {
@@ -149,8 +150,7 @@ func (x *pass) standDown() {
 	if !x.giveBack() {
 		return
 	}
-	if x.w != nil && x.w.Labelled {
-		x.act(Unlabel{})
+	if x.unlabel() {
 		return
 	}
 	x.settleAll(rollouts.OutcomeSuperseded)
@@ -158,6 +158,16 @@ func (x *pass) standDown() {
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.Message = "Rollout is disabled"
 	x.announce("RolloutDisabled", "the workload was given back to its own controller")
+}
+
+// unlabel takes the workload out of admission's sight, and tells whether there
+// is anything to take.
+func (x *pass) unlabel() bool {
+	labelled := x.w != nil && x.w.Labelled
+	if labelled {
+		x.act(Unlabel{})
+	}
+	return labelled
 }
 
 // terminate gives everything back and lets the Rollout go.
@@ -172,9 +182,7 @@ func (x *pass) terminate() {
 		return
 	}
 	x.terminating(metav1.ConditionFalse, "Completed")
-	if x.w != nil && x.w.Labelled {
-		x.act(Unlabel{})
-	}
+	x.unlabel()
 	x.act(DropFinalizer{})
 }
 
