@@ -178,16 +178,19 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		c.empty = c.empty || *o.Spec.Replicas <= 1
 	case *appsv1.ReplicaSet:
 		c.images[o.Labels[hashKey]] = image(o)
-		c.available(actor, old, next)
+		was, _ := old.(*appsv1.ReplicaSet)
+		is, _ := next.(*appsv1.ReplicaSet)
+		c.available(actor, was, is)
+	}
+	if old == nil || next == nil {
+		return
+	}
+	switch was := old.(type) {
 	case *rollouts.BatchRelease:
-		if was, ok := old.(*rollouts.BatchRelease); ok && next != nil {
-			c.gates.judge(was, o)
-		}
+		c.gates.judge(was, next.(*rollouts.BatchRelease))
 	case *rollouts.Rollout:
-		if was, ok := old.(*rollouts.Rollout); ok && next != nil {
-			c.gates.pass(c, actor, was, o)
-			c.decisions(actor, was, o)
-		}
+		c.gates.pass(c, actor, was, next.(*rollouts.Rollout))
+		c.decisions(actor, was, next.(*rollouts.Rollout))
 	}
 }
 
@@ -201,30 +204,41 @@ func serving(rs *appsv1.ReplicaSet) int32 {
 
 // Available: no write takes ready pods below the floor that the owner set, or
 // takes any more where there are too few already.
-func (c *checks) available(actor string, old, next object.Object) {
-	was, _ := old.(*appsv1.ReplicaSet)
-	is, _ := next.(*appsv1.ReplicaSet)
-	d := c.deployment()
-	lost := serving(was) - serving(is)
+func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
-	if !lowered || lost <= 0 || c.sick || d == nil || actor == "gc" || c.owner.Strategy.RollingUpdate == nil {
+	lost := serving(was) - serving(is)
+	d := c.deployment()
+	if !lowered || lost <= 0 || c.excused(actor, d) {
 		return
-	}
-	if actor == "kube" && !d.Spec.Paused && d.Spec.Strategy.RollingUpdate != nil {
-		return // a rolling update that the native controller answers for
 	}
 	n := *d.Spec.Replicas
 	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
 		n = min(n, *seen.Spec.Replicas)
 	}
 	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, n)
-	var after int32
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		after += serving(rs)
-	}
-	if floor := n - unavailable; after < floor {
+	if after, floor := c.serving(), n-unavailable; after < floor {
 		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
 	}
+}
+
+// excused tells that nobody promised the pods that go: some have failed, the
+// workload is gone, or it is the native controller's own rolling update.
+func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
+	switch {
+	case c.sick, d == nil, actor == "gc", c.owner.Strategy.RollingUpdate == nil:
+		return true
+	default:
+		return actor == "kube" && !d.Spec.Paused && d.Spec.Strategy.RollingUpdate != nil
+	}
+}
+
+// serving counts the ready pods of all sets that are asked to stay.
+func (c *checks) serving() int32 {
+	var n int32
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		n += serving(rs)
+	}
+	return n
 }
 
 func (c *checks) deployment() *appsv1.Deployment {
@@ -253,12 +267,8 @@ func (c *checks) recover() {
 	if d == nil || *d.Spec.Replicas <= 1 {
 		return
 	}
-	var total int32
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		total += serving(rs)
-	}
 	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, *d.Spec.Replicas)
-	whole := total >= *d.Spec.Replicas-unavailable
+	whole := c.serving() >= *d.Spec.Replicas-unavailable
 	for _, target := range c.targets() {
 		whole = whole && serving(target.set) > 0
 	}

@@ -5,7 +5,7 @@ package planner_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -230,7 +230,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	full := func(revision string) *rollouts.Rollout {
 		r := waiting()
 		for i := range 200 {
-			r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: int64(i + 1), Revision: revision, User: fmt.Sprint(i)})
+			r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: int64(i + 1), Revision: revision, User: strconv.Itoa(i)})
 		}
 		return r
 	}

@@ -127,15 +127,16 @@ func (e *end) abort() {
 	if !e.settle() || said != "accepted" || e.deployment() == nil {
 		return
 	}
-	if a := e.rollout().Status.Activity(); a != rollouts.ActivityAborted && a != rollouts.ActivityCompleted {
-		e.check.violate("reversible", "aborted: the release is %s, %s", a, e.rollout().Status.Message)
-		return
-	}
-	if e.rollout().Status.Activity() == rollouts.ActivityAborted {
+	switch a := e.rollout().Status.Activity(); a {
+	case rollouts.ActivityAborted:
 		e.runs("reversible", tag)
 		if strategy := e.deployment().Spec.Strategy; !equality.Semantic.DeepEqual(strategy, e.check.owner.Strategy) {
 			e.check.violate("reversible", "aborted: the strategy is %s", strategy.Type)
 		}
+	case rollouts.ActivityCompleted: // the template was put back
+	default:
+		e.check.violate("reversible", "aborted: the release is %s, %s", a, e.rollout().Status.Message)
+		return
 	}
 	e.commands()
 	e.revert()

@@ -5,9 +5,9 @@ package planner_test
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -279,7 +279,7 @@ var schedules = flag.Int("schedules", 250, "how many random schedules to play")
 func TestSchedules(t *testing.T) {
 	var told atomic.Bool // one schedule is enough to read
 	for seed := range *schedules {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(seed), 1))
 			data := make([]byte, 20+r.IntN(300))

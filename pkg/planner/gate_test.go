@@ -85,28 +85,34 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	if is.FullyPromoted && actor == "user" {
 		g.full[is.UpdateRevision] = true
 	}
-	same := was != nil && old.Status.Phase == rollouts.PhaseProgressing &&
-		was.UpdateRevision == is.UpdateRevision && was.RolloutHash == is.RolloutHash
-	if same && !going(old) && !going(next) {
-		same = false
-	}
-	if same {
+	if sameRelease(old, next) {
 		for i := was.CurrentStepIndex; i <= is.CurrentStepIndex; i++ {
-			if !upgraded(was, i) && upgraded(is, i) && going(next) && !g.batchReady(c, next.Name, i-1) {
-				c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, i)
-			}
-			if !beyond(was, i) && beyond(is, i) && !g.open(c, next, gate{is.UpdateRevision, i}) {
-				c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, i)
-			}
+			g.left(c, actor, i, old, next)
 		}
 	}
 	at := gate{is.UpdateRevision, is.CurrentStepIndex}
-	if is.State == rollouts.StepPaused && going(next) {
-		if _, known := g.since[at]; !known {
-			g.since[at] = c.w.now
-		}
-	} else {
+	if is.State != rollouts.StepPaused || !going(next) {
 		delete(g.since, at)
+	} else if _, known := g.since[at]; !known {
+		g.since[at] = c.w.now
+	}
+}
+
+// sameRelease tells that steps of one revision and one plan are being taken.
+func sameRelease(old, next *rollouts.Rollout) bool {
+	was, is := old.Status.Active(), next.Status.Active()
+	return was != nil && old.Status.Phase == rollouts.PhaseProgressing && (going(old) || going(next)) &&
+		was.UpdateRevision == is.UpdateRevision && was.RolloutHash == is.RolloutHash
+}
+
+// left judges that a step, or its pods, are left behind.
+func (g gates) left(c *checks, actor string, step int32, old, next *rollouts.Rollout) {
+	was, is := old.Status.Active(), next.Status.Active()
+	if !upgraded(was, step) && upgraded(is, step) && going(next) && !g.batchReady(c, next.Name, step-1) {
+		c.violate("no skipped gate", "%s takes step %d for upgraded before its batch was ready", actor, step)
+	}
+	if !beyond(was, step) && beyond(is, step) && !g.open(c, old, next, step) {
+		c.violate("no skipped gate", "%s leaves step %d, whose pause has not ended", actor, step)
 	}
 }
 
@@ -137,24 +143,28 @@ func going(r *rollouts.Rollout) bool {
 		a == rollouts.ActivityFinalising
 }
 
-func (g gates) open(c *checks, r *rollouts.Rollout, at gate) bool {
-	_, release := r.Spec.Strategy.Active()
-	s := release.Step(at.step)
+func (g gates) open(c *checks, old, next *rollouts.Rollout, step int32) bool {
+	at := gate{next.Status.Active().UpdateRevision, step}
+	_, release := next.Spec.Strategy.Active()
+	s := release.Step(step)
 	switch {
 	case s == nil, g.full[at.revision]:
 		return true
-	case int(at.step) == len(release.Steps) && *s.Replicas == intstr.FromString("100%"):
+	case int(step) == len(release.Steps) && *s.Replicas == intstr.FromString("100%"):
 		return true
-	case s.Pause.Duration != nil:
-		since, known := g.since[at]
-		took := time.Duration(*s.Pause.Duration) * time.Second
-		if took == 0 || known && !c.w.now.Before(since.Add(took)) {
-			return true
-		}
+	case s.Pause.Duration != nil && g.over(c, at, time.Duration(*s.Pause.Duration)*time.Second):
+		return true
 	}
-	return slices.ContainsFunc(r.Status.Decisions, func(d rollouts.Decision) bool {
-		return d.Verb == rollouts.VerbPromote && d.Step == at.step && d.Revision == at.revision
+	return slices.ContainsFunc(next.Status.Decisions, func(d rollouts.Decision) bool {
+		used := slices.ContainsFunc(old.Status.Decisions, func(o rollouts.Decision) bool { return o.ID == d.ID && o.Outcome != "" })
+		return d.Verb == rollouts.VerbPromote && d.Step == step && d.Revision == at.revision && !used
 	})
+}
+
+// over tells that a timed pause has passed.
+func (g gates) over(c *checks, at gate, pause time.Duration) bool {
+	since, known := g.since[at]
+	return pause == 0 || known && !c.w.now.Before(since.Add(pause))
 }
 
 // No lost command: the controller keeps every decision, settles each once, and
@@ -170,20 +180,26 @@ func (c *checks) decisions(actor string, old, next *rollouts.Rollout) {
 		c.violate("no lost command", "%s keeps %d of %d decisions", actor, len(is), len(was))
 		return
 	}
-	for i, d := range was {
-		settled := is[i]
-		settled.Outcome = d.Outcome
-		switch {
-		case settled != d, d.Outcome != "" && d.Outcome != is[i].Outcome:
-			c.violate("no lost command", "%s changes decision %+v to %+v", actor, d, is[i])
-		case d.Verb == rollouts.VerbPromote && d.Outcome == "" && is[i].Outcome == rollouts.OutcomeApplied:
-			if p := next.Status.Active(); !beyond(p, d.Step) {
-				c.violate("no lost command", "%s calls decision %d applied at step %d", actor, d.ID, p.CurrentStepIndex)
-			}
-		case d.Verb == rollouts.VerbPromote && d.Outcome == "" && is[i].Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling:
-			if p := next.Status.Active(); p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted {
-				c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, d.ID, d.Step, p.CurrentStepIndex)
-			}
-		}
+	for i := range was {
+		c.decision(actor, was[i], is[i], next)
+	}
+}
+
+func (c *checks) decision(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
+	same := is
+	same.Outcome = was.Outcome
+	if same != was || was.Outcome != "" && was.Outcome != is.Outcome {
+		c.violate("no lost command", "%s changes decision %+v to %+v", actor, was, is)
+	}
+	p := next.Status.Active()
+	if was.Verb != rollouts.VerbPromote || was.Outcome != "" || p == nil {
+		return
+	}
+	moved := p.UpdateRevision == was.Revision && p.CurrentStepIndex != was.Step && !p.FullyPromoted
+	switch {
+	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step):
+		c.violate("no lost command", "%s calls decision %d applied at step %d", actor, was.ID, p.CurrentStepIndex)
+	case is.Outcome == "" && moved && next.Status.Activity() == rollouts.ActivityInRolling:
+		c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, was.ID, was.Step, p.CurrentStepIndex)
 	}
 }

@@ -74,31 +74,27 @@ func (k *kube) next(size int32) int32 {
 func (k *kube) lower() bool {
 	_, unavailable := limitsOf(k.d.Spec.Strategy.RollingUpdate, k.n())
 	floor := k.n() - unavailable
-	var sum, available, old int32
+	var sum, available int32
 	for _, rs := range k.all() {
 		sum += *rs.Spec.Replicas
 		available += rs.Status.AvailableReplicas
 	}
-	for _, rs := range k.old {
-		old += *rs.Spec.Replicas
-	}
 	spare := sum - floor - (*k.update.Spec.Replicas - k.update.Status.AvailableReplicas)
-	if old == 0 || spare <= 0 {
+	if spare <= 0 {
 		return false
 	}
+	sick := k.take(spare, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas - rs.Status.AvailableReplicas })
+	healthy := k.take(available-floor, func(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas })
+	return sick || healthy
+}
+
+// take lowers old sets by what each can give, as long as there is some to take.
+func (k *kube) take(spare int32, can func(*appsv1.ReplicaSet) int32) bool {
 	moved := false
 	for _, rs := range k.old {
-		sick := min(spare, *rs.Spec.Replicas-rs.Status.AvailableReplicas)
-		if sick > 0 {
-			spare -= sick
-			moved = k.scaleTo(rs, *rs.Spec.Replicas-sick) || moved
-		}
-	}
-	healthy := available - floor
-	for _, rs := range k.old {
-		if less := min(*rs.Spec.Replicas, healthy); less > 0 {
-			healthy -= less
-			moved = k.scaleTo(rs, *rs.Spec.Replicas-less) || moved
+		if n := min(spare, can(rs)); n > 0 {
+			spare -= n
+			moved = k.scaleTo(rs, *rs.Spec.Replicas-n) || moved
 		}
 	}
 	return moved

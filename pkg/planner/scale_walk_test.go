@@ -4,7 +4,7 @@
 package planner_test
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,19 +81,18 @@ func carriedOut(s planner.Scaling, step planner.ScaleStep) planner.Scaling {
 }
 
 func sizesOf(s planner.Scaling) string {
-	text := "-"
-	if s.Update != nil {
-		text = fmt.Sprint(s.Update.Replicas)
+	sizes := []string{sizeOf(s.Update) + "/" + sizeOf(s.Stable)}
+	for i := range s.Others {
+		sizes = append(sizes, sizeOf(&s.Others[i]))
 	}
-	if s.Stable == nil {
-		text += "/-"
-	} else {
-		text += fmt.Sprintf("/%d", s.Stable.Replicas)
+	return strings.Join(sizes, "+")
+}
+
+func sizeOf(s *planner.Set) string {
+	if s == nil {
+		return "-"
 	}
-	for _, o := range s.Others {
-		text += fmt.Sprintf("+%d", o.Replicas)
-	}
-	return text
+	return strconv.Itoa(int(s.Replicas))
 }
 
 func set(name string, replicas, available int32) *planner.Set {

@@ -81,20 +81,16 @@ func moved(old, next rollouts.RolloutStatus, steps int) string {
 	from, to := progressOf(old), progressOf(next)
 	place := placeOf(next, to, steps)
 	switch {
-	case was != is && place != "":
-		return was + " -> " + is + ", " + place
 	case was != is:
-		return was + " -> " + is
-	case next.Phase != rollouts.PhaseProgressing && from.FinalisingStep != to.FinalisingStep:
+		return strings.TrimSuffix(was+" -> "+is+", "+place, ", ")
+	case from.FinalisingStep != to.FinalisingStep && (place == "" || from.State == to.State && to.FinalisingStep != ""):
 		return "-> " + string(to.FinalisingStep)
-	case next.Phase != rollouts.PhaseProgressing:
+	case place == "":
 		return ""
 	case from.CurrentStepIndex != to.CurrentStepIndex, from.UpdateRevision != to.UpdateRevision:
 		return "-> " + place
 	case from.State != to.State:
 		return string(from.State) + " -> " + place
-	case from.FinalisingStep != to.FinalisingStep && to.FinalisingStep != "":
-		return "-> " + string(to.FinalisingStep)
 	default:
 		return ""
 	}

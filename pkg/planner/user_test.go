@@ -6,6 +6,7 @@ package planner_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -151,19 +152,16 @@ func (w *world) change(name string, mutate func(*appsv1.Deployment)) string {
 
 // admit does what the webhook does with an update.
 func (w *world) admit(before, update *appsv1.Deployment) string {
+	label := before.Labels[rollouts.LabelWorkloadType]
+	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok || label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
+		return "not asked"
+	}
 	var named []*rollouts.Rollout
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.Name {
 			named = append(named, r)
 		}
-	}
-	label := before.Labels[rollouts.LabelWorkloadType]
-	if label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
-		return "not asked"
-	}
-	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
-	if !ok {
-		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named})
 	said := "as it is"
@@ -175,12 +173,13 @@ func (w *world) admit(before, update *appsv1.Deployment) string {
 		row.Hold(update, verdict.By)
 		said = "held by rollout/" + verdict.By
 	}
-	for _, r := range named {
-		if planner.Holds(r) && label != "" && update.Labels[rollouts.LabelWorkloadType] != label {
-			labels := map[string]string{rollouts.LabelWorkloadType: label}
-			maps.Copy(labels, without(update.Labels, rollouts.LabelWorkloadType))
-			update.Labels = labels
+	if label != "" && slices.ContainsFunc(named, planner.Holds) {
+		labels := maps.Clone(update.Labels)
+		if labels == nil {
+			labels = map[string]string{}
 		}
+		labels[rollouts.LabelWorkloadType] = label
+		update.Labels = labels
 	}
 	return said
 }
