@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -29,8 +30,7 @@ func TestKill(t *testing.T) {
 			a := start(t, usual())
 			k := newKiller(a, round)
 			a.release("v2")
-			k.follow(k.approves, a.healthy)
-			a.sees(a.runs(versions{"v2": 6}))
+			k.follow(k.approves, a.released("v2"))
 			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied"))
 			a.traceless(workloadType)
 			t.Logf("killed %d times: %v", k.kills, k.stages)
@@ -56,6 +56,13 @@ func TestKillAborting(t *testing.T) {
 			a.cancel("v1")
 			t.Logf("killed %d times: %v", k.kills, k.stages)
 		})
+	}
+}
+
+// released wants the release of a version to be complete.
+func (a *app) released(version string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return errors.Join(a.healthy(ctx), a.runs(versions{version: a.plan.replicas})(ctx))
 	}
 }
 

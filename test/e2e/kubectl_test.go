@@ -6,6 +6,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,6 +22,13 @@ func TestKubectlReads(t *testing.T) {
 	kubectl("get", "rollouts").works("NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE", "web", "Healthy", "Completed")
 	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "web", "-o", "yaml").works("apiVersion: rollouts.kruise.io/v1alpha1", "objectRef:")
 	kubectl("get", "rollout", "web", "-o", "yaml").works("apiVersion: rollouts.kruise.io/v1beta1", "workloadRef:")
+	// kube-apiserver learns schemas some time after a server has come back.
+	a.until("the schemas are known", func(context.Context) error {
+		if r := kubectl("explain", "rollout"); r.failed {
+			return errors.New(r.out)
+		}
+		return nil
+	})
 	kubectl("explain", "rollout.spec.strategy").works("canary", "blueGreen", "paused", "Paused freezes a release")
 	kubectl("explain", "rollout.spec.strategy.canary.steps", "--api-version=rollouts.kruise.io/v1alpha1").works("weight", "pause")
 	kubectl("explain", "rollout", "--recursive").works("decisions", "rolloutHash", "gracePeriodSeconds")
