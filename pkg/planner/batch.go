@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +46,7 @@ func (Rest) action()    {}
 func (Rest) String() string { return "rest workload" }
 func (d DriveTo) String() string {
 	if d.Drive.Abort {
-		return fmt.Sprintf("drive workload back, keeping %s", d.Drive.Partition.String())
+		return "drive workload back, keeping " + d.Drive.Partition.String()
 	}
 	return "drive workload to " + d.Drive.Partition.String()
 }
@@ -211,20 +210,23 @@ func (x *batchPass) drive() {
 		return
 	}
 	want := x.want()
-	// Once an abort has come to rest, the native controller sizes stable alone.
-	resting := x.plan.Abort && x.w.Native && x.w.UpdatedReplicas == 0
 	switch {
-	case x.w.Drive == nil || *x.w.Drive != want || (x.w.Native && !resting):
+	case !x.told(want):
 		x.pending()
 		x.actions = append(x.actions, DriveTo{Drive: want})
-		return
 	case !x.w.Settled:
-		return
 	case x.plan.Abort && x.back() && !x.w.Native:
 		x.actions = append(x.actions, Rest{})
-		return
+	default:
+		x.judge()
 	}
-	x.judge()
+}
+
+// told tells whether the workload has been told so. The owner's strategy is in
+// force before that, and again once an abort has come to rest.
+func (x *batchPass) told(want Drive) bool {
+	resting := x.plan.Abort && x.w.UpdatedReplicas == 0
+	return x.w.Drive != nil && *x.w.Drive == want && (!x.w.Native || resting)
 }
 
 func (x *batchPass) judge() {

@@ -182,9 +182,12 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		is, _ := next.(*appsv1.ReplicaSet)
 		c.available(actor, was, is)
 	}
-	if old == nil || next == nil {
-		return
+	if old != nil && next != nil {
+		c.changed(actor, old, next)
 	}
+}
+
+func (c *checks) changed(actor string, old, next object.Object) {
 	switch was := old.(type) {
 	case *rollouts.BatchRelease:
 		c.gates.judge(was, next.(*rollouts.BatchRelease))

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -86,22 +87,22 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 	if want == nil {
 		return nil
 	}
-	var step int32
-	var revision, plan string
-	if p := r.Status.Active(); p != nil {
-		step, revision, plan = p.CurrentStepIndex, p.UpdateRevision, p.RolloutHash
+	var p rollouts.Progress
+	if active := r.Status.Active(); active != nil {
+		p = *active
 	}
-	switch {
-	case want.UID != "" && want.UID != r.UID:
-		return refuse("expected uid %s, but this rollout has uid %s", want.UID, r.UID)
-	case want.Step != nil && *want.Step != step:
-		return refuse("expected step %d, but the rollout is at step %d", *want.Step, step)
-	case want.Revision != "" && want.Revision != revision:
-		return refuse("expected revision %s, but the rollout releases revision %s", want.Revision, revision)
-	case want.Plan != "" && want.Plan != plan:
-		return refuse("expected plan %s, but the steps now are those of plan %s", want.Plan, plan)
-	case want.ResourceVersion != "" && want.ResourceVersion != r.ResourceVersion:
-		return refuse("expected resourceVersion %s, but the rollout is at %s", want.ResourceVersion, r.ResourceVersion)
+	if want.Step != nil && *want.Step != p.CurrentStepIndex {
+		return refuse("expected step %d, but the rollout is at step %d", *want.Step, p.CurrentStepIndex)
+	}
+	for _, e := range []struct{ want, have, format string }{
+		{string(want.UID), string(r.UID), "expected uid %s, but this rollout has uid %s"},
+		{want.Revision, p.UpdateRevision, "expected revision %s, but the rollout releases revision %s"},
+		{want.Plan, p.RolloutHash, "expected plan %s, but the steps now are those of plan %s"},
+		{want.ResourceVersion, r.ResourceVersion, "expected resourceVersion %s, but the rollout is at %s"},
+	} {
+		if e.want != "" && e.want != e.have {
+			return refuse(e.format, e.want, e.have)
+		}
 	}
 	return nil
 }
@@ -145,6 +146,7 @@ func promotable(r *rollouts.Rollout, p *rollouts.Progress) error {
 	}
 	switch a := r.Status.Activity(); a {
 	case rollouts.ActivityInRolling:
+		return proceeding(r, p)
 	case rollouts.ActivityAborting, rollouts.ActivityAborted:
 		return refuse("the release was aborted%s; change the workload's template to release something else", abortedBy(r))
 	case rollouts.ActivityPaused:
@@ -152,13 +154,18 @@ func promotable(r *rollouts.Rollout, p *rollouts.Progress) error {
 	default:
 		return refuse("the release is %s; nothing waits for approval", a)
 	}
-	if p.State == rollouts.StepPaused && p.FinalisingStep != "" {
+}
+
+// proceeding refuses what is about to stop.
+func proceeding(r *rollouts.Rollout, p *rollouts.Progress) error {
+	switch {
+	case p.State == rollouts.StepPaused && p.FinalisingStep != "":
 		return refuse("another template is taking the place of revision %s; nothing of it waits for approval", p.UpdateRevision)
-	}
-	if r.Spec.Strategy.Paused {
+	case r.Spec.Strategy.Paused:
 		return refuse("the rollout is paused; set spec.strategy.paused to false first")
+	default:
+		return nil
 	}
-	return nil
 }
 
 func approve(p *rollouts.Progress, now metav1.Time) {
@@ -222,8 +229,8 @@ func abortedBy(r *rollouts.Rollout) string {
 
 // by names the author of the latest decision that matches.
 func by(r *rollouts.Rollout, match func(rollouts.Decision) bool) string {
-	for i := len(r.Status.Decisions) - 1; i >= 0; i-- {
-		if d := r.Status.Decisions[i]; match(d) {
+	for _, d := range slices.Backward(r.Status.Decisions) {
+		if match(d) {
 			return " by " + d.User
 		}
 	}

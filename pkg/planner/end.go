@@ -25,7 +25,7 @@ func (x *pass) end() {
 	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
 		return
 	}
-	x.settleAll(rollouts.OutcomeSuperseded)
+	x.settleAll()
 	x.become(rollouts.ActivityCompleted, message)
 	x.status.SetCondition(rollouts.Condition{Type: rollouts.ConditionSucceeded, Status: outcome}, x.now())
 	x.status.Phase = rollouts.PhaseHealthy

@@ -191,15 +191,22 @@ func (c *checks) decision(actor string, was, is rollouts.Decision, next *rollout
 	if same != was || was.Outcome != "" && was.Outcome != is.Outcome {
 		c.violate("no lost command", "%s changes decision %+v to %+v", actor, was, is)
 	}
-	p := next.Status.Active()
-	if was.Verb != rollouts.VerbPromote || was.Outcome != "" || p == nil {
-		return
+	if p := next.Status.Active(); was.Verb == rollouts.VerbPromote && was.Outcome == "" && p != nil {
+		c.approval(actor, was, is, next)
 	}
-	moved := p.UpdateRevision == was.Revision && p.CurrentStepIndex != was.Step && !p.FullyPromoted
+}
+
+func (c *checks) approval(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
+	p := next.Status.Active()
 	switch {
 	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step):
 		c.violate("no lost command", "%s calls decision %d applied at step %d", actor, was.ID, p.CurrentStepIndex)
-	case is.Outcome == "" && moved && next.Status.Activity() == rollouts.ActivityInRolling:
+	case is.Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling && passedBy(p, was):
 		c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, was.ID, was.Step, p.CurrentStepIndex)
 	}
+}
+
+// passedBy tells that the release has gone on without the decision.
+func passedBy(p *rollouts.Progress, d rollouts.Decision) bool {
+	return p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted
 }

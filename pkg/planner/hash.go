@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -49,7 +51,7 @@ func batchPlanHash(p rollouts.ReleasePlan) string {
 	}
 	partition := "none"
 	if p.BatchPartition != nil {
-		partition = fmt.Sprint(*p.BatchPartition)
+		partition = strconv.Itoa(int(*p.BatchPartition))
 	}
 	fmt.Fprintf(h, "partition %s id %q threshold %s policy %q style %q extra %t abort %t revision %q\n", partition, p.RolloutID,
 		size(p.FailureThreshold), p.FinalizingPolicy, p.RollingStyle, p.ExtraWorkload, p.Abort, p.Revision)
@@ -74,23 +76,23 @@ func size(v *intstr.IntOrString) string {
 }
 
 func matches(ms []rollouts.RouteMatch) string {
-	out := ""
+	var out strings.Builder
 	for _, m := range ms {
-		out += "["
+		out.WriteString("[")
 		if m.Path != nil {
-			out += "path " + text(m.Path.Type) + text(m.Path.Value)
+			out.WriteString("path " + text(m.Path.Type) + text(m.Path.Value))
 		}
-		out += values("header", m.Headers) + values("query", m.QueryParams) + "]"
+		out.WriteString(values("header", m.Headers) + values("query", m.QueryParams) + "]")
 	}
-	return out
+	return out.String()
 }
 
 func values(kind string, vs []rollouts.ValueMatch) string {
-	out := ""
+	var out strings.Builder
 	for _, v := range vs {
-		out += fmt.Sprintf(" %s %s %q %q", kind, text(v.Type), v.Name, v.Value)
+		fmt.Fprintf(&out, " %s %s %q %q", kind, text(v.Type), v.Name, v.Value)
 	}
-	return out
+	return out.String()
 }
 
 func modifier(m *rollouts.HeaderModifier) string {

@@ -36,18 +36,16 @@ func (x *pass) adopt() {
 
 // watch is the healthy state: a hold starts a release.
 func (x *pass) watch() {
-	p := x.progress()
 	switch {
 	case !x.w.Labelled:
 		x.act(Label{})
-	case x.w.Held && x.w.AtStable:
+	case x.w.Held && x.w.AtStable, x.leftover():
 		x.act(RestoreWorkload{})
 	case x.w.Held:
 		x.start("Rollout is in Progressing")
 		return
-	case x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil:
-		x.act(RestoreWorkload{}) // what is left of a hold that is over
 	}
+	p := x.progress()
 	if p.UpdateRevision == "" && x.w.Settled {
 		x.recordCompleted(p)
 	}
@@ -55,6 +53,11 @@ func (x *pass) watch() {
 		p.ObservedWorkloadGeneration = x.w.Generation
 		p.ObservedRolloutID = x.rolloutID()
 	}
+}
+
+// leftover tells that marks are left of a hold that is over.
+func (x *pass) leftover() bool {
+	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.
@@ -127,7 +130,7 @@ func (x *pass) reset() {
 		x.status.Message = "Workload Not Found"
 		return
 	}
-	x.settleAll(rollouts.OutcomeSuperseded)
+	x.settleAll()
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.Message = "Workload Not Found"
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled} {
@@ -153,7 +156,7 @@ func (x *pass) standDown() {
 	if x.unlabel() {
 		return
 	}
-	x.settleAll(rollouts.OutcomeSuperseded)
+	x.settleAll()
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.Message = "Rollout is disabled"

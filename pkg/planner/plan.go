@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -222,7 +223,7 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	if size.Type == intstr.String {
 		return size.StrVal
 	}
-	return fmt.Sprint(size.IntVal)
+	return strconv.Itoa(int(size.IntVal))
 }
 
 func (a RouteTo) String() string {

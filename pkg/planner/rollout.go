@@ -252,8 +252,8 @@ func (x *pass) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
 	}
 }
 
-// settleAll marks every open decision.
-func (x *pass) settleAll(outcome rollouts.Outcome) {
-	x.settle(rollouts.VerbPromote, outcome)
-	x.settle(rollouts.VerbAbort, outcome)
+// settleAll marks every open decision as overtaken.
+func (x *pass) settleAll() {
+	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+	x.settle(rollouts.VerbAbort, rollouts.OutcomeSuperseded)
 }

@@ -73,11 +73,15 @@ func (x *pass) follow() {
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	if now := x.w.PodTemplateHash; now != "" && p.PodTemplateHash != "" && now != p.PodTemplateHash && x.w.UpdatedReadyReplicas > 0 {
+	now := x.w.PodTemplateHash
+	if now == "" || x.w.UpdatedReadyReplicas == 0 {
+		return
+	}
+	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
-		if r.Routed {
-			x.act(RouteTo{Revision: now, Want: Route{Weight: r.Weight, Matches: r.Matches}})
-		}
+	}
+	if r.Routed && r.Canary != now {
+		x.act(RouteTo{Revision: now, Want: Route{Weight: r.Weight, Matches: r.Matches}})
 	}
 }
 
@@ -95,6 +99,14 @@ func stageOf(state rollouts.StepState) stage {
 func (x *pass) stayed() bool {
 	was, p := x.was(), x.progress()
 	return was.State == p.State && was.CurrentStepIndex == p.CurrentStepIndex && x.Rollout.Status.Activity() == rollouts.ActivityInRolling
+}
+
+// issue wants the target of a stage, and waits anew for one that has not shown.
+func (x *pass) issue(target Action) {
+	if !x.stayed() || x.overdue() {
+		x.stamp()
+	}
+	x.act(target)
 }
 
 func (x *pass) say(what string) {
@@ -118,10 +130,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
 		x.say("keep traffic on the stable version while pods are upgraded")
-		if !x.stayed() || x.overdue() {
-			x.stamp()
-		}
-		x.act(Pin{Revision: x.progress().StableRevision})
+		x.issue(Pin{Revision: x.progress().StableRevision})
 		return false
 	default:
 		return !x.stayed() || x.elapsed(x.grace())
@@ -138,18 +147,29 @@ func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.R
 
 // upgrade wants the batch of the step, and is done when it is ready.
 func (x *pass) upgrade(step *rollouts.Step) bool {
-	p := x.progress()
-	want := x.plan(p.CurrentStepIndex)
-	b := x.Batch
-	switch {
-	case b != nil && b.Terminating:
+	if !x.batchReady() {
 		return false
+	}
+	p := x.progress()
+	p.PodTemplateHash = x.w.PodTemplateHash
+	x.announce("StepUpgraded", fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex))
+	if x.everyPod(step) {
+		p.State = rollouts.StepMetricsAnalysis
+	}
+	return true
+}
+
+// batchReady wants the batch of the current step, and tells whether it is ready.
+func (x *pass) batchReady() bool {
+	p, b := x.progress(), x.Batch
+	if b != nil && b.Terminating {
+		return false
+	}
+	want := x.plan(p.CurrentStepIndex)
+	switch {
 	case b == nil || batchPlanHash(b.Plan) != batchPlanHash(want):
 		x.say("upgrade workload to new version")
-		if !x.stayed() || x.overdue() {
-			x.stamp()
-		}
-		x.act(RunBatch{Plan: want})
+		x.issue(RunBatch{Plan: want})
 		return false
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
 		x.say("upgrade workload to new version")
@@ -157,15 +177,9 @@ func (x *pass) upgrade(step *rollouts.Step) bool {
 			x.status.Message += ": " + b.Message
 		}
 		return false
-	case x.w.PodTemplateHash == "" && x.w.Replicas > 0:
-		return false
+	default:
+		return x.w.PodTemplateHash != "" || x.w.Replicas == 0
 	}
-	p.PodTemplateHash = x.w.PodTemplateHash
-	x.announce("StepUpgraded", fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex))
-	if x.everyPod(step) {
-		p.State = rollouts.StepMetricsAnalysis
-	}
-	return true
 }
 
 // route wants the traffic of the step, and is done when it is observed.
@@ -181,10 +195,7 @@ func (x *pass) route(step *rollouts.Step) bool {
 	want := Route{Weight: percent(step.Traffic), Matches: step.Matches}
 	if !x.Route.carries(want, p.PodTemplateHash) {
 		x.say("route traffic to new version")
-		if !x.stayed() || x.overdue() {
-			x.stamp()
-		}
-		x.act(RouteTo{Revision: p.PodTemplateHash, Want: want})
+		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
 		return false
 	}
 	if x.stayed() && !x.elapsed(x.grace()) {
@@ -292,7 +303,7 @@ func (x *pass) cancel() {
 	p.FinalisingStep = ""
 	p.UpdateRevision = x.w.UpdateRevision
 	p.FullyPromoted = false
-	x.settleAll(rollouts.OutcomeSuperseded)
+	x.settleAll()
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.become(rollouts.ActivityCancelling, "The workload has been rolled back and the rollout process will be canceled")
 	x.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
@@ -305,7 +316,7 @@ func (x *pass) supersede() {
 		x.status.Message = "Workload is continuous release"
 		return
 	}
-	x.settleAll(rollouts.OutcomeSuperseded)
+	x.settleAll()
 	x.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
 	stable := x.progress().StableRevision
 	x.start("Workload is continuous release")

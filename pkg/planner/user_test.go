@@ -173,15 +173,24 @@ func (w *world) admit(before, update *appsv1.Deployment) string {
 		row.Hold(update, verdict.By)
 		said = "held by rollout/" + verdict.By
 	}
-	if label != "" && slices.ContainsFunc(named, planner.Holds) {
-		labels := maps.Clone(update.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[rollouts.LabelWorkloadType] = label
-		update.Labels = labels
+	if slices.ContainsFunc(named, planner.Holds) {
+		update.Labels = with(update.Labels, rollouts.LabelWorkloadType, label)
 	}
 	return said
+}
+
+// with returns m with a key that has a value.
+func with(m map[string]string, key, value string) map[string]string {
+	if value == "" {
+		return m
+	}
+	out := map[string]string{key: value}
+	for k, v := range m {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 func without(m map[string]string, key string) map[string]string {
