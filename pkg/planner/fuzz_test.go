@@ -273,7 +273,7 @@ func failSchedule(t *testing.T, data []byte, broken []string) {
 	t.Fatalf("%s\n%s\nbytes %q", strings.Join(broken, "\n"), tell.out.String(), data)
 }
 
-var schedules = flag.Int("schedules", 250, "how many random schedules to play")
+var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
 // TestSchedules plays schedules of its own making, the same ones every time.
 func TestSchedules(t *testing.T) {
