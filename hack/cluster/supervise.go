@@ -101,8 +101,7 @@ const readyWord = "ready"
 
 // ignoreExit drops an exit code, because the supervisor has said more already.
 func ignoreExit(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,9 +80,9 @@ func Diff(a, b string) string {
 	for i := range common {
 		common[i] = make([]int, len(y)+1)
 	}
-	for i := len(x) - 1; i >= 0; i-- {
+	for i, v := range slices.Backward(x) {
 		for j := len(y) - 1; j >= 0; j-- {
-			if x[i] == y[j] {
+			if v == y[j] {
 				common[i][j] = common[i+1][j+1] + 1
 			} else {
 				common[i][j] = max(common[i+1][j], common[i][j+1])

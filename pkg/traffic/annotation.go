@@ -44,30 +44,37 @@ func writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
 	if h.Type != nil {
 		kind = *h.Type
 	}
-	key, other := nginxHeader, ""
+	if h.Name == matchCookie {
+		return writeCookie(keys, kind, h.Value)
+	}
+	return writeHeader(keys, kind, h)
+}
+
+// errSecond is for matches that the dialect has one place for.
+var errSecond = errors.New(".headers[0]: nginx matches one header and one cookie at most")
+
+func writeCookie(keys map[string]string, kind, value string) error {
 	switch {
-	case h.Name == matchCookie && kind != matchExact:
+	case kind != matchExact:
 		return fmt.Errorf(".headers[0].type: nginx matches cookies by their name only, not as %s", kind)
-	case h.Name == matchCookie:
-		key = nginxCookie
-	case kind == matchExact:
-		other = nginxValue
-	case kind == matchPattern:
-		other = nginxPattern
-	default:
+	case keys[nginxCookie] != "":
+		return errSecond
+	}
+	keys[nginxCookie] = value
+	return nil
+}
+
+func writeHeader(keys map[string]string, kind string, h rollouts.ValueMatch) error {
+	value, ok := map[string]string{matchExact: nginxValue, matchPattern: nginxPattern}[kind]
+	switch {
+	case !ok:
 		return fmt.Errorf(".headers[0].type: %q must be %s or %s", kind, matchExact, matchPattern)
-	}
-	if keys[key] != "" {
-		return errors.New(".headers[0]: nginx matches one header and one cookie at most")
-	}
-	if key == nginxHeader && keys[nginxCookie] != "" {
+	case keys[nginxHeader] != "":
+		return errSecond
+	case keys[nginxCookie] != "":
 		return fmt.Errorf(".headers[0]: nginx looks at headers first; put the match of %s last", matchCookie)
 	}
-	if key == nginxCookie {
-		keys[key] = h.Value
-		return nil
-	}
-	keys[key], keys[other] = h.Name, h.Value
+	keys[nginxHeader], keys[value] = h.Name, h.Value
 	return nil
 }
 

@@ -35,16 +35,13 @@ func (nginx) Observe(objs Objects) planner.Route {
 // Route implements Provider. The canary Ingress is created with the values
 // wanted, never first with others.
 func (n nginx) Route(objs Objects, want planner.Route) ([]object.Change, error) {
-	switch {
-	case want.Weight == nil && len(want.Matches) == 0:
+	if want.Weight == nil && len(want.Matches) == 0 {
 		return n.Restore(objs)
-	case objs.Ingress == nil:
-		return nil, errors.New("routing: the stable ingress does not exist")
-	case objs.Service == nil:
-		return nil, errors.New("routing: the stable service does not exist")
-	case objs.CanaryIngress != nil && !made(objs.CanaryIngress):
-		return nil, fmt.Errorf("routing: ingress %s exists and belongs to no release", objs.CanaryIngress.Name)
-	case objs.CanaryIngress == nil && len(want.Matches) == 0 && *want.Weight == 0:
+	}
+	if err := routable(objs); err != nil {
+		return nil, err
+	}
+	if objs.CanaryIngress == nil && len(want.Matches) == 0 && *want.Weight == 0 {
 		return nil, nil
 	}
 	keys, err := writeNginx(want)
@@ -59,6 +56,19 @@ func (n nginx) Route(objs Objects, want planner.Route) ([]object.Change, error) 
 		return []object.Change{{Want: canary}}, nil
 	}
 	return change(objs.CanaryIngress, merged(objs.CanaryIngress, canary)), nil
+}
+
+// routable refuses to route what is not there or not ours.
+func routable(objs Objects) error {
+	switch {
+	case objs.Ingress == nil:
+		return errors.New("routing: the stable ingress does not exist")
+	case objs.Service == nil:
+		return errors.New("routing: the stable service does not exist")
+	case objs.CanaryIngress != nil && !made(objs.CanaryIngress):
+		return fmt.Errorf("routing: ingress %s exists and belongs to no release", objs.CanaryIngress.Name)
+	}
+	return nil
 }
 
 // Restore implements Provider.

@@ -21,12 +21,12 @@ import (
 // under control: paused, and driven or held.
 func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
-	_, controlled := readOwner(d)
 	v, driven := readDriving(d)
-	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || !(controlled && driven) && !held(d) {
+	controlled := readDrive(d) != nil
+	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || (!controlled && !held(d)) {
 		return planner.Scaling{}, false
 	}
-	ours := controlled && driven && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
 		v.Partition = intstr.FromInt32(0)
 	}

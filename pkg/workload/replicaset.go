@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/dump"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -68,18 +68,10 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
 
 // deriveStable finds what served before the live template without being told.
 func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
-	var lowest, highest *appsv1.ReplicaSet
-	for _, rs := range r.all {
-		if rs == r.update {
-			continue
-		}
-		if size(rs) > 0 && (lowest == nil || age(rs) < age(lowest)) {
-			lowest = rs
-		}
-		if highest == nil || revision(rs) > revision(highest) {
-			highest = rs
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool { return rs == r.update })
+	active := slices.DeleteFunc(slices.Clone(others), func(rs *appsv1.ReplicaSet) bool { return size(rs) == 0 })
+	lowest := first(active, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(a), age(b)) })
+	highest := first(others, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revision(b), revision(a)) })
 	switch {
 	case lowest != nil:
 		return lowest
@@ -93,6 +85,14 @@ func (r revisions) deriveStable(held bool) *appsv1.ReplicaSet {
 	default:
 		return nil
 	}
+}
+
+// first is the least set of the order, the oldest of equals; nil of none.
+func first(sets []*appsv1.ReplicaSet, order func(a, b *appsv1.ReplicaSet) int) *appsv1.ReplicaSet {
+	if len(sets) == 0 {
+		return nil
+	}
+	return slices.MinFunc(sets, order)
 }
 
 func (r revisions) byHash(hash string) *appsv1.ReplicaSet {

@@ -36,7 +36,7 @@ func troubleOf(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
 			return "cannot be scheduled: " + c.Message
 		}
 	}

@@ -142,7 +142,7 @@ func readManifest(files fs.FS, name string) ([]*unstructured.Unstructured, error
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	var objects []*unstructured.Unstructured
 	for {

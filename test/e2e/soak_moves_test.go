@@ -34,7 +34,8 @@ func (s *soaker) begin(version string) {
 	}
 	s.allow(1)
 	s.again(func() error { return s.setVersion(version) })
-	if was != s.stable {
+	// A version that cannot start takes the place of no pod that is needed.
+	if was != s.stable && version != "failed" {
 		s.until("the version before is gone", s.without(was))
 		s.guard.atMost(was, 0)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -74,16 +75,14 @@ func keepVisible(before, update metav1.Object, named []*rollouts.Rollout) {
 	if !had || update.GetLabels()[rollouts.LabelWorkloadType] == value {
 		return
 	}
-	for _, r := range named {
-		if planner.Holds(r) {
-			labels := maps.Clone(update.GetLabels())
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels[rollouts.LabelWorkloadType] = value
-			update.SetLabels(labels)
-			return
+	if slices.ContainsFunc(named, planner.Holds) {
+		labels := maps.Clone(update.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
 		}
+		labels[rollouts.LabelWorkloadType] = value
+		update.SetLabels(labels)
+		return
 	}
 }
 

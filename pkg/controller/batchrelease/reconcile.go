@@ -20,7 +20,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -120,11 +119,9 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	b, w := obs.release, obs.workload
 	switch a := action.(type) {
 	case planner.DropFinalizer:
-		wire := &v1beta1.BatchRelease{ObjectMeta: *b.ObjectMeta.DeepCopy()}
-		return r.Server.DropFinalizer(ctx, wire, rollouts.FinalizerBatchRelease)
+		return r.Server.ReleaseBatchRelease(ctx, b)
 	case planner.DriveTo:
-		owner := *metav1.NewControllerRef(b, v1beta1.SchemeGroupVersion.WithKind("BatchRelease"))
-		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a.Drive, owner))
+		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a.Drive, effect.OwnedByBatchRelease(b)))
 	case planner.Rest:
 		return r.Server.Write(ctx, w.Row.Rest(w.Object, w.Owned))
 	case planner.RestoreWorkload:

@@ -4,30 +4,29 @@
 package batchrelease
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
+
+// deployments are the only workloads whose pods are looked at.
+var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
 // SetupWithManager registers the watches: the rows of the workload table say
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
-		For(&v1beta1.BatchRelease{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(troubled())).
+		For(effect.NewBatchRelease()).
+		Watches(&corev1.Pod{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments)),
+			builder.WithPredicates(troubled())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	watched := map[string]bool{}
 	for _, row := range workload.Table {
@@ -63,24 +62,4 @@ func trouble(o client.Object) string {
 		return ""
 	}
 	return workload.Trouble([]corev1.Pod{*pod})
-}
-
-// ofPod finds the BatchRelease of a pod through the set between them.
-func (r *Reconciler) ofPod(ctx context.Context, o client.Object) []reconcile.Request {
-	ref := metav1.GetControllerOf(o)
-	if ref == nil {
-		return nil
-	}
-	var list v1beta1.BatchReleaseList
-	if err := r.Server.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {
-		return nil // the cache answers; it fails only when it is shut down
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		b := &list.Items[i]
-		if w := b.Spec.WorkloadRef; w != nil && len(ref.Name) > len(w.Name) && ref.Name[:len(w.Name)+1] == w.Name+"-" {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-		}
-	}
-	return out
 }

@@ -9,7 +9,7 @@ package deployment
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,7 +52,7 @@ func ours(o client.Object) bool {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
-		return ctrl.Result{}, fmt.Errorf("finding the row of deployments: there is none")
+		return ctrl.Result{}, errors.New("finding the row of deployments: there is none")
 	}
 	w, err := r.Server.Workload(ctx, row, req.Namespace, req.Name)
 	if err != nil || w == nil || !ours(w.Object) {

@@ -111,8 +111,8 @@ func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease
 	return client.IgnoreNotFound(s.Delete(ctx, wire, client.Preconditions{UID: &b.UID}))
 }
 
-// DropFinalizer takes our finalizer off an object of our group.
-func (s Server) DropFinalizer(ctx context.Context, base client.Object, finalizer string) error {
+// dropFinalizer takes a finalizer off an object of our group.
+func (s Server) dropFinalizer(ctx context.Context, base client.Object, finalizer string) error {
 	want, ok := base.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("dropping finalizer of %s: not an object", base.GetName())

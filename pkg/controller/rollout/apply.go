@@ -10,48 +10,66 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// act carries out one action.
+// act carries out one action: on our own objects here, on others by what the
+// adapters and providers want changed.
 func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.Action) error {
-	w, o := obs.workload, obs.objects
-	var changes []object.Change
-	var err error
 	switch a := action.(type) {
 	case planner.RunBatch:
 		return r.runBatch(ctx, obs, a.Plan)
 	case planner.ReleaseBatch:
 		return r.Server.DeleteBatchRelease(ctx, obs.batch)
 	case planner.DropFinalizer:
-		wire := &v1beta1.Rollout{ObjectMeta: *obs.rollout.ObjectMeta.DeepCopy()}
-		return r.Server.DropFinalizer(ctx, wire, rollouts.FinalizerRollout)
-	case planner.Label:
-		changes = w.Row.Adapter.Label(w.Object)
-	case planner.Unlabel:
-		changes = w.Row.Unlabel(w.Object)
-	case planner.RestoreWorkload:
-		changes = w.Row.Restore(w.Object, w.Owned, a.KeepPaused)
-	case planner.Pin:
-		changes, err = traffic.Pin(o, a.Revision)
-	case planner.Unpin:
-		changes = traffic.Unpin(o)
-	case planner.RouteTo:
-		changes, err = routed(*obs.routing, o, a)
-	case planner.Unroute:
-		changes, err = unrouted(*obs.routing, o)
-	case planner.RemoveCanaryService:
-		changes = traffic.RemoveCanaryService(o)
-	default:
-		return fmt.Errorf("no effect for %q", action)
+		return r.Server.ReleaseRollout(ctx, obs.rollout)
 	}
-	if err != nil {
-		return err
+	changes, ok := onWorkload(obs, action)
+	if !ok {
+		var err error
+		if changes, err = onNetwork(obs, action); err != nil {
+			return err
+		}
 	}
 	return r.Server.Write(ctx, changes)
+}
+
+// onWorkload is what an action changes on the workload; false when it is not
+// about the workload.
+func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool) {
+	w := obs.workload
+	switch a := action.(type) {
+	case planner.Label:
+		return w.Row.Adapter.Label(w.Object), true
+	case planner.Unlabel:
+		return w.Row.Unlabel(w.Object), true
+	case planner.RestoreWorkload:
+		return w.Row.Restore(w.Object, w.Owned, a.KeepPaused), true
+	default:
+		return nil, false
+	}
+}
+
+// onNetwork is what an action changes on Services and routers.
+func onNetwork(obs *observation, action planner.Action) ([]object.Change, error) {
+	o := obs.objects
+	switch a := action.(type) {
+	case planner.Pin:
+		return traffic.Pin(o, a.Revision)
+	case planner.Unpin:
+		return traffic.Unpin(o), nil
+	case planner.RouteTo:
+		return routed(*obs.routing, o, a)
+	case planner.Unroute:
+		return unrouted(*obs.routing, o)
+	case planner.RemoveCanaryService:
+		return traffic.RemoveCanaryService(o), nil
+	default:
+		return nil, fmt.Errorf("no effect for %q", action)
+	}
 }
 
 // runBatch creates the BatchRelease or gives it another plan.
@@ -60,7 +78,7 @@ func (r *Reconciler) runBatch(ctx context.Context, obs *observation, plan rollou
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ro, v1beta1.SchemeGroupVersion.WithKind("Rollout"))},
+		OwnerReferences: []metav1.OwnerReference{effect.OwnedByRollout(ro)},
 	}}
 	if obs.batch != nil {
 		b = obs.batch.DeepCopy()

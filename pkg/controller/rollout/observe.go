@@ -10,12 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -100,7 +98,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 	ref := release.TrafficRoutings[0]
 	obs.routing = &ref
 	obs.objects = traffic.Objects{
-		Owner:       *metav1.NewControllerRef(obs.rollout, v1beta1.SchemeGroupVersion.WithKind("Rollout")),
+		Owner:       effect.OwnedByRollout(obs.rollout),
 		RevisionKey: row.RevisionKey,
 	}
 	o, ns := &obs.objects, obs.rollout.Namespace

@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -53,8 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // announce tells what has happened, now that it is stored.
 func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
-	about := &v1beta1.Rollout{ObjectMeta: obs.rollout.ObjectMeta}
-	about.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("Rollout"))
+	about := effect.About(obs.rollout)
 	for _, e := range announced {
 		kind := corev1.EventTypeNormal
 		if e.Warning {

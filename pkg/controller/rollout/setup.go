@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -19,8 +18,8 @@ import (
 // the next one, so nothing is polled.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
-		For(&v1beta1.Rollout{}).
-		Owns(&v1beta1.BatchRelease{}).
+		For(effect.NewRollout()).
+		Owns(effect.NewBatchRelease()).
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})

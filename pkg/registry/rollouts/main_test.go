@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a directory of the system's for such
 	users := []user.DefaultInfo{
 		{Name: admin, Groups: []string{user.SystemPrivilegedGroup}},
 		{Name: controller}, {Name: alice, UID: "uid-of-alice"}, {Name: dave},

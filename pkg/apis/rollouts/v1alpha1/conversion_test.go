@@ -21,7 +21,8 @@ const (
 	routing = "rollouts.kruise.io/trafficrouting"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
@@ -59,10 +60,10 @@ func TestRolloutToHub(t *testing.T) {
 		},
 		"replicas follow the weight": {
 			in: v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{
-				{Weight: ptr(int32(20))}, {Weight: ptr(int32(5)), Replicas: &percent}, {Pause: &v1alpha1.Pause{}},
+				{Weight: new(int32(20))}, {Weight: new(int32(5)), Replicas: &percent}, {Pause: &v1alpha1.Pause{}},
 			}})},
 			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, Steps: []rollouts.Step{
-				{Traffic: ptr("20%"), Replicas: &percent}, {Traffic: ptr("5%"), Replicas: &percent}, {Pause: rollouts.Pause{Given: true}},
+				{Traffic: new("20%"), Replicas: &percent}, {Traffic: new("5%"), Replicas: &percent}, {Pause: rollouts.Pause{Given: true}},
 			}}}}},
 		},
 	}
@@ -115,11 +116,11 @@ func TestRolloutFromHub(t *testing.T) {
 		},
 		"traffic that is no percentage has no weight": {
 			in: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{
-				ExtraWorkload: true, Steps: []rollouts.Step{{Traffic: ptr("half")}, {Traffic: ptr("50%")}},
+				ExtraWorkload: true, Steps: []rollouts.Step{{Traffic: new("half")}, {Traffic: new("50%")}},
 			}}}},
 			want: v1alpha1.Rollout{
 				ObjectMeta: meta(map[string]string{style: "canary"}),
-				Spec:       canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{{}, {Weight: ptr(int32(50))}}}),
+				Spec:       canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{{}, {Weight: new(int32(50))}}}),
 			},
 		},
 	}
@@ -168,7 +169,7 @@ func TestBatchReleaseStyle(t *testing.T) {
 
 func TestPreserve(t *testing.T) {
 	t.Parallel()
-	path := &rollouts.PathMatch{Value: ptr("/a")}
+	path := &rollouts.PathMatch{Value: new("/a")}
 	headers := []rollouts.ValueMatch{{Name: "user", Value: "me"}}
 	old := rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
 		{Matches: []rollouts.RouteMatch{{Path: path}}},
@@ -216,10 +217,10 @@ func TestPreserve(t *testing.T) {
 		"a step was inserted before": {
 			old: old,
 			written: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
-				{Traffic: ptr("5%")}, {Matches: []rollouts.RouteMatch{{}}}, {Matches: []rollouts.RouteMatch{{Headers: headers}}},
+				{Traffic: new("5%")}, {Matches: []rollouts.RouteMatch{{}}}, {Matches: []rollouts.RouteMatch{{Headers: headers}}},
 			}}},
 			want: rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{
-				{Traffic: ptr("5%")}, old.Canary.Steps[0], old.Canary.Steps[1],
+				{Traffic: new("5%")}, old.Canary.Steps[0], old.Canary.Steps[1],
 			}}},
 		},
 		"matches that were changed": {

@@ -23,11 +23,11 @@ func TestValidateDecisionOptions(t *testing.T) {
 		"nothing": {},
 		"everything": {options: rollouts.DecisionOptions{
 			// Characters count, not bytes.
-			Reason: strings.Repeat("ü", 1024), RequestID: strings.Repeat("ü", 63), Expect: &rollouts.Expectation{Step: ptr(int32(1))},
+			Reason: strings.Repeat("ü", 1024), RequestID: strings.Repeat("ü", 63), Expect: &rollouts.Expectation{Step: new(int32(1))},
 		}},
 		"too much": {
 			options: rollouts.DecisionOptions{
-				Reason: strings.Repeat("a", 1025), RequestID: strings.Repeat("a", 64), Expect: &rollouts.Expectation{Step: ptr(int32(0))},
+				Reason: strings.Repeat("a", 1025), RequestID: strings.Repeat("a", 64), Expect: &rollouts.Expectation{Step: new(int32(0))},
 			},
 			want: []string{"reason: Too long", "requestID: Too long", "expect.step: Invalid value"},
 		},
@@ -65,7 +65,7 @@ func TestValidateBatchRelease(t *testing.T) {
 			want:   []string{"releasePlan.batches[0].canaryReplicas: Invalid value"},
 		},
 		"a batch before the first": {
-			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.BatchPartition = ptr(int32(-1)) },
+			change: func(s *rollouts.BatchReleaseSpec) { s.Plan.BatchPartition = new(int32(-1)) },
 			want:   []string{"releasePlan.batchPartition: Invalid value"},
 		},
 		"no such style and policy": {
@@ -86,7 +86,7 @@ func TestValidateBatchRelease(t *testing.T) {
 					WorkloadRef: &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 					Plan: rollouts.ReleasePlan{
 						Batches:        []rollouts.Batch{{CanaryReplicas: *number(0)}, {CanaryReplicas: *percent("100%")}},
-						BatchPartition: ptr(int32(0)), RollingStyle: rollouts.StylePartition, FinalizingPolicy: rollouts.WaitResume,
+						BatchPartition: new(int32(0)), RollingStyle: rollouts.StylePartition, FinalizingPolicy: rollouts.WaitResume,
 					},
 				},
 			}

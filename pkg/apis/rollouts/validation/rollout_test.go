@@ -17,10 +17,11 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
-func number(n int32) *intstr.IntOrString   { return ptr(intstr.FromInt32(n)) }
-func percent(s string) *intstr.IntOrString { return ptr(intstr.FromString(s)) }
+func number(n int32) *intstr.IntOrString   { return new(intstr.FromInt32(n)) }
+func percent(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 
 var (
 	beta    = validation.Options{Version: "v1beta1"}
@@ -36,7 +37,7 @@ func valid() *rollouts.Rollout {
 			WorkloadRef: &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 			Strategy: rollouts.Strategy{Canary: &rollouts.Release{
 				Steps: []rollouts.Step{
-					{Replicas: percent("20%"), Traffic: ptr("20%")},
+					{Replicas: percent("20%"), Traffic: new("20%")},
 					{Replicas: percent("100%")},
 				},
 				TrafficRoutings: []rollouts.TrafficRoutingRef{{
@@ -215,30 +216,30 @@ func TestValidateStep(t *testing.T) {
 		"101%":                 {step: rollouts.Step{Replicas: percent("101%")}, want: []string{"replicas: Invalid value"}},
 		"a number in quotes":   {step: rollouts.Step{Replicas: percent("5")}, want: []string{"replicas: Invalid value"}},
 		"a signed percentage":  {step: rollouts.Step{Replicas: percent("+5%")}, want: []string{"replicas: Invalid value"}},
-		"all the traffic":      {step: rollouts.Step{Replicas: number(1), Traffic: ptr("100%")}},
-		"no traffic":           {step: rollouts.Step{Replicas: number(1), Traffic: ptr("0%")}, want: []string{"traffic: Invalid value"}},
-		"too much traffic":     {step: rollouts.Step{Replicas: number(1), Traffic: ptr("101%")}, want: []string{"traffic: Invalid value"}},
-		"traffic as a number":  {step: rollouts.Step{Replicas: number(1), Traffic: ptr("20")}, want: []string{"traffic: Invalid value"}},
-		"a weight of 0":        {step: rollouts.Step{Replicas: number(1), Traffic: ptr("0%")}, options: alpha},
-		"a pause of 0":         {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: ptr(int32(0))}}},
-		"a pause less than 0":  {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: ptr(int32(-1))}}, want: []string{"pause.duration: Invalid value"}},
+		"all the traffic":      {step: rollouts.Step{Replicas: number(1), Traffic: new("100%")}},
+		"no traffic":           {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, want: []string{"traffic: Invalid value"}},
+		"too much traffic":     {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, want: []string{"traffic: Invalid value"}},
+		"traffic as a number":  {step: rollouts.Step{Replicas: number(1), Traffic: new("20")}, want: []string{"traffic: Invalid value"}},
+		"a weight of 0":        {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, options: alpha},
+		"a pause of 0":         {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(0))}}},
+		"a pause less than 0":  {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(-1))}}, want: []string{"pause.duration: Invalid value"}},
 		"16 matches":           {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 16)}},
 		"17 matches":           {step: rollouts.Step{Replicas: number(1), Matches: make([]rollouts.RouteMatch, 17)}, want: []string{"matches: Too many"}},
-		"over the limit":       {step: rollouts.Step{Replicas: percent("51%"), Traffic: ptr("20%")}, options: enforce, want: []string{"replicas: Invalid value"}},
+		"over the limit":       {step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce, want: []string{"replicas: Invalid value"}},
 		"over it by matches":   {step: rollouts.Step{Replicas: percent("51%"), Matches: []rollouts.RouteMatch{{}}}, options: enforce, want: []string{"replicas: Invalid value"}},
 		"over it, unrouted":    {step: rollouts.Step{Replicas: percent("51%")}, options: enforce},
-		"over it, all of them": {step: rollouts.Step{Replicas: percent("100%"), Traffic: ptr("20%")}, options: enforce},
-		"over it, as a number": {step: rollouts.Step{Replicas: number(99), Traffic: ptr("20%")}, options: enforce},
+		"over it, all of them": {step: rollouts.Step{Replicas: percent("100%"), Traffic: new("20%")}, options: enforce},
+		"over it, as a number": {step: rollouts.Step{Replicas: number(99), Traffic: new("20%")}, options: enforce},
 		"under another limit": {
-			step:    rollouts.Step{Replicas: percent("51%"), Traffic: ptr("20%")},
+			step:    rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")},
 			options: validation.Options{EnforcePartitionPercentLimit: true, PartitionPercentLimit: 60},
 		},
 		"over it with pods beside": {
-			step: rollouts.Step{Replicas: percent("51%"), Traffic: ptr("20%")}, options: enforce,
+			step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce,
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true },
 		},
 		"over it, where pods beside cannot be": {
-			step: rollouts.Step{Replicas: percent("51%"), Traffic: ptr("20%")}, options: enforce,
+			step: rollouts.Step{Replicas: percent("51%"), Traffic: new("20%")}, options: enforce,
 			change: func(r *rollouts.Rollout) {
 				r.Spec.Strategy.Canary.ExtraWorkload = true
 				r.Spec.WorkloadRef.Kind = "StatefulSet"
@@ -268,12 +269,12 @@ func TestValidateStep(t *testing.T) {
 func TestBlueGreenMayRouteNothing(t *testing.T) {
 	t.Parallel()
 	r := valid()
-	step(r).Traffic = ptr("0%")
+	step(r).Traffic = new("0%")
 	blueGreen(r)
 	if errs := validation.ValidateRollout(r, beta); len(errs) > 0 {
 		t.Error(errs.ToAggregate())
 	}
-	r.Spec.Strategy.BlueGreen.Steps[0].Traffic = ptr("some")
+	r.Spec.Strategy.BlueGreen.Steps[0].Traffic = new("some")
 	check(t, r, "spec.strategy.blueGreen.", []string{"steps[0].traffic: Invalid value"})
 }
 

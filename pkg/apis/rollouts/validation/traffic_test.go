@@ -37,7 +37,7 @@ func TestValidateTrafficRouting(t *testing.T) {
 			want:   []string{"[0].gateway.httpRouteName: Required value"},
 		},
 		"all routers": {change: func(r *rollouts.Rollout) {
-			routing(r).Gateway = &rollouts.GatewayRef{HTTPRouteName: ptr("web")}
+			routing(r).Gateway = &rollouts.GatewayRef{HTTPRouteName: new("web")}
 			routing(r).CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Name: "web"}}
 		}},
 		"an object of no name": {

@@ -40,7 +40,7 @@ func TestValidateRolloutUpdate(t *testing.T) {
 			r.Spec.Strategy.Paused, r.Spec.Disabled = true, true
 			r.Spec.Strategy.Canary.FailureThreshold = number(1)
 			r.Spec.Strategy.Canary.DisableCanaryService = true
-			*step(r) = rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: ptr(int32(5))}}
+			*step(r) = rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(5))}}
 		}},
 		"no strategy, in flight": {
 			phase: rollouts.PhaseProgressing, change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary = nil },
@@ -139,19 +139,19 @@ func TestRolloutWarnings(t *testing.T) {
 		want    []string
 	}{
 		"nothing to say": {steps: []rollouts.Step{
-			{Replicas: percent("40%"), Traffic: ptr("20%")}, {Replicas: percent("50%"), Traffic: ptr("20%")}, {Replicas: percent("100%"), Traffic: ptr("100%")},
+			{Replicas: percent("40%"), Traffic: new("20%")}, {Replicas: percent("50%"), Traffic: new("20%")}, {Replicas: percent("100%"), Traffic: new("100%")},
 		}},
 		"over the limit": {
-			steps: []rollouts.Step{{Replicas: percent("60%"), Traffic: ptr("20%")}},
+			steps: []rollouts.Step{{Replicas: percent("60%"), Traffic: new("20%")}},
 			want: []string{
 				"spec.strategy.canary.steps[0].replicas: 60%: this step also routes traffic, and upgrading more than 50% of a partitioned workload leaves few pods for the rest of it: use 50% or less, or 100%",
 			},
 		},
 		"over the limit, an error already": {
-			steps: []rollouts.Step{{Replicas: percent("60%"), Traffic: ptr("20%")}}, options: enforce,
+			steps: []rollouts.Step{{Replicas: percent("60%"), Traffic: new("20%")}}, options: enforce,
 		},
 		"traffic falls": {
-			steps: []rollouts.Step{{Replicas: number(1), Traffic: ptr("40%")}, {Replicas: number(2)}, {Replicas: number(3), Traffic: ptr("20%")}},
+			steps: []rollouts.Step{{Replicas: number(1), Traffic: new("40%")}, {Replicas: number(2)}, {Replicas: number(3), Traffic: new("20%")}},
 			want: []string{
 				"spec.strategy.canary.steps[2].traffic: 20%: the new revision had 40% before this step, so traffic goes back to the stable one",
 			},

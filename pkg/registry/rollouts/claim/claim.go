@@ -144,8 +144,7 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the owner of %s: %w", describe(ref), err)
 	}
-	owned := err == nil && r.UID == held.UID && r.Spec.WorkloadRef != nil &&
-		keyOf(owner.Namespace, r.Spec.WorkloadRef) == keyOf(owner.Namespace, ref)
+	owned := err == nil && r.UID == held.UID && Same(r.Spec.WorkloadRef, ref)
 	switch {
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= onItsWay:
 		return nil

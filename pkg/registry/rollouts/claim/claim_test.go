@@ -35,7 +35,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a directory of the system's for such
 	store, err := apiserver.StartStore(context.Background(), apiserver.StoreOptions{DataDir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

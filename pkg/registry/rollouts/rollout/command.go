@@ -174,8 +174,7 @@ func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c cl
 
 // refused answers a refusal of the planner.
 func refused(name string, err error) error {
-	var refusal *planner.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*planner.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
 	}
 	return apierrors.NewInternalError(fmt.Errorf("deciding: %w", err))

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -186,7 +187,7 @@ func (w *statusWrite) wishes(ctx context.Context, wish wish, r, stored *rollouts
 func (s *StatusREST) may(ctx context.Context, verb, subresource, name string) (bool, error) {
 	who, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
-		return false, apierrors.NewInternalError(fmt.Errorf("finding the user of a request"))
+		return false, apierrors.NewInternalError(errors.New("finding the user of a request"))
 	}
 	asked := authorizer.AttributesRecord{
 		User: who, Verb: verb, Namespace: genericapirequest.NamespaceValue(ctx), APIGroup: rollouts.GroupName,

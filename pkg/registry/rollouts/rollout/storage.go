@@ -152,7 +152,8 @@ func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	// The store calls back without the request's context.
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) //nolint:forbidigo // see above
 	defer cancel()
 	if err := r.claims.Release(ctx, claim.OwnerOf(gone), gone.Spec.WorkloadRef); err != nil {
 		// The next Rollout of this workload takes the claim over.
