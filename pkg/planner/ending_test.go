@@ -93,6 +93,9 @@ func (e *end) stable() string {
 	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRouteToStable {
 		return "" // it may have been given back already
 	}
+	if a == rollouts.ActivityCancelling {
+		return "" // it was put back, and its own revision may be another's stable by now
+	}
 	if e.check.set(p.StableRevision) == nil {
 		return "" // the native controller keeps no history, and took it at size 0
 	}

@@ -199,7 +199,7 @@ func (c *checks) decision(actor string, was, is rollouts.Decision, next *rollout
 func (c *checks) approval(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
 	p := next.Status.Active()
 	switch {
-	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step):
+	case is.Outcome == rollouts.OutcomeApplied && !beyond(p, was.Step) && !p.FullyPromoted:
 		c.violate("no lost command", "%s calls decision %d applied at step %d", actor, was.ID, p.CurrentStepIndex)
 	case is.Outcome == "" && next.Status.Activity() == rollouts.ActivityInRolling && passedBy(p, was):
 		c.violate("no lost command", "%s leaves decision %d about step %d open at step %d", actor, was.ID, was.Step, p.CurrentStepIndex)

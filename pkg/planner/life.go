@@ -16,6 +16,13 @@ import (
 // adopt takes a workload into service: admission must see it first, and a
 // native rolling update under way is left to settle.
 func (x *pass) adopt() {
+	if x.w.Held && x.w.Labelled && x.aborted() && x.live() {
+		// Enabled again before the workload was given back: still aborted.
+		x.status.Phase = rollouts.PhaseProgressing
+		x.progress().FinalisingStep = ""
+		x.bringBack()
+		return
+	}
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.progress()
@@ -23,6 +30,8 @@ func (x *pass) adopt() {
 	case !x.w.Labelled:
 		x.status.Message = "Rollout is being put in charge of the workload"
 		x.act(Label{})
+	case (!x.w.Held || x.w.AtStable) && !x.tidy(leaving):
+		x.status.Message = "Rollout gives back what it had taken before"
 	case !x.w.Held && x.w.Paused && x.w.Rolling:
 		x.status.Message = "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
 	case !x.w.Held && (x.w.Rolling || !x.w.Settled):
@@ -30,8 +39,19 @@ func (x *pass) adopt() {
 	default:
 		x.status.Phase = rollouts.PhaseHealthy
 		x.status.Message = "rollout is healthy"
+		x.settleAll()
 		x.watch()
 	}
+}
+
+// tidy removes what is left of a release that was interrupted, as when a
+// Rollout is disabled and enabled again, and tells whether there is nothing.
+func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
+	r := x.Route
+	if x.Batch == nil && (r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed) {
+		return true
+	}
+	return x.run(rows, x.lastPlan(rollouts.Immediate, "", false))
 }
 
 // watch is the healthy state: a hold starts a release.
@@ -42,7 +62,9 @@ func (x *pass) watch() {
 	case x.w.Held && x.w.AtStable, x.leftover():
 		x.act(RestoreWorkload{})
 	case x.w.Held:
-		x.start("Rollout is in Progressing")
+		if x.tidy(replaced) {
+			x.start("Rollout is in Progressing")
+		}
 		return
 	}
 	p := x.progress()

@@ -125,7 +125,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
-	case x.everyPod(step), x.stableEmpty():
+	case x.everyPod(step), x.stableEmpty(), x.given() >= x.w.Replicas:
 		// A Service pinned to no pod would lose every request.
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
@@ -328,11 +328,7 @@ func (x *pass) supersede() {
 // realign finds the step of an edited plan that has what was released so far.
 func (x *pass) realign() {
 	p := x.progress()
-	var have int32
-	if b := x.Batch; b != nil && b.Plan.BatchPartition != nil && int(*b.Plan.BatchPartition) < len(b.Plan.Batches) {
-		have = Limit(b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
-	}
-	target := x.stepWith(have)
+	target := x.stepWith(x.given())
 	if x.Batch == nil {
 		target = 1
 	}
@@ -351,6 +347,15 @@ func (x *pass) realign() {
 	p.RolloutHash = x.planHash()
 	x.stamp()
 	x.step()
+}
+
+// given is how many pods the batches may bring up already.
+func (x *pass) given() int32 {
+	b := x.Batch
+	if b == nil || b.Plan.Abort || b.Plan.BatchPartition == nil || int(*b.Plan.BatchPartition) >= len(b.Plan.Batches) {
+		return 0
+	}
+	return Limit(b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
 }
 
 // stepWith returns the current step where it still wants what it wanted or what
