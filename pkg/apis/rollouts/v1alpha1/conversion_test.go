@@ -21,9 +21,6 @@ const (
 	routing = "rollouts.kruise.io/trafficrouting"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)

@@ -17,9 +17,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func number(n int32) *intstr.IntOrString   { return new(intstr.FromInt32(n)) }
 func percent(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 

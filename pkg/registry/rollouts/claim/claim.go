@@ -166,8 +166,8 @@ func exists(owner Owner, deleting bool) error {
 
 func conflict(owner Owner, first string, ref *rollouts.ObjectRef) error {
 	// Clients of OpenKruise know the sentence.
-	return apierrors.NewConflict(rollouts.Resource("rollouts"), owner.Name, fmt.Errorf(
-		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s is claimed by it", //nolint:staticcheck // wire text
+	return apierrors.NewConflict(rollouts.Resource("rollouts"), owner.Name, fmt.Errorf( //nolint:staticcheck // it is capitalized on the wire
+		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s is claimed by it",
 		owner.Namespace, first, describe(ref)))
 }
 
