@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -33,12 +34,30 @@ func (s *soaker) begin(version string) {
 		return
 	}
 	s.allow(1)
+	before := s.revision()
 	s.again(func() error { return s.setVersion(version) })
+	s.until("the release of "+version+" has begun", func(context.Context) error {
+		if s.revision() == before {
+			return errors.New("the Rollout is about another revision")
+		}
+		return nil
+	})
 	// A version that cannot start takes the place of no pod that is needed.
 	if was != s.stable && version != "failed" {
 		s.until("the version before is gone", s.without(was))
 		s.guard.atMost(was, 0)
 	}
+}
+
+// revision is what the Rollout is about.
+func (s *soaker) revision() string {
+	s.t.Helper()
+	var r *v1beta1.Rollout
+	s.again(func() (err error) {
+		r, err = s.stored(s.t.Context())
+		return err
+	})
+	return r.Status.Canary.CanaryRevision
 }
 
 func (s *soaker) setVersion(version string) error {
