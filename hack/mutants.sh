@@ -62,7 +62,7 @@ for patch in "${patches[@]}"; do
 	if ! change 2>"$copy/log"; then
 		result='NO PATCH'
 	else
-		if ! go build ./... >"$copy/log" 2>&1; then
+		if ! go build ./pkg/... >"$copy/log" 2>&1; then
 			result='NO BUILD'
 		elif ${commands[$patch]} >"$copy/log" 2>&1; then
 			result=SURVIVED
