@@ -45,6 +45,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 		w.UpdatedReplicas = r.update.Status.Replicas
 		w.UpdatedReadyReplicas = r.update.Status.ReadyReplicas
 	}
+	w.StableGone = r.stable == nil && r.stableRevision != ""
 	if r.stable != nil {
 		w.StableReadyReplicas = r.stable.Status.ReadyReplicas
 	}

@@ -156,7 +156,7 @@ func TestObserve(t *testing.T) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
 		}, func(w *planner.Workload) { w.Mine = true }},
 		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
-			w.StableReplicas, w.StableReadyReplicas = 0, 0
+			w.StableReplicas, w.StableReadyReplicas, w.StableGone = 0, 0, true
 		}},
 		"the template went back": {driven, image("web:v1"), func(w *planner.Workload) {
 			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
