@@ -47,6 +47,10 @@ func (x *pass) bringBack() {
 	}
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+	if x.w.StableGone {
+		x.stall("StableGone", "Rollout cannot be aborted, since the ReplicaSet of the stable revision was deleted; set the earlier template to go back")
+		return
+	}
 	routed := !x.leaveUpdate()
 	if !x.stableWhole(routed) || routed {
 		return
@@ -57,10 +61,16 @@ func (x *pass) bringBack() {
 	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: release another template, or the stable one to cancel",
 		p.CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout))
 	x.become(rollouts.ActivityAborted, message)
-	x.status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.ActivityAborted), Message: message,
-	}, x.now())
+	x.stall(string(rollouts.ActivityAborted), message)
 	x.warn("RolloutAborted", message)
+}
+
+// stall says that nothing will move without a user.
+func (x *pass) stall(reason, message string) {
+	x.status.Message = message
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+	}, x.now())
 }
 
 // leaveUpdate moves traffic to stable and tells whether none is left on update.
@@ -101,8 +111,8 @@ func (x *pass) updateShare() int32 {
 // stableWhole wants the pods back on stable and tells whether they are.
 func (x *pass) stableWhole(routed bool) bool {
 	b := x.Batch
-	if b == nil && x.w.Drive == nil {
-		return true // no pod of the update revision was ever asked for
+	if b == nil && x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas {
+		return true // no pod of another revision was ever asked for
 	}
 	if b != nil && b.Terminating {
 		return false

@@ -113,9 +113,10 @@ func (e *end) revert() {
 	if !e.settle() {
 		return
 	}
-	if !bad(e.deployment().Spec.Template) {
-		e.runs("reversible", tag)
+	if bad(e.deployment().Spec.Template) {
+		return // it never served, and never will
 	}
+	e.runs("reversible", tag)
 	e.healthy("reversible")
 	e.traceless()
 }
@@ -131,6 +132,11 @@ func (e *end) abort() {
 		return
 	}
 	switch a := e.rollout().Status.Activity(); a {
+	case rollouts.ActivityAborting:
+		if tag != "failed" {
+			e.check.violate("reversible", "aborted: the release is still %s, %s", a, e.rollout().Status.Message)
+		}
+		return
 	case rollouts.ActivityAborted:
 		e.runs("reversible", tag)
 		if strategy := e.deployment().Spec.Strategy; !equality.Semantic.DeepEqual(strategy, e.check.owner.Strategy) {
@@ -148,7 +154,7 @@ func (e *end) abort() {
 // release takes the newest template to the end.
 func (e *end) release() {
 	r, d := e.rollout(), e.deployment()
-	if r == nil || r.DeletionTimestamp != nil || d == nil {
+	if r == nil || r.DeletionTimestamp != nil || d == nil || e.hopeless() {
 		return
 	}
 	e.serve()
@@ -158,7 +164,7 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
-	if e.rollout().Status.Activity() == rollouts.ActivityAborted {
+	if a := e.rollout().Status.Activity(); a == rollouts.ActivityAborted || a == rollouts.ActivityAborting {
 		e.change(app0, setImage("v9"))
 		if !e.settle() {
 			return
@@ -173,8 +179,20 @@ func (e *end) release() {
 	e.traceless()
 }
 
+// hopeless tells that a release is being aborted to a version that cannot run.
+func (e *end) hopeless() bool {
+	r := e.rollout()
+	if r == nil || r.Status.Active() == nil || r.Status.Activity() != rollouts.ActivityAborting {
+		return false
+	}
+	return e.check.images[r.Status.Active().StableRevision] == "failed"
+}
+
 // delete and disable give everything back.
 func (e *end) delete() {
+	if e.hopeless() {
+		return
+	}
 	if !e.remove(kindRollout, app0) || !e.settle() {
 		return
 	}
@@ -186,6 +204,9 @@ func (e *end) delete() {
 }
 
 func (e *end) disable() {
+	if e.hopeless() {
+		return
+	}
 	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() {
 		return
 	}

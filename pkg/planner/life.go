@@ -139,11 +139,8 @@ func (x *pass) freeze() {
 // decline says why the workload cannot be released.
 func (x *pass) decline() {
 	x.status.Phase = rollouts.PhaseInitial
-	x.status.Message = x.Unsupported
 	x.progress()
-	x.status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Unsupported", Message: x.Unsupported,
-	}, x.now())
+	x.stall("Unsupported", x.Unsupported)
 }
 
 // reset forgets a release whose workload is gone, but not what it left in the network.
@@ -224,6 +221,10 @@ func (x *pass) giveBack() bool {
 	rejected := x.aborted() && x.w != nil && x.live()
 	if rejected && x.doing(rollouts.ActivityAborting) {
 		x.bringBack()
+		if x.w.StableGone {
+			// Then it can only be left as it is, and paused.
+			x.become(rollouts.ActivityAborted, x.status.Message)
+		}
 		if x.doing(rollouts.ActivityAborting) {
 			return false
 		}

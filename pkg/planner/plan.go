@@ -60,6 +60,8 @@ type Workload struct {
 	UpdatedReplicas, UpdatedReadyReplicas int32
 	// StableReplicas is how many pods every other revision is asked to have.
 	StableReplicas int32
+	// StableGone tells that nothing is left to bring the stable revision back from.
+	StableGone bool
 	// StableReadyReplicas counts the ready pods of the stable revision.
 	StableReadyReplicas int32
 	// Unavailable is how many pods the owner allows to be missing.

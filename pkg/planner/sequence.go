@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -54,13 +53,12 @@ type remains struct {
 	wait   bool
 }
 
-// run works through the rows, from where the status says, as far as one pass
+// run works through the rows in their order, as far as one pass
 // can go; it tells whether all are done. A row whose goal is already met is
 // passed over. After a change of the network its grace period is waited out.
 func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bool {
 	p := x.progress()
-	at := max(slices.Index(rows, p.FinalisingStep), 0)
-	for _, row := range rows[at:] {
+	for _, row := range rows {
 		issued := p.FinalisingStep == row
 		left := x.remaining(row, last)
 		switch {
@@ -130,7 +128,7 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 	case b == nil:
 		return remains{}
 	case b.Terminating:
-		return remains{wait: true}
+		return remains{} // it is let go of, which a later row waits for
 	case batchPlanHash(b.Plan) != batchPlanHash(last):
 		return remains{action: RunBatch{Plan: last}}
 	default:

@@ -193,6 +193,10 @@ func (x *pass) route(step *rollouts.Step) bool {
 	}
 	p := x.progress()
 	want := Route{Weight: percent(step.Traffic), Matches: step.Matches}
+	if !x.Route.Routed && x.w.UpdatedReadyReplicas == 0 {
+		x.say("wait for a ready pod of the new version")
+		return false
+	}
 	if !x.Route.carries(want, p.PodTemplateHash) {
 		x.say("route traffic to new version")
 		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
