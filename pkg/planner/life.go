@@ -16,32 +16,45 @@ import (
 // adopt takes a workload into service: admission must see it first, and a
 // native rolling update under way is left to settle.
 func (x *pass) adopt() {
-	if x.w.Held && x.w.Labelled && x.aborted() && x.live() {
-		// Enabled again before the workload was given back: still aborted.
-		x.status.Phase = rollouts.PhaseProgressing
-		x.progress().FinalisingStep = ""
-		x.bringBack()
-		return
-	}
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.progress()
-	switch {
-	case !x.w.Labelled:
+	if !x.w.Labelled {
 		x.status.Message = "Rollout is being put in charge of the workload"
 		x.act(Label{})
-	case (!x.w.Held || x.w.AtStable) && !x.tidy(leaving):
-		x.status.Message = "Rollout gives back what it had taken before"
-	case !x.w.Held && x.w.Paused && x.w.Rolling:
-		x.status.Message = "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
-	case !x.w.Held && (x.w.Rolling || !x.w.Settled):
-		x.status.Message = "Rollout waits for the rolling update under way to settle"
-	default:
-		x.status.Phase = rollouts.PhaseHealthy
-		x.status.Message = "rollout is healthy"
-		x.settleAll()
-		x.watch()
+		return
 	}
+	if x.status.Message = x.unready(); x.status.Message != "" {
+		return
+	}
+	x.status.Phase = rollouts.PhaseHealthy
+	x.status.Message = "rollout is healthy"
+	x.settleAll()
+	x.watch()
+}
+
+// unready says what a workload waits for before it is taken into service.
+func (x *pass) unready() string {
+	switch {
+	case (!x.w.Held || x.w.AtStable) && !x.tidy(leaving):
+		return "Rollout gives back what it had taken before"
+	case x.w.Held:
+		return ""
+	case x.w.Paused && x.w.Rolling:
+		return "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
+	case x.w.Rolling || !x.w.Settled:
+		return "Rollout waits for the rolling update under way to settle"
+	default:
+		return ""
+	}
+}
+
+// reject goes on with an abort, where the Rollout was disabled and enabled
+// again before the workload was given back.
+func (x *pass) reject() {
+	x.status.Phase = rollouts.PhaseProgressing
+	x.progress().FinalisingStep = ""
+	x.bringBack()
 }
 
 // tidy removes what is left of a release that was interrupted, as when a
@@ -218,23 +231,32 @@ func (x *pass) terminating(s metav1.ConditionStatus, reason string) {
 // aborted is brought back first and is never released by leaving: everything
 // is restored then but the pause.
 func (x *pass) giveBack() bool {
-	rejected := x.aborted() && x.w != nil && x.live()
-	if rejected && x.doing(rollouts.ActivityAborting) {
-		x.bringBack()
-		if x.w.StableGone {
-			// Then it can only be left as it is, and paused.
-			x.become(rollouts.ActivityAborted, x.status.Message)
-		}
-		if x.doing(rollouts.ActivityAborting) {
-			return false
-		}
-		x.progress().FinalisingStep = ""
+	if x.w == nil {
+		return x.run(workloadGone, rollouts.ReleasePlan{})
+	}
+	rejected := x.aborted() && x.live()
+	if rejected && !x.broughtBack() {
+		return false
 	}
 	if rejected && x.w.Mine && x.progress().FinalisingStep == "" {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	if x.w == nil {
-		return x.run(workloadGone, rollouts.ReleasePlan{})
-	}
 	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", rejected))
+}
+
+// broughtBack tells that an abort is over, as far as it can be.
+func (x *pass) broughtBack() bool {
+	if x.doing(rollouts.ActivityAborted) {
+		return true
+	}
+	x.bringBack()
+	if x.w.StableGone {
+		// Then it can only be left as it is, and paused.
+		x.become(rollouts.ActivityAborted, x.status.Message)
+	}
+	if x.doing(rollouts.ActivityAborting) {
+		return false
+	}
+	x.progress().FinalisingStep = ""
+	return true
 }

@@ -39,6 +39,7 @@ var rules = []rule{
 	{"disabled", (*pass).disabled, (*pass).standDown},
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
+	{"still aborted", (*pass).stillAborted, (*pass).reject},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
@@ -170,6 +171,10 @@ func (x *pass) unsupported() bool {
 
 func (x *pass) notAdopted() bool {
 	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing
+}
+
+func (x *pass) stillAborted() bool {
+	return x.notAdopted() && x.w.Held && x.w.Labelled && x.aborted() && x.live()
 }
 
 func (x *pass) healthy() bool { return x.status.Phase == rollouts.PhaseHealthy }
