@@ -235,6 +235,10 @@ func (e *end) runs(invariant, tag string) {
 }
 
 func (e *end) healthy(invariant string) {
+	// Clients look at the state of the step whatever the phase is.
+	if p := e.rollout().Status.Active(); p == nil || p.State != rollouts.StepCompleted {
+		e.check.violate(invariant, "%s: the step is not completed, %+v", e.name, p)
+	}
 	if s := e.rollout().Status; s.Phase != rollouts.PhaseHealthy {
 		e.check.violate(invariant, "%s: the rollout is %s, %s", e.name, headOf(s), s.Message)
 	}

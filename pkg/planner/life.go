@@ -81,7 +81,8 @@ func (x *pass) watch() {
 		return
 	}
 	p := x.progress()
-	if p.UpdateRevision == "" && x.w.Settled {
+	interrupted := p.State != rollouts.StepCompleted && !x.w.Held
+	if x.w.Settled && (p.UpdateRevision == "" || interrupted) {
 		x.recordCompleted(p)
 	}
 	if p.UpdateRevision == x.w.UpdateRevision {
