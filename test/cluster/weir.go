@@ -245,8 +245,12 @@ func (c *Cluster) weirReady(ctx context.Context) error {
 			return err
 		}
 		version, group, _ := strings.Cut(service.GetName(), ".")
-		if err := get(ctx, client, "https://"+c.Address(KubeAPIServer)+"/apis/"+group+"/"+version); err != nil {
-			return err
+		api := "/apis/" + group + "/" + version
+		// kubectl explain needs the schema, which kube-apiserver fetches a second later.
+		for _, path := range []string{api, "/openapi/v3" + api} {
+			if err := get(ctx, client, "https://"+c.Address(KubeAPIServer)+path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
