@@ -61,7 +61,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	server := effect.Server{Client: mgr.GetClient()}
+	server := effect.Server{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}

@@ -53,7 +53,7 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 				if tc.prepare != nil {
 					tc.prepare(s)
 				}
-				r := reconciler(effect.Server{Client: s})
+				r := reconciler(effect.Server{Client: s, Live: s})
 				for range tc.passes {
 					s.writes = nil
 					dies := s.dies > 0

@@ -22,6 +22,8 @@ import (
 // Server reads from informer caches and writes to the API server.
 type Server struct {
 	client.Client
+	// Live reads from the API server.
+	Live client.Reader
 }
 
 // Rollout returns a Rollout, or nil when there is none.
@@ -42,8 +44,30 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
 func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+	return batchRelease(ctx, s, key)
+}
+
+// BatchReleaseOf returns the BatchRelease of a Rollout, or nil when there is
+// none. One that was created a moment ago is not yet in the cache, and an abort
+// that took it for absent would be over before the batch begins. So while a
+// release is under way its absence is asked of the server.
+func (s Server) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	b, err := s.BatchRelease(ctx, key)
+	if b != nil || err != nil {
+		return b, err
+	}
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return batchRelease(ctx, s.Live, key)
+	default:
+		return nil, nil
+	}
+}
+
+func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.BatchRelease, error) {
 	var wire v1beta1.BatchRelease
-	if err := s.Get(ctx, key, &wire); err != nil {
+	if err := from.Get(ctx, key, &wire); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		return nil, err
 	}
 	obs := &observation{rollout: ro, facts: planner.Observed{Now: r.Clock.Now(), Rollout: ro}}
-	if obs.batch, err = r.Server.BatchRelease(ctx, key); err != nil {
+	if obs.batch, err = r.Server.BatchReleaseOf(ctx, ro); err != nil {
 		return nil, err
 	}
 	if obs.batch != nil {
