@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
@@ -98,7 +100,7 @@ var moments = map[string]moment{
 			a.until("step 2 waits", a.waitsAt(2))
 			a.promote(2)
 			a.until("step 3 waits", a.waitsAt(3))
-			a.sees(a.runs(versions{"v2": 6}))
+			a.until("the last pods of v1 are gone", a.runs(versions{"v2": 6}))
 		},
 	},
 	"finalising": {
@@ -139,6 +141,32 @@ func TestAbort(t *testing.T) {
 			a.cancel("v1")
 		})
 	}
+}
+
+// An abort that comes the moment the first batch is asked for is not over before
+// the batch has begun.
+func TestAbortTheMomentItUpgrades(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	for round := range few(3, 20) {
+		version := fmt.Sprintf("v%d", round+2)
+		events, err := here.client.Watch(t.Context(), &v1beta1.RolloutList{}, client.InNamespace(a.namespace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.release(version)
+		for e := range events.ResultChan() {
+			if r, ok := e.Object.(*v1beta1.Rollout); ok && reason(r) == "InRolling" && r.Status.Canary.State == "StepUpgrade" {
+				break
+			}
+		}
+		events.Stop()
+		a.abort()
+		a.isBack("v1")
+		a.guard.atMost(version, 0)
+	}
+	a.stays("it stays so", a.runs(versions{"v1": 6}))
+	a.cancel("v1")
 }
 
 // After an abort a new version begins at step 1.
