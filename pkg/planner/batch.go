@@ -284,7 +284,9 @@ func (x *batchPass) reached() bool {
 	desired := Limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas, x.w.Replicas)
 	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
 	tolerated := tolerance(x.plan.FailureThreshold, updated)
-	settled := x.w.StableReplicas <= x.w.Replicas-desired || tolerated > 0
+	// Where stable cannot get ready, pods of other revisions must stay.
+	others := x.w.Replicas - desired
+	settled := x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
 }
 

@@ -164,6 +164,14 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
+	if e.rollout().Status.Phase == rollouts.PhaseInitial {
+		// The native controller wedges itself when a rolling update is scaled
+		// down to where one set has just that size; another size wakes it.
+		e.resize(app0, *d.Spec.Replicas+1)
+		if !e.settle() {
+			return
+		}
+	}
 	if a := e.rollout().Status.Activity(); a == rollouts.ActivityAborted || a == rollouts.ActivityAborting {
 		e.change(app0, setImage("v9"))
 		if !e.settle() {

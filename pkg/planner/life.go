@@ -81,14 +81,19 @@ func (x *pass) watch() {
 		return
 	}
 	p := x.progress()
-	interrupted := p.State != rollouts.StepCompleted && !x.w.Held
-	if x.w.Settled && (p.UpdateRevision == "" || interrupted) {
+	if x.w.Settled && x.unrecorded(p) {
 		x.recordCompleted(p)
 	}
 	if p.UpdateRevision == x.w.UpdateRevision {
 		p.ObservedWorkloadGeneration = x.w.Generation
 		p.ObservedRolloutID = x.rolloutID()
 	}
+}
+
+// unrecorded tells that the progress does not describe a workload at rest, as
+// at first, or when a release was interrupted.
+func (x *pass) unrecorded(p *rollouts.Progress) bool {
+	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !x.w.Held
 }
 
 // leftover tells that marks are left of a hold that is over.

@@ -69,6 +69,7 @@ func (x *sizing) plan() Scale {
 	x.unsaturate()
 	x.raise()
 	x.lower()
+	x.yield()
 	rule := "sized"
 	switch {
 	case len(x.steps) > 0 && x.Abort:
@@ -201,6 +202,17 @@ func (x *sizing) lower() {
 	}
 	if x.Stable.size() > 0 {
 		take(x.Update, x.target)
+	}
+}
+
+// yield lets stable pods that do not serve make room for the update set, where
+// nothing else can move since pods of neither revision serve in their place.
+func (x *sizing) yield() {
+	need := x.target - x.Update.size()
+	idle := x.Stable.size() - x.Stable.available()
+	others := x.total() - x.Update.size() - x.Stable.size()
+	if len(x.steps) == 0 && !x.Abort && need > 0 && idle > 0 && others > 0 {
+		x.write(x.Stable, x.Stable.Replicas-min(idle, need))
 	}
 }
 

@@ -44,6 +44,12 @@ func TestSizes(t *testing.T) {
 			planner.Scaling{Replicas: 4, Surge: 4, Unavailable: 4, Target: 4, Full: true, Stable: set("s", 4, 4)},
 			planner.Scale{Steps: []planner.ScaleStep{{Replicas: 4}}, Rule: "bring update up"},
 		},
+		"stable pods that do not serve make room where nothing else moves": {
+			planner.Scaling{
+				Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 1), Stable: set("s", 2, 0), Others: []planner.Set{*set("o", 2, 2)},
+			},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 1}}, Rule: "bring update up"},
+		},
 		"an abort makes no set": {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 1, Abort: true, Stable: set("s", 4, 4)},
 			planner.Scale{Rule: "sized"},
