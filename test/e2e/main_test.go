@@ -14,6 +14,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -65,7 +66,15 @@ func run(m *testing.M) (int, error) {
 	if here, err = newWorld(c); err != nil {
 		return 1, err
 	}
+	running := context.AfterFunc(ctx, func() {
+		err := errors.Join(c.Stop(), os.RemoveAll(dir))
+		fmt.Fprintln(os.Stderr, "e2e: interrupted", err)
+		os.Exit(1)
+	})
 	code := m.Run()
+	if !running() {
+		select {} // the interruption exits
+	}
 	if err := c.Stop(); err != nil {
 		return 1, err
 	}
