@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Regenerates everything that is generated: deepcopy, defaults, conversions and
-# OpenAPI. The generators are tools of go.mod, so their versions are its.
+# Regenerates everything that is generated: deepcopy, defaults, conversions,
+# OpenAPI, and the Go client. The generators are tools of go.mod, so their
+# versions are its.
 
 set -o errexit -o nounset -o pipefail
 
@@ -12,8 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 hub=./pkg/apis/rollouts
 versions=(./pkg/apis/rollouts/v1beta1 ./pkg/apis/rollouts/v1alpha1)
 header=(--go-header-file hack/boilerplate.go.txt)
+generated=github.com/weir-rollouts/weir/pkg/generated
 report="$(mktemp)"
-trap 'rm -f "${report}"' EXIT
+schema="$(mktemp)"
+trap 'rm -f "${report}" "${schema}"' EXIT
 
 go tool deepcopy-gen "${header[@]}" --output-file zz_generated.deepcopy.go "${hub}" "${versions[@]}"
 go tool defaulter-gen "${header[@]}" --output-file zz_generated.defaults.go "${versions[@]}"
@@ -35,7 +38,7 @@ done
 go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \
 	--output-model-name-file zz_generated.model_name.go \
 	--output-dir pkg/generated/openapi \
-	--output-pkg github.com/weir-rollouts/weir/pkg/generated/openapi \
+	--output-pkg "${generated}/openapi" \
 	--report-filename "${report}" \
 	"${readonly[@]}" "${foreign[@]}" "${versions[@]}"
 
@@ -44,3 +47,21 @@ go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \
 if grep weir-rollouts "${report}" | grep -v '^API rule violation: names_match,'; then
 	exit 1
 fi
+
+# The client of programs in Go. What a generator no longer writes must go. There
+# is no fake clientset: weir-apiserver --standalone is the real thing and starts
+# in a second.
+rm -rf pkg/generated/{applyconfiguration,clientset,listers,informers}
+go run ./hack/openapi-schema >"${schema}"
+go tool applyconfiguration-gen "${header[@]}" --openapi-schema "${schema}" \
+	--output-dir pkg/generated/applyconfiguration --output-pkg "${generated}/applyconfiguration" \
+	"${versions[@]}"
+go tool client-gen "${header[@]}" --clientset-name versioned --fake-clientset=false \
+	--input-base github.com/weir-rollouts/weir/pkg/apis --input rollouts/v1beta1 --input rollouts/v1alpha1 \
+	--apply-configuration-package "${generated}/applyconfiguration" \
+	--output-dir pkg/generated/clientset --output-pkg "${generated}/clientset"
+go tool lister-gen "${header[@]}" \
+	--output-dir pkg/generated/listers --output-pkg "${generated}/listers" "${versions[@]}"
+go tool informer-gen "${header[@]}" \
+	--versioned-clientset-package "${generated}/clientset/versioned" --listers-package "${generated}/listers" \
+	--output-dir pkg/generated/informers --output-pkg "${generated}/informers" "${versions[@]}"

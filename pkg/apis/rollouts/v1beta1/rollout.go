@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// +genclient
+// +genclient:method=Promote,verb=create,subresource=promote,input=PromoteOptions,result=Rollout
+// +genclient:method=Abort,verb=create,subresource=abort,input=AbortOptions,result=Rollout
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Rollout releases new revisions of one workload step by step.
