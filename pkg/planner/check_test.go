@@ -81,6 +81,7 @@ func (c *checks) rollout(o planner.Observed) planner.Plan {
 	if !equal.DeepEqual(o, before) {
 		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
 	}
+	c.tools(p.Status)
 	return p
 }
 

@@ -48,7 +48,7 @@ func (x *pass) bringBack() {
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 	if x.w.StableGone {
-		x.stall("StableGone", "Rollout cannot be aborted, since the ReplicaSet of the stable revision was deleted; set the earlier template to go back")
+		x.stall(rollouts.StalledStableGone, "Rollout cannot be aborted, since the ReplicaSet of the stable revision was deleted; set the earlier template to go back")
 		return
 	}
 	routed := !x.leaveUpdate()
@@ -61,15 +61,15 @@ func (x *pass) bringBack() {
 	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: release another template, or the stable one to cancel",
 		p.CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout))
 	x.become(rollouts.ActivityAborted, message)
-	x.stall(string(rollouts.ActivityAborted), message)
+	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
 }
 
 // stall says that nothing will move without a user.
-func (x *pass) stall(reason, message string) {
+func (x *pass) stall(reason rollouts.StallReason, message string) {
 	x.status.Message = message
 	x.status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(reason), Message: message,
 	}, x.now())
 }
 

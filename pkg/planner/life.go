@@ -159,7 +159,7 @@ func (x *pass) freeze() {
 func (x *pass) decline() {
 	x.status.Phase = rollouts.PhaseInitial
 	x.progress()
-	x.stall("Unsupported", x.Unsupported)
+	x.stall(rollouts.StalledUnsupported, x.Unsupported)
 }
 
 // reset forgets a release whose workload is gone, but not what it left in the network.

@@ -88,10 +88,32 @@ const (
 	ConditionSucceeded ConditionType = "Succeeded"
 	// ConditionTerminating is set while the Rollout is deleted.
 	ConditionTerminating ConditionType = "Terminating"
+	// ConditionReconciling is true while a Rollout is on its way somewhere, and
+	// false when it has arrived or is stalled; tools that follow kstatus read it.
+	ConditionReconciling ConditionType = "Reconciling"
 	// ConditionStalled is true when nothing will move without a user; tools
-	// that follow kstatus read it.
+	// that follow kstatus read it. Others may say so as well.
 	ConditionStalled ConditionType = "Stalled"
 )
+
+// StallReason is why Weir itself says that a Rollout is stalled. A condition
+// with another reason was written by somebody else.
+type StallReason string
+
+// Reasons of being stalled.
+const (
+	// StalledAborted: the release was aborted and waits for another template.
+	StalledAborted StallReason = "Aborted"
+	// StalledStableGone: an abort has nothing to bring the stable revision back from.
+	StalledStableGone StallReason = "StableGone"
+	// StalledUnsupported: the workload is of a kind or style that is not served.
+	StalledUnsupported StallReason = "Unsupported"
+)
+
+// Known tells whether the reason is one of Weir's.
+func (r StallReason) Known() bool {
+	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported
+}
 
 // Activity is what a release is doing. The wire keeps it as the reason of the
 // Progressing condition; only Status.Activity and SetActivity may look there.

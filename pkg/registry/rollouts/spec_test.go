@@ -5,6 +5,7 @@ package rollouts_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -27,9 +28,13 @@ func TestCreate(t *testing.T) {
 		Phase      v1beta1.Phase
 		Message    string
 		Canary     bool
+		Conditions []string
 	}
-	got := facts{r.Generation, r.Finalizers, r.Status.Phase, r.Status.Message, r.Status.Canary != nil}
-	want := facts{1, []string{"rollouts.kruise.io/rollout"}, v1beta1.PhaseInitial, "", true}
+	got := facts{r.Generation, r.Finalizers, r.Status.Phase, r.Status.Message, r.Status.Canary != nil, nil}
+	for _, c := range r.Status.Conditions {
+		got.Conditions = append(got.Conditions, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
+	}
+	want := facts{1, []string{"rollouts.kruise.io/rollout"}, v1beta1.PhaseInitial, "", true, []string{"Reconciling True Initial"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}

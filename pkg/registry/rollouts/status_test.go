@@ -145,6 +145,39 @@ func TestStatusOfOthers(t *testing.T) {
 	}
 }
 
+// A gate that stands beside us says that a release is stalled, and takes it
+// back; what we say ourselves it cannot.
+func TestStalledByOthers(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	path := one(v1beta1Path, ns, "web") + "/status"
+	stalled := func() string {
+		for _, c := range get(t, ns, "web").Status.Conditions {
+			if c.Type == "Stalled" {
+				return c.Reason + " " + string(c.Status)
+			}
+		}
+		return ""
+	}
+	say := func(as, status, reason string) {
+		t.Helper()
+		patch(t, as, path, `{"status":{"conditions":[{"type":"Progressing","status":"True","reason":"InRolling","message":"rolling"},
+			{"type":"Stalled","status":"`+status+`","reason":"`+reason+`","message":"m"}]}}`).must(t, http.StatusOK)
+	}
+	for _, c := range []struct{ as, status, reason, want string }{
+		{dave, "True", "StepReadyTimeoutExceeded", "StepReadyTimeoutExceeded True"},
+		{dave, "False", "StepReadyTimeoutExceeded", "StepReadyTimeoutExceeded False"},
+		{controller, "True", "Aborted", "Aborted True"},
+		{dave, "False", "Fine", "Aborted True"},
+	} {
+		say(c.as, c.status, c.reason)
+		if got := stalled(); got != c.want {
+			t.Errorf("after %s wrote %s %s: %s, want %s", c.as, c.reason, c.status, got, c.want)
+		}
+	}
+}
+
 // The controller writes everything but decisions, of which it says once what
 // became of them.
 func TestStatusOfController(t *testing.T) {

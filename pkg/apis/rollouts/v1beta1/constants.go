@@ -88,8 +88,11 @@ const (
 	ConditionSucceeded ConditionType = "Succeeded"
 	// ConditionTerminating is set while the Rollout is deleted.
 	ConditionTerminating ConditionType = "Terminating"
+	// ConditionReconciling is true while a Rollout is on its way somewhere, and
+	// false when it has arrived or is stalled; tools that follow kstatus read it.
+	ConditionReconciling ConditionType = "Reconciling"
 	// ConditionStalled is true when nothing will move without a user; tools
-	// that follow kstatus read it.
+	// that follow kstatus read it. Others may say so as well.
 	ConditionStalled ConditionType = "Stalled"
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -55,16 +56,21 @@ func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return inBothVersions(fieldpath.MakePathOrDie("status"))
 }
 
-// PrepareForCreate drops the status. A Rollout of the canary and partition
-// styles has the key that Argo CD's health check reads from the beginning.
+// PrepareForCreate drops the status. From the beginning it says that somebody
+// has still to look at the Rollout, or tools would take it for released, and has
+// for the canary and partition styles the key that Argo CD's health check reads.
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	r := obj.(*rollouts.Rollout)
 	r.Generation = 1
 	r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial}
+	r.Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
+		Reason: string(rollouts.PhaseInitial), Message: "Rollout waits for its controller",
+	}, r.CreationTimestamp)
 	if style, release := r.Spec.Strategy.Active(); release != nil && style != rollouts.StyleBlueGreen {
 		r.Status.SetActive(style, &rollouts.Progress{})
 	}
-	own(r)
+	adorn(r)
 }
 
 // PrepareForUpdate keeps the status and counts generations of the spec.
@@ -78,12 +84,12 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	if !equality.Semantic.DeepEqual(r.Spec, stored.Spec) {
 		r.Generation++
 	}
-	own(r)
+	adorn(r)
 }
 
-// own puts on what the server keeps on every Rollout, so that no controller
+// adorn puts on what the server keeps on every Rollout, so that no controller
 // has to write it.
-func own(r *rollouts.Rollout) {
+func adorn(r *rollouts.Rollout) {
 	if r.DeletionTimestamp == nil && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout) {
 		r.Finalizers = append(r.Finalizers, rollouts.FinalizerRollout)
 	}

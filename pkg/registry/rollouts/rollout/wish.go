@@ -33,14 +33,24 @@ func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 
 // ours are the types of conditions that only the controller writes.
 var ours = []rollouts.ConditionType{
-	rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionTerminating, rollouts.ConditionStalled,
+	rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionTerminating, rollouts.ConditionReconciling,
+}
+
+// own tells whether others may not write the condition. A gate beside us may say
+// that a release is stalled, as long as we do not say so.
+func own(stored *rollouts.RolloutStatus, t rollouts.ConditionType) bool {
+	if t != rollouts.ConditionStalled {
+		return slices.Contains(ours, t)
+	}
+	c := stored.Condition(t)
+	return c != nil && rollouts.StallReason(c.Reason).Known()
 }
 
 // keepForeignConditions takes over the conditions that others wrote about the
 // Rollout. None is dropped, since an older client may not have read it.
 func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Condition) {
 	for _, c := range sent {
-		if slices.Contains(ours, c.Type) {
+		if own(next, c.Type) {
 			continue
 		}
 		if stored := next.Condition(c.Type); stored != nil {

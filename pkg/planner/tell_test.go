@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func TestWaitingFor(t *testing.T) {
+	t.Parallel()
+	made := metav1.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	entered := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	minute := int32(60)
+	at := func(step int32, state rollouts.StepState) func(*rollouts.Rollout) {
+		return func(r *rollouts.Rollout) {
+			r.Status.Phase = rollouts.PhaseProgressing
+			r.Status.SetActivity(rollouts.ActivityInRolling, "m", entered)
+			r.Status.Canary = &rollouts.Progress{CurrentStepIndex: step, State: state, LastUpdateTime: &entered}
+		}
+	}
+	doing := func(a rollouts.Activity) func(*rollouts.Rollout) {
+		return func(r *rollouts.Rollout) {
+			at(1, rollouts.StepUpgrade)(r)
+			r.Status.SetActivity(a, "m", entered)
+		}
+	}
+	phase := func(p rollouts.Phase) func(*rollouts.Rollout) {
+		return func(r *rollouts.Rollout) { r.Status.Phase = p }
+	}
+	cases := map[string]struct {
+		make  func(*rollouts.Rollout)
+		what  string
+		since metav1.Time
+	}{
+		"new":          {phase(rollouts.PhaseInitial), "workload", made},
+		"healthy":      {phase(rollouts.PhaseHealthy), "nothing", metav1.Time{}},
+		"disabled":     {phase(rollouts.PhaseDisabled), "nothing", metav1.Time{}},
+		"disabling":    {phase(rollouts.PhaseDisabling), "workload to be given back", metav1.Time{}},
+		"deleted":      {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, "workload to be given back", entered},
+		"before":       {at(1, rollouts.BeforeStepUpgrade), "traffic of step 1/2", entered},
+		"upgrading":    {at(1, rollouts.StepUpgrade), "pods of step 1/2", entered},
+		"routing":      {at(2, rollouts.StepTrafficRouting), "traffic of step 2/2", entered},
+		"waiting":      {at(1, rollouts.StepPaused), "approval of step 1/2", entered},
+		"timed":        {at(2, rollouts.StepPaused), "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"approved":     {at(1, rollouts.StepReady), "controller", entered},
+		"a step less":  {at(3, rollouts.StepPaused), "approval of step 3/2", entered},
+		"initializing": {doing(rollouts.ActivityInitializing), "network of the workload", entered},
+		"paused":       {doing(rollouts.ActivityPaused), "resume", entered},
+		"aborting":     {doing(rollouts.ActivityAborting), "pods of the stable revision", entered},
+		"aborted":      {doing(rollouts.ActivityAborted), "another template", entered},
+		"ending":       {doing(rollouts.ActivityFinalising), "workload to be given back", entered},
+		"unsupported": {func(r *rollouts.Rollout) {
+			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue}, entered)
+		}, "a workload that is served", entered},
+		"no plan": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Spec.Strategy.Canary = nil
+		}, "approval of step 1/0", entered},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			size := intstr.FromString("20%")
+			r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: made}}
+			r.Spec.Strategy.Canary = &rollouts.Release{Steps: []rollouts.Step{
+				{Replicas: &size}, {Replicas: &size, Pause: rollouts.Pause{Duration: &minute}},
+			}}
+			c.make(r)
+			if what, since := planner.WaitingFor(r); what != c.what || !since.Equal(&c.since) {
+				t.Errorf("waits for %q since %s, want %q since %s", what, since, c.what, c.since)
+			}
+		})
+	}
+}
+
+// kstatus judges a status as tools do that know only the two conditions: the
+// first that is true decides.
+func kstatus(s rollouts.RolloutStatus) string {
+	for _, c := range s.Conditions {
+		switch {
+		case c.Status != metav1.ConditionTrue:
+		case c.Type == rollouts.ConditionReconciling:
+			return "InProgress"
+		case c.Type == rollouts.ConditionStalled:
+			return "Failed"
+		}
+	}
+	return "Current"
+}
+
+// Told: who reads only conditions sees a release under way as such, a stalled
+// one as failed, and one at rest as current.
+func (c *checks) tools(s rollouts.RolloutStatus) {
+	want := "InProgress"
+	switch stalled := s.Condition(rollouts.ConditionStalled); {
+	case stalled != nil && stalled.Status == metav1.ConditionTrue:
+		want = "Failed"
+	case s.Phase == rollouts.PhaseHealthy, s.Phase == rollouts.PhaseDisabled:
+		want = "Current"
+	}
+	if s.Activity() == rollouts.ActivityAborted && s.Phase == rollouts.PhaseProgressing {
+		want = "Failed"
+	}
+	if got := kstatus(s); got != want {
+		c.violate("told", "%s/%s looks %s to tools, want %s: %v", s.Phase, s.Activity(), got, want, s.Conditions)
+	}
+}
+
+// A gate beside us stalls a release, which makes it look failed to tools, and
+// lets it go on.
+func TestStalledByOthers(t *testing.T) {
+	t.Parallel()
+	r := &rollouts.Rollout{}
+	r.Spec.Strategy.Canary = &rollouts.Release{}
+	r.Status.Phase = rollouts.PhaseHealthy
+	stalled := rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed"}
+	for _, c := range []struct {
+		phase rollouts.Phase
+		said  metav1.ConditionStatus
+		want  string
+	}{
+		{rollouts.PhaseProgressing, metav1.ConditionFalse, "InProgress"},
+		{rollouts.PhaseProgressing, metav1.ConditionTrue, "Failed"},
+		{rollouts.PhaseHealthy, metav1.ConditionTrue, "Failed"},
+		{rollouts.PhaseHealthy, metav1.ConditionFalse, "Current"},
+	} {
+		r.Status.Phase = c.phase
+		r.Status.SetActivity(rollouts.ActivityPaused, "", metav1.Time{})
+		r.Spec.Strategy.Paused = true
+		stalled.Status = c.said
+		r.Status.SetCondition(stalled, metav1.Time{})
+		p := planner.Rollout(planner.Observed{Rollout: r, Workload: &planner.Workload{Labelled: true, Settled: true}})
+		if got := kstatus(p.Status); got != c.want {
+			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
+		}
+	}
+}
