@@ -6,6 +6,7 @@ package rollouts_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -101,7 +102,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The columns are OpenKruise's, in their order.
+// The columns are OpenKruise's, in their order; what a rollout waits for comes
+// after them, in wide output only.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -114,16 +116,22 @@ func TestTable(t *testing.T) {
 		table := decoded[metav1.Table](t, a)
 		var columns []string
 		for _, c := range table.ColumnDefinitions {
-			columns = append(columns, strings.ToUpper(c.Name))
+			columns = append(columns, fmt.Sprintf("%s %s %d", c.Name, c.Type, c.Priority))
 		}
-		if diff := cmp.Diff([]string{"NAME", "STATUS", "CANARY_STEP", "CANARY_STATE", "MESSAGE", "AGE"}, columns); diff != "" {
+		if diff := cmp.Diff([]string{
+			"Name string 0", "STATUS string 0", "CANARY_STEP integer 0", "CANARY_STATE string 0", "MESSAGE string 0", "AGE date 0",
+			"WAITING-FOR string 1", "SINCE date 1",
+		}, columns); diff != "" {
 			t.Errorf("%s: columns (-want +got):\n%s", version, diff)
 		}
 		var rows [][]any
 		for _, r := range table.Rows {
-			rows = append(rows, r.Cells[:5])
+			rows = append(rows, append(r.Cells[:5], r.Cells[6]))
 		}
-		want := [][]any{{"idle", "Initial", nil, nil, ""}, {"web", "Progressing", float64(1), "StepPaused", "waiting"}}
+		want := [][]any{
+			{"idle", "Initial", nil, nil, "", "workload"},
+			{"web", "Progressing", float64(1), "StepPaused", "waiting", "approval of step 1/3"},
+		}
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Errorf("%s: rows (-want +got):\n%s", version, diff)
 		}

@@ -23,11 +23,11 @@ var _ rest.TableConvertor = table{}
 
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "Name of the batch release."},
-	{Name: "Kind", Type: "string", Description: "The kind of the workload."},
-	{Name: "Phase", Type: "string", Description: "The phase of the batch release."},
-	{Name: "Batch", Type: "integer", Description: "The current batch, counted from 0."},
-	{Name: "Batch-State", Type: "string", Description: "The state of the current batch."},
-	{Name: "Age", Type: "date", Description: "When the batch release was created."},
+	{Name: "KIND", Type: "string", Description: "The kind of the workload."},
+	{Name: "PHASE", Type: "string", Description: "The phase of the batch release."},
+	{Name: "BATCH", Type: "integer", Description: "The current batch, counted from 0."},
+	{Name: "BATCH-STATE", Type: "string", Description: "The state of the current batch."},
+	{Name: "AGE", Type: "date", Description: "When the batch release was created."},
 }
 
 // ConvertToTable implements rest.TableConvertor.

@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
@@ -14,20 +15,24 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// table prints the columns that OpenKruise prints, in their order.
+// table prints the columns that OpenKruise prints, in their order, and after
+// them for wide output what a Rollout waits for.
 type table struct{}
 
 var _ rest.TableConvertor = table{}
 
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "Name of the rollout."},
-	{Name: "Status", Type: "string", Description: "The phase of the rollout."},
-	{Name: "Canary_Step", Type: "integer", Description: "The current step, counted from 1."},
-	{Name: "Canary_State", Type: "string", Description: "The state of the current step."},
-	{Name: "Message", Type: "string", Description: "What the rollout does or waits for."},
-	{Name: "Age", Type: "date", Description: "When the rollout was created."},
+	{Name: "STATUS", Type: "string", Description: "The phase of the rollout."},
+	{Name: "CANARY_STEP", Type: "integer", Description: "The current step, counted from 1."},
+	{Name: "CANARY_STATE", Type: "string", Description: "The state of the current step."},
+	{Name: "MESSAGE", Type: "string", Description: "What the rollout does or waits for."},
+	{Name: "AGE", Type: "date", Description: "When the rollout was created."},
+	{Name: "WAITING-FOR", Type: "string", Priority: 1, Description: "What the rollout waits for."},
+	{Name: "SINCE", Type: "date", Priority: 1, Description: "Since when it waits for it."},
 }
 
 // ConvertToTable implements rest.TableConvertor.
@@ -47,7 +52,7 @@ func (table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*me
 		if !ok {
 			return nil, fmt.Errorf("printing a %T as a rollout", obj)
 		}
-		return append(append([]any{name}, cells(r)...), age), nil
+		return slices.Concat([]any{name}, cells(r), []any{age}, wideCells(r)), nil
 	})
 	return t, err
 }
@@ -59,4 +64,12 @@ func cells(r *rollouts.Rollout) []any {
 		step, state = int64(p.CurrentStepIndex), string(p.State)
 	}
 	return []any{string(r.Status.Phase), step, state, r.Status.Message}
+}
+
+func wideCells(r *rollouts.Rollout) []any {
+	what, since := planner.WaitingFor(r)
+	if since.IsZero() {
+		return []any{what, nil}
+	}
+	return []any{what, metatable.ConvertToHumanReadableDateType(since)}
 }
