@@ -28,14 +28,14 @@ func PlanHash(r *rollouts.Release) string {
 	for _, t := range r.TrafficRoutings {
 		fmt.Fprintf(h, "service %q %d\n", t.Service, t.GracePeriodSeconds)
 		if t.Ingress != nil {
-			fmt.Fprintf(h, "ingress %q %q\n", t.Ingress.ClassType, t.Ingress.Name)
+			fmt.Fprintf(h, "ingress %q %q\n", t.Ingress.Class(), t.Ingress.Name)
 		}
 		if t.Gateway != nil {
 			fmt.Fprintf(h, "route %s\n", text(t.Gateway.HTTPRouteName))
 		}
 		fmt.Fprintf(h, "custom %q\n", t.CustomNetworkRefs)
 	}
-	fmt.Fprintf(h, "routing %q extra %t shared %t\n", r.TrafficRoutingRef, r.ExtraWorkload, r.DisableCanaryService)
+	fmt.Fprintf(h, "routing %q extra %t shared %t\n", r.TrafficRouting(), r.ExtraWorkload, r.DisableCanaryService)
 	if m := r.PodTemplateMetadata; m != nil {
 		// fmt prints maps sorted by key.
 		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)

@@ -47,14 +47,14 @@ func TestPlanHash(t *testing.T) {
 		"the service":              {func(r *rollouts.Release) { r.TrafficRoutings[0].Service = "other" }, false},
 		"the grace period":         {func(r *rollouts.Release) { r.TrafficRoutings[0].GracePeriodSeconds = 4 }, false},
 		"the ingress":              {func(r *rollouts.Release) { r.TrafficRoutings[0].Ingress.Name = "other" }, false},
-		"the class of the ingress": {func(r *rollouts.Release) { r.TrafficRoutings[0].Ingress.ClassType = "other" }, false},
+		"the class of the ingress": {func(r *rollouts.Release) { r.TrafficRoutings[0].Ingress.ClassType = text("other") }, false},
 		"no ingress":               {func(r *rollouts.Release) { r.TrafficRoutings[0].Ingress = nil }, false},
 		"a gateway": {func(r *rollouts.Release) {
 			r.TrafficRoutings[0].Gateway = &rollouts.GatewayRef{HTTPRouteName: text("a")}
 		}, false},
 		"a custom route":         {func(r *rollouts.Release) { r.TrafficRoutings[0].CustomNetworkRefs = []rollouts.ObjectRef{{Name: "a"}} }, false},
 		"no routing":             {func(r *rollouts.Release) { r.TrafficRoutings = nil }, false},
-		"a routing by reference": {func(r *rollouts.Release) { r.TrafficRoutingRef = "a" }, false},
+		"a routing by reference": {func(r *rollouts.Release) { r.TrafficRoutingRef = text("a") }, false},
 		"an extra workload":      {func(r *rollouts.Release) { r.ExtraWorkload = true }, false},
 		"no canary service":      {func(r *rollouts.Release) { r.DisableCanaryService = true }, false},
 		"metadata of pods": {func(r *rollouts.Release) {

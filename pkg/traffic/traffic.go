@@ -76,7 +76,7 @@ func Find(ref rollouts.TrafficRoutingRef) (Provider, error) {
 	case ref.Ingress == nil:
 		return nil, fmt.Errorf("%s.ingress: must name the Ingress in front of service %s", field, ref.Service)
 	}
-	class := ref.Ingress.ClassType
+	class := ref.Ingress.Class()
 	if class == "" {
 		class = defaultClass
 	}

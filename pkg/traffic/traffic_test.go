@@ -98,7 +98,7 @@ func match(kind, name, value string) rollouts.RouteMatch {
 }
 
 func ref(class string) rollouts.TrafficRoutingRef {
-	return rollouts.TrafficRoutingRef{Service: "web", Ingress: &rollouts.IngressRef{ClassType: class, Name: "front"}}
+	return rollouts.TrafficRoutingRef{Service: "web", Ingress: &rollouts.IngressRef{ClassType: &class, Name: "front"}}
 }
 
 // TestChanges has one golden file for each case. Every case must also be done

@@ -123,6 +123,22 @@ func (r *Release) Next(index int32) int32 {
 	return index + 1
 }
 
+// Class is the dialect of annotations, or empty.
+func (r *IngressRef) Class() string {
+	if r.ClassType == nil {
+		return ""
+	}
+	return *r.ClassType
+}
+
+// TrafficRouting names a TrafficRouting object, or is empty.
+func (r *Release) TrafficRouting() string {
+	if r.TrafficRoutingRef == nil {
+		return ""
+	}
+	return *r.TrafficRoutingRef
+}
+
 // Routed tells whether the step changes traffic.
 func (s *Step) Routed() bool {
 	return s.Traffic != nil || len(s.Matches) > 0

@@ -35,6 +35,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Rollout{}, &RolloutList{},
 		&BatchRelease{}, &BatchReleaseList{},
+		&TrafficRouting{}, &TrafficRoutingList{},
+		&RolloutHistory{}, &RolloutHistoryList{},
 		&PromoteOptions{}, &AbortOptions{},
 	)
 	return nil

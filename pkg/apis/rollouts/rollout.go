@@ -67,8 +67,8 @@ type Release struct {
 	Steps []Step
 	// TrafficRoutings names the Service and its routers; at most one entry.
 	TrafficRoutings []TrafficRoutingRef
-	// TrafficRoutingRef names a TrafficRouting object.
-	TrafficRoutingRef string
+	// TrafficRoutingRef names a TrafficRouting object; an empty name is none.
+	TrafficRoutingRef *string
 	// FailureThreshold is how many unready update pods a batch tolerates.
 	FailureThreshold *intstr.IntOrString
 	// PodTemplateMetadata is merged into the pods of the extra workload. Canary only.

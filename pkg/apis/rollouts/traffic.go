@@ -19,8 +19,8 @@ type TrafficRoutingRef struct {
 
 // IngressRef names an Ingress and the dialect of its class.
 type IngressRef struct {
-	// ClassType is the dialect of annotations; empty means nginx.
-	ClassType string
+	// ClassType is the dialect of annotations; none, or an empty one, means nginx.
+	ClassType *string
 	Name      string
 }
 

@@ -41,8 +41,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderModifier"):
 		return &rolloutsv1alpha1.HeaderModifierApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HistoryPod"):
+		return &rolloutsv1alpha1.HistoryPodApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HistoryStep"):
+		return &rolloutsv1alpha1.HistoryStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IngressRef"):
 		return &rolloutsv1alpha1.IngressRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectInfo"):
+		return &rolloutsv1alpha1.ObjectInfoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectRef"):
 		return &rolloutsv1alpha1.ObjectRefApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Pause"):
@@ -57,6 +63,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.ReleasePlanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Rollout"):
 		return &rolloutsv1alpha1.RolloutApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHistory"):
+		return &rolloutsv1alpha1.RolloutHistoryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHistorySpec"):
+		return &rolloutsv1alpha1.RolloutHistorySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHistoryStatus"):
+		return &rolloutsv1alpha1.RolloutHistoryStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutInfo"):
+		return &rolloutsv1alpha1.RolloutInfoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutSpec"):
 		return &rolloutsv1alpha1.RolloutSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
@@ -69,10 +83,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.StrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TargetRef"):
 		return &rolloutsv1alpha1.TargetRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRouting"):
+		return &rolloutsv1alpha1.TrafficRoutingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingInfo"):
+		return &rolloutsv1alpha1.TrafficRoutingInfoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingRef"):
 		return &rolloutsv1alpha1.TrafficRoutingRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingSpec"):
+		return &rolloutsv1alpha1.TrafficRoutingSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingStatus"):
+		return &rolloutsv1alpha1.TrafficRoutingStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingStrategy"):
+		return &rolloutsv1alpha1.TrafficRoutingStrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ValueMatch"):
 		return &rolloutsv1alpha1.ValueMatchApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WorkloadInfo"):
+		return &rolloutsv1alpha1.WorkloadInfoApplyConfiguration{}
 
 		// Group=rollouts.kruise.io, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithKind("Batch"):

@@ -21,129 +21,145 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.AbortOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_AbortOptions(ref),
-		v1alpha1.Batch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Batch(ref),
-		v1alpha1.BatchRelease{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_BatchRelease(ref),
-		v1alpha1.BatchReleaseList{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1alpha1_BatchReleaseList(ref),
-		v1alpha1.BatchReleaseSpec{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1alpha1_BatchReleaseSpec(ref),
-		v1alpha1.BatchReleaseStatus{}.OpenAPIModelName():  schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref),
-		v1alpha1.BatchStatus{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_BatchStatus(ref),
-		v1alpha1.Condition{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_Condition(ref),
-		v1alpha1.Decision{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_Decision(ref),
-		v1alpha1.DecisionOptions{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_DecisionOptions(ref),
-		v1alpha1.Expectation{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_Expectation(ref),
-		v1alpha1.GatewayRef{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_GatewayRef(ref),
-		v1alpha1.Header{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_Header(ref),
-		v1alpha1.HeaderModifier{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1alpha1_HeaderModifier(ref),
-		v1alpha1.IngressRef{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref),
-		v1alpha1.ObjectRef{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref),
-		v1alpha1.Pause{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Pause(ref),
-		v1alpha1.PodTemplateMetadata{}.OpenAPIModelName(): schema_pkg_apis_rollouts_v1alpha1_PodTemplateMetadata(ref),
-		v1alpha1.Progress{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_Progress(ref),
-		v1alpha1.PromoteOptions{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref),
-		v1alpha1.Release{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_Release(ref),
-		v1alpha1.ReleasePlan{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref),
-		v1alpha1.Rollout{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_Rollout(ref),
-		v1alpha1.RolloutList{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_RolloutList(ref),
-		v1alpha1.RolloutSpec{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_RolloutSpec(ref),
-		v1alpha1.RolloutStatus{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref),
-		v1alpha1.RouteMatch{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_RouteMatch(ref),
-		v1alpha1.Step{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Step(ref),
-		v1alpha1.Strategy{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_Strategy(ref),
-		v1alpha1.TargetRef{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref),
-		v1alpha1.TrafficRoutingRef{}.OpenAPIModelName():   schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingRef(ref),
-		v1alpha1.ValueMatch{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref),
-		v1beta1.AbortOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref),
-		v1beta1.Batch{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Batch(ref),
-		v1beta1.BatchRelease{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_BatchRelease(ref),
-		v1beta1.BatchReleaseList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_BatchReleaseList(ref),
-		v1beta1.BatchReleaseSpec{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_BatchReleaseSpec(ref),
-		v1beta1.BatchReleaseStatus{}.OpenAPIModelName():   schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref),
-		v1beta1.BatchStatus{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_BatchStatus(ref),
-		v1beta1.BlueGreenStatus{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref),
-		v1beta1.BlueGreenStrategy{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref),
-		v1beta1.CanaryStatus{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref),
-		v1beta1.CanaryStrategy{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref),
-		v1beta1.Condition{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_Condition(ref),
-		v1beta1.Decision{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Decision(ref),
-		v1beta1.DecisionOptions{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref),
-		v1beta1.Expectation{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_Expectation(ref),
-		v1beta1.GatewayRef{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref),
-		v1beta1.Header{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Header(ref),
-		v1beta1.HeaderModifier{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
-		v1beta1.IngressRef{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
-		v1beta1.ObjectRef{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
-		v1beta1.PathMatch{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
-		v1beta1.Pause{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Pause(ref),
-		v1beta1.PodTemplateMetadata{}.OpenAPIModelName():  schema_pkg_apis_rollouts_v1beta1_PodTemplateMetadata(ref),
-		v1beta1.Progress{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Progress(ref),
-		v1beta1.PromoteOptions{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
-		v1beta1.Release{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_Release(ref),
-		v1beta1.ReleasePlan{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
-		v1beta1.Rollout{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_Rollout(ref),
-		v1beta1.RolloutList{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_RolloutList(ref),
-		v1beta1.RolloutSpec{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref),
-		v1beta1.RolloutStatus{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref),
-		v1beta1.RouteMatch{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_RouteMatch(ref),
-		v1beta1.Step{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Step(ref),
-		v1beta1.Strategy{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
-		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
-		v1beta1.ValueMatch{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
-		v1.APIGroup{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():  schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():  schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():      schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():  schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():        schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():            schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():     schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName(): schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName(): schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():     schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():         schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():         schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():             schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():              schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		intstr.IntOrString{}.OpenAPIModelName():           schema_apimachinery_pkg_util_intstr_IntOrString(ref),
-		version.Info{}.OpenAPIModelName():                 schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.AbortOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_AbortOptions(ref),
+		v1alpha1.Batch{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Batch(ref),
+		v1alpha1.BatchRelease{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_BatchRelease(ref),
+		v1alpha1.BatchReleaseList{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1alpha1_BatchReleaseList(ref),
+		v1alpha1.BatchReleaseSpec{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1alpha1_BatchReleaseSpec(ref),
+		v1alpha1.BatchReleaseStatus{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref),
+		v1alpha1.BatchStatus{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_BatchStatus(ref),
+		v1alpha1.Condition{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_Condition(ref),
+		v1alpha1.Decision{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Decision(ref),
+		v1alpha1.DecisionOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_DecisionOptions(ref),
+		v1alpha1.Expectation{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_Expectation(ref),
+		v1alpha1.GatewayRef{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_GatewayRef(ref),
+		v1alpha1.Header{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1alpha1_Header(ref),
+		v1alpha1.HeaderModifier{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_HeaderModifier(ref),
+		v1alpha1.HistoryPod{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_HistoryPod(ref),
+		v1alpha1.HistoryStep{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref),
+		v1alpha1.IngressRef{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref),
+		v1alpha1.ObjectInfo{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref),
+		v1alpha1.ObjectRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref),
+		v1alpha1.Pause{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Pause(ref),
+		v1alpha1.PodTemplateMetadata{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1alpha1_PodTemplateMetadata(ref),
+		v1alpha1.Progress{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Progress(ref),
+		v1alpha1.PromoteOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref),
+		v1alpha1.RawJSON{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_RawJSON(ref),
+		v1alpha1.Release{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Release(ref),
+		v1alpha1.ReleasePlan{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref),
+		v1alpha1.Rollout{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Rollout(ref),
+		v1alpha1.RolloutHistory{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_RolloutHistory(ref),
+		v1alpha1.RolloutHistoryList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryList(ref),
+		v1alpha1.RolloutHistorySpec{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_RolloutHistorySpec(ref),
+		v1alpha1.RolloutHistoryStatus{}.OpenAPIModelName():   schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref),
+		v1alpha1.RolloutInfo{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_RolloutInfo(ref),
+		v1alpha1.RolloutList{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_RolloutList(ref),
+		v1alpha1.RolloutSpec{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_RolloutSpec(ref),
+		v1alpha1.RolloutStatus{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref),
+		v1alpha1.RouteMatch{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_RouteMatch(ref),
+		v1alpha1.Step{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1alpha1_Step(ref),
+		v1alpha1.Strategy{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Strategy(ref),
+		v1alpha1.TargetRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref),
+		v1alpha1.TrafficRouting{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref),
+		v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingInfo(ref),
+		v1alpha1.TrafficRoutingList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingList(ref),
+		v1alpha1.TrafficRoutingRef{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingRef(ref),
+		v1alpha1.TrafficRoutingSpec{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingSpec(ref),
+		v1alpha1.TrafficRoutingStatus{}.OpenAPIModelName():   schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStatus(ref),
+		v1alpha1.TrafficRoutingStrategy{}.OpenAPIModelName(): schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStrategy(ref),
+		v1alpha1.ValueMatch{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref),
+		v1alpha1.WorkloadInfo{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_WorkloadInfo(ref),
+		v1beta1.AbortOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref),
+		v1beta1.Batch{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Batch(ref),
+		v1beta1.BatchRelease{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_BatchRelease(ref),
+		v1beta1.BatchReleaseList{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1beta1_BatchReleaseList(ref),
+		v1beta1.BatchReleaseSpec{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1beta1_BatchReleaseSpec(ref),
+		v1beta1.BatchReleaseStatus{}.OpenAPIModelName():      schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref),
+		v1beta1.BatchStatus{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_BatchStatus(ref),
+		v1beta1.BlueGreenStatus{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref),
+		v1beta1.BlueGreenStrategy{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref),
+		v1beta1.CanaryStatus{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref),
+		v1beta1.CanaryStrategy{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref),
+		v1beta1.Condition{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Condition(ref),
+		v1beta1.Decision{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Decision(ref),
+		v1beta1.DecisionOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref),
+		v1beta1.Expectation{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Expectation(ref),
+		v1beta1.GatewayRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref),
+		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
+		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
+		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
+		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
+		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
+		v1beta1.Pause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Pause(ref),
+		v1beta1.PodTemplateMetadata{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_PodTemplateMetadata(ref),
+		v1beta1.Progress{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Progress(ref),
+		v1beta1.PromoteOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
+		v1beta1.Release{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Release(ref),
+		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
+		v1beta1.Rollout{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Rollout(ref),
+		v1beta1.RolloutList{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutList(ref),
+		v1beta1.RolloutSpec{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref),
+		v1beta1.RolloutStatus{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref),
+		v1beta1.RouteMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_RouteMatch(ref),
+		v1beta1.Step{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Step(ref),
+		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
+		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
+		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
+		v1.APIGroup{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():     schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():     schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():         schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():     schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():        schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():    schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():    schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():        schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():            schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():            schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                 schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		intstr.IntOrString{}.OpenAPIModelName():              schema_apimachinery_pkg_util_intstr_IntOrString(ref),
+		version.Info{}.OpenAPIModelName():                    schema_k8sio_apimachinery_pkg_version_Info(ref),
 	}
 }
 
@@ -881,6 +897,80 @@ func schema_pkg_apis_rollouts_v1alpha1_HeaderModifier(ref common.ReferenceCallba
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_HistoryPod(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HistoryPod is one pod of the update revision.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the pod.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ip": {
+						SchemaProps: spec.SchemaProps{
+							Description: "IP of the pod.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "NodeName is the node that the pod ran on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HistoryStep is the pods of one step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"canaryStepIndex": {
+						SchemaProps: spec.SchemaProps{
+							Description: "CanaryStepIndex is the step, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"pods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Pods of the update revision that the step had.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HistoryPod{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HistoryPod{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -907,6 +997,36 @@ func schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref common.ReferenceCallback) 
 				Required: []string{"name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectInfo is the name of an object and a copy of its spec.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"data": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Data is the spec of the object, as it was.",
+							Ref:         ref(v1alpha1.RawJSON{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RawJSON{}.OpenAPIModelName()},
 	}
 }
 
@@ -1202,6 +1322,18 @@ func schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref common.ReferenceCallba
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_RawJSON(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RawJSON is any JSON value, or none.",
+				Type:        v1alpha1.RawJSON{}.OpenAPISchemaType(),
+				Format:      v1alpha1.RawJSON{}.OpenAPISchemaFormat(),
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_Release(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1416,6 +1548,223 @@ func schema_pkg_apis_rollouts_v1alpha1_Rollout(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			v1alpha1.RolloutSpec{}.OpenAPIModelName(), v1alpha1.RolloutStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RolloutHistory(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutHistory is what one release was made of: copies of the objects that took part, and the pods of each step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec holds copies of the objects that took part.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.RolloutHistorySpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Status is which pods each step had.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.RolloutHistoryStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RolloutHistorySpec{}.OpenAPIModelName(), v1alpha1.RolloutHistoryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutHistoryList is a list of RolloutHistories.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Items are the RolloutHistories.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.RolloutHistory{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RolloutHistory{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RolloutHistorySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutHistorySpec holds copies of the objects that took part.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Rollout that released.",
+							Ref:         ref(v1alpha1.RolloutInfo{}.OpenAPIModelName()),
+						},
+					},
+					"workload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Workload that was released.",
+							Ref:         ref(v1alpha1.WorkloadInfo{}.OpenAPIModelName()),
+						},
+					},
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Service of the workload.",
+							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
+						},
+					},
+					"trafficRouting": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficRouting is what routed to the Service.",
+							Ref:         ref(v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ObjectInfo{}.OpenAPIModelName(), v1alpha1.RolloutInfo{}.OpenAPIModelName(), v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName(), v1alpha1.WorkloadInfo{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutHistoryStatus is which pods each step had.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Phase is completed once the release has ended, and empty before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"canarySteps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "CanarySteps are the steps in their order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HistoryStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HistoryStep{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RolloutInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutInfo is a copy of the Rollout.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rolloutID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RolloutID identifies the release.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"data": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Data is the spec of the object, as it was.",
+							Ref:         ref(v1alpha1.RawJSON{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"rolloutID", "name"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RawJSON{}.OpenAPIModelName()},
 	}
 }
 
@@ -1733,6 +2082,133 @@ func schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRouting routes requests for as long as any of the Rollouts that name it has a release under way.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec is what is routed, and how.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TrafficRoutingSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Status is written by the controller.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TrafficRoutingStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.TrafficRoutingSpec{}.OpenAPIModelName(), v1alpha1.TrafficRoutingStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRoutingInfo holds copies of what routed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ingress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ingress in front of the Service.",
+							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
+						},
+					},
+					"httpRoute": {
+						SchemaProps: spec.SchemaProps{
+							Description: "HTTPRoute in front of the Service.",
+							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ObjectInfo{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRoutingList is a list of TrafficRoutings.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Items are the TrafficRoutings.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TrafficRouting{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.TrafficRouting{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1795,6 +2271,127 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingRef(ref common.ReferenceCal
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRoutingSpec is what is routed, and how.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"objectRef": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ObjectRef names a Service and what routes to it. At least one entry; only the first is used.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TrafficRoutingRef{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"strategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Strategy is where requests go during a release.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TrafficRoutingStrategy{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"objectRef", "strategy"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.TrafficRoutingRef{}.OpenAPIModelName(), v1alpha1.TrafficRoutingStrategy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRoutingStatus is what is known of a TrafficRouting.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ObservedGeneration is the generation of the spec that was last acted upon.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Phase is Initial, Healthy, Progressing, Finalizing or Terminating.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Message is one sentence for the user.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStrategy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficRoutingStrategy is where requests go during a release.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"weight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Weight is the share of requests sent to the update revision, in percent.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"requestHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestHeaderModifier rewrites the headers of requests that go to the update revision. Not every router can.",
+							Ref:         ref(v1alpha1.HeaderModifier{}.OpenAPIModelName()),
+						},
+					},
+					"matches": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Matches sends requests that satisfy any of the matches to the update revision, and no others. They take precedence over the weight.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.RouteMatch{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HeaderModifier{}.OpenAPIModelName(), v1alpha1.RouteMatch{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1830,6 +2427,50 @@ func schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref common.ReferenceCallback) 
 				Required: []string{"name", "value"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_WorkloadInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WorkloadInfo is a copy of the workload.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion of the workload, such as apps/v1.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind of the workload, such as Deployment.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"data": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Data is the spec of the object, as it was.",
+							Ref:         ref(v1alpha1.RawJSON{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.RawJSON{}.OpenAPIModelName()},
 	}
 }
 

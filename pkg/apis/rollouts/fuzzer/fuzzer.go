@@ -75,6 +75,14 @@ func hub() []any {
 			c.FillNoCustom(m)
 			m.Type = orDefault(m.Type, "Exact")
 		},
+		func(s *rollouts.TrafficRoutingStrategy, c randfill.Continue) {
+			c.FillNoCustom(s)
+			for i := range s.Matches {
+				// The kind exists in v1alpha1 only, which matches headers.
+				s.Matches[i].Path, s.Matches[i].QueryParams = nil, nil
+			}
+		},
+		func(r *rollouts.RawJSON, c randfill.Continue) { r.Raw = rawJSON(c) },
 		func(p *rollouts.ReleasePlan, c randfill.Continue) {
 			c.FillNoCustom(p)
 			p.RollingStyle = style(c)
@@ -105,6 +113,7 @@ func wireV1alpha1() []any {
 			c.FillNoCustom(m)
 			m.Type = orDefault(m.Type, "Exact")
 		},
+		func(r *v1alpha1.RawJSON, c randfill.Continue) { r.Raw = rawJSON(c) },
 		func(r *v1alpha1.TrafficRoutingRef, c randfill.Continue) {
 			c.FillNoCustom(r)
 			r.GracePeriodSeconds = orDefault(r.GracePeriodSeconds, 3)
@@ -114,6 +123,15 @@ func wireV1alpha1() []any {
 
 func percent(c randfill.Continue) string {
 	return fmt.Sprintf("%d%%", c.Rand.Intn(101))
+}
+
+// rawJSON is none, or a value as decoding leaves it.
+func rawJSON(c randfill.Continue) []byte {
+	values := []string{"", `{"a":{"b":[1,null,"c"]},"d":1.50}`, `[]`, `"\u003c"`, `12345678901234567890`, `false`}
+	if value := values[c.Rand.Intn(len(values))]; value != "" {
+		return []byte(value)
+	}
+	return nil
 }
 
 func style(c randfill.Continue) rollouts.Style {

@@ -21,8 +21,15 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff(want, scheme.PrioritizedVersionsForGroup(rollouts.GroupName)); diff != "" {
 		t.Errorf("versions: (-want +got)\n%s", diff)
 	}
+	kinds := []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions"}
+	older := []string{"TrafficRouting", "TrafficRoutingList", "RolloutHistory", "RolloutHistoryList"}
 	for _, version := range append(want, rollouts.SchemeGroupVersion) {
-		for _, kind := range []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions"} {
+		for _, kind := range older {
+			if got, want := scheme.Recognizes(version.WithKind(kind)), version.Version != "v1beta1"; got != want {
+				t.Errorf("%s has %s: %t, want %t", version, kind, got, want)
+			}
+		}
+		for _, kind := range kinds {
 			if !scheme.Recognizes(version.WithKind(kind)) {
 				t.Errorf("%s has no %s", version, kind)
 			}
@@ -34,7 +41,11 @@ func TestFieldSelectors(t *testing.T) {
 	t.Parallel()
 	scheme := newScheme()
 	for _, version := range []schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion} {
-		for _, kind := range []string{"Rollout", "BatchRelease"} {
+		kinds := []string{"Rollout", "BatchRelease"}
+		if version == v1alpha1.SchemeGroupVersion {
+			kinds = append(kinds, "TrafficRouting", "RolloutHistory")
+		}
+		for _, kind := range kinds {
 			for label, want := range map[string]bool{"metadata.name": true, "metadata.namespace": true, "status.phase": false} {
 				_, _, err := scheme.ConvertFieldLabel(version.WithKind(kind), label, "x")
 				if got := err == nil; got != want {

@@ -45,7 +45,11 @@ func TestSchema(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			var lines []string
-			for _, kind := range []string{"Rollout", "BatchRelease", "PromoteOptions", "AbortOptions"} {
+			kinds := []string{"Rollout", "BatchRelease", "PromoteOptions", "AbortOptions"}
+			if version == "v1alpha1" {
+				kinds = append(kinds, "TrafficRouting", "RolloutHistory")
+			}
+			for _, kind := range kinds {
 				model, ok := models["io.kruise.rollouts."+version+"."+kind]
 				if !ok {
 					t.Fatalf("there is no model of %s", kind)

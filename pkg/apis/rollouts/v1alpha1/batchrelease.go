@@ -52,7 +52,7 @@ type ReleasePlan struct {
 	// Batches are cumulative targets in their order; they are counted from 0.
 	// +optional
 	// +listType=atomic
-	Batches []Batch `json:"batches,omitempty"`
+	Batches []Batch `json:"batches,omitzero"`
 	// BatchPartition is the last batch that may run, counted from 0. Without
 	// it the workload is given back to its owner.
 	// +optional
@@ -101,7 +101,7 @@ type BatchReleaseStatus struct {
 	// Conditions of the BatchRelease.
 	// +optional
 	// +listType=atomic
-	Conditions []Condition `json:"conditions,omitempty"`
+	Conditions []Condition `json:"conditions,omitzero"`
 	// CanaryStatus is where the current batch is.
 	// +optional
 	CanaryStatus BatchStatus `json:"canaryStatus,omitempty"`

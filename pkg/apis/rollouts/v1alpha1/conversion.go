@@ -29,7 +29,9 @@ func Convert_v1alpha1_Rollout_To_rollouts_Rollout(in *Rollout, out *rollouts.Rol
 	}
 	if canary := out.Spec.Strategy.Canary; canary != nil {
 		canary.ExtraWorkload = !strings.EqualFold(in.Annotations[rollouts.AnnotationRollingStyle], stylePartition)
-		canary.TrafficRoutingRef = in.Annotations[rollouts.AnnotationTrafficRouting]
+		if name := in.Annotations[rollouts.AnnotationTrafficRouting]; name != "" {
+			canary.TrafficRoutingRef = &name
+		}
 	}
 	return nil
 }
@@ -49,8 +51,8 @@ func Convert_rollouts_Rollout_To_v1alpha1_Rollout(in *rollouts.Rollout, out *Rol
 		style = styleCanary
 	}
 	out.Annotations = annotated(out.Annotations, rollouts.AnnotationRollingStyle, style)
-	if canary.TrafficRoutingRef != "" {
-		out.Annotations = annotated(out.Annotations, rollouts.AnnotationTrafficRouting, canary.TrafficRoutingRef)
+	if name := canary.TrafficRouting(); name != "" {
+		out.Annotations = annotated(out.Annotations, rollouts.AnnotationTrafficRouting, name)
 	}
 	return nil
 }

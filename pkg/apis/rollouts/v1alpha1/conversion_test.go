@@ -53,7 +53,7 @@ func TestRolloutToHub(t *testing.T) {
 		},
 		"a routing in the annotation": {
 			in:   v1alpha1.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: canaryOnly(v1alpha1.Release{})},
-			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, TrafficRoutingRef: "web"}}}},
+			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, TrafficRoutingRef: new("web")}}}},
 		},
 		"replicas follow the weight": {
 			in: v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{
@@ -104,7 +104,7 @@ func TestRolloutFromHub(t *testing.T) {
 		"the style and the routing are annotations": {
 			in: rollouts.Rollout{
 				ObjectMeta: meta(map[string]string{style: "canary"}),
-				Spec:       rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{TrafficRoutingRef: "web"}}},
+				Spec:       rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{TrafficRoutingRef: new("web")}}},
 			},
 			want: v1alpha1.Rollout{
 				ObjectMeta: meta(map[string]string{style: "partition", routing: "web"}),

@@ -13,7 +13,7 @@ import (
 // published schema and the code cannot differ.
 
 func addFieldLabels(scheme *runtime.Scheme) error {
-	for _, kind := range []string{"Rollout", "BatchRelease"} {
+	for _, kind := range []string{"Rollout", "BatchRelease", "TrafficRouting", "RolloutHistory"} {
 		if err := scheme.AddFieldLabelConversionFunc(SchemeGroupVersion.WithKind(kind), fieldLabel); err != nil {
 			return err
 		}

@@ -25,6 +25,10 @@ func Preserve(written, old *rollouts.Rollout) {
 	case plan.Canary == nil:
 		plan.BlueGreen = oldPlan.BlueGreen.DeepCopy()
 	case oldPlan.Canary != nil:
+		if plan.Canary.TrafficRoutingRef == nil && oldPlan.Canary.TrafficRouting() == "" {
+			// No annotation tells an empty name from none.
+			plan.Canary.TrafficRoutingRef = oldPlan.Canary.DeepCopy().TrafficRoutingRef
+		}
 		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)
 	}
 }

@@ -32,6 +32,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Rollout{}, &RolloutList{},
 		&BatchRelease{}, &BatchReleaseList{},
+		&TrafficRouting{}, &TrafficRoutingList{},
+		&RolloutHistory{}, &RolloutHistoryList{},
 		&PromoteOptions{}, &AbortOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)

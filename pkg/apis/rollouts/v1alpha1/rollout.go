@@ -92,13 +92,13 @@ type Release struct {
 	// least one.
 	// +optional
 	// +listType=atomic
-	Steps []Step `json:"steps,omitempty"`
+	Steps []Step `json:"steps,omitzero"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
 	// while a release is under way.
 	// +optional
 	// +listType=atomic
-	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitempty"`
+	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitzero"`
 	// FailureThreshold is how many pods of the update revision, as a number or
 	// a percentage, may be unready without holding a step back.
 	// +optional
@@ -126,7 +126,7 @@ type Step struct {
 	// revision, and no others.
 	// +optional
 	// +listType=atomic
-	Matches []RouteMatch `json:"matches,omitempty"`
+	Matches []RouteMatch `json:"matches,omitzero"`
 	// Replicas is how many pods, as a number or a percentage of the workload's
 	// replicas, run the update revision at the end of the step. Default: as many
 	// percent as the weight; one of the two is required.
@@ -148,8 +148,8 @@ type Pause struct {
 type PodTemplateMetadata struct {
 	// Annotations to set.
 	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]string `json:"annotations,omitzero"`
 	// Labels to set.
 	// +optional
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]string `json:"labels,omitzero"`
 }

@@ -125,6 +125,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*HistoryPod)(nil), (*rollouts.HistoryPod)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_HistoryPod_To_rollouts_HistoryPod(a.(*HistoryPod), b.(*rollouts.HistoryPod), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.HistoryPod)(nil), (*HistoryPod)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_HistoryPod_To_v1alpha1_HistoryPod(a.(*rollouts.HistoryPod), b.(*HistoryPod), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*HistoryStep)(nil), (*rollouts.HistoryStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_HistoryStep_To_rollouts_HistoryStep(a.(*HistoryStep), b.(*rollouts.HistoryStep), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.HistoryStep)(nil), (*HistoryStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_HistoryStep_To_v1alpha1_HistoryStep(a.(*rollouts.HistoryStep), b.(*HistoryStep), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*IngressRef)(nil), (*rollouts.IngressRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_IngressRef_To_rollouts_IngressRef(a.(*IngressRef), b.(*rollouts.IngressRef), scope)
 	}); err != nil {
@@ -132,6 +152,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.IngressRef)(nil), (*IngressRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_IngressRef_To_v1alpha1_IngressRef(a.(*rollouts.IngressRef), b.(*IngressRef), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ObjectInfo)(nil), (*rollouts.ObjectInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ObjectInfo_To_rollouts_ObjectInfo(a.(*ObjectInfo), b.(*rollouts.ObjectInfo), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.ObjectInfo)(nil), (*ObjectInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_ObjectInfo_To_v1alpha1_ObjectInfo(a.(*rollouts.ObjectInfo), b.(*ObjectInfo), scope)
 	}); err != nil {
 		return err
 	}
@@ -180,6 +210,66 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*RawJSON)(nil), (*rollouts.RawJSON)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RawJSON_To_rollouts_RawJSON(a.(*RawJSON), b.(*rollouts.RawJSON), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RawJSON)(nil), (*RawJSON)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RawJSON_To_v1alpha1_RawJSON(a.(*rollouts.RawJSON), b.(*RawJSON), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutHistory)(nil), (*rollouts.RolloutHistory)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(a.(*RolloutHistory), b.(*rollouts.RolloutHistory), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutHistory)(nil), (*RolloutHistory)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(a.(*rollouts.RolloutHistory), b.(*RolloutHistory), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutHistoryList)(nil), (*rollouts.RolloutHistoryList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RolloutHistoryList_To_rollouts_RolloutHistoryList(a.(*RolloutHistoryList), b.(*rollouts.RolloutHistoryList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutHistoryList)(nil), (*RolloutHistoryList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(a.(*rollouts.RolloutHistoryList), b.(*RolloutHistoryList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutHistorySpec)(nil), (*rollouts.RolloutHistorySpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(a.(*RolloutHistorySpec), b.(*rollouts.RolloutHistorySpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutHistorySpec)(nil), (*RolloutHistorySpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec(a.(*rollouts.RolloutHistorySpec), b.(*RolloutHistorySpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutHistoryStatus)(nil), (*rollouts.RolloutHistoryStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus(a.(*RolloutHistoryStatus), b.(*rollouts.RolloutHistoryStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutHistoryStatus)(nil), (*RolloutHistoryStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus(a.(*rollouts.RolloutHistoryStatus), b.(*RolloutHistoryStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutInfo)(nil), (*rollouts.RolloutInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RolloutInfo_To_rollouts_RolloutInfo(a.(*RolloutInfo), b.(*rollouts.RolloutInfo), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutInfo)(nil), (*RolloutInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutInfo_To_v1alpha1_RolloutInfo(a.(*rollouts.RolloutInfo), b.(*RolloutInfo), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*RolloutList)(nil), (*rollouts.RolloutList)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_RolloutList_To_rollouts_RolloutList(a.(*RolloutList), b.(*rollouts.RolloutList), scope)
 	}); err != nil {
@@ -205,6 +295,36 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRouting)(nil), (*rollouts.TrafficRouting)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(a.(*TrafficRouting), b.(*rollouts.TrafficRouting), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRouting)(nil), (*TrafficRouting)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(a.(*rollouts.TrafficRouting), b.(*TrafficRouting), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRoutingInfo)(nil), (*rollouts.TrafficRoutingInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRoutingInfo_To_rollouts_TrafficRoutingInfo(a.(*TrafficRoutingInfo), b.(*rollouts.TrafficRoutingInfo), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingInfo)(nil), (*TrafficRoutingInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingInfo_To_v1alpha1_TrafficRoutingInfo(a.(*rollouts.TrafficRoutingInfo), b.(*TrafficRoutingInfo), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRoutingList)(nil), (*rollouts.TrafficRoutingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList(a.(*TrafficRoutingList), b.(*rollouts.TrafficRoutingList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingList)(nil), (*TrafficRoutingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(a.(*rollouts.TrafficRoutingList), b.(*TrafficRoutingList), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*TrafficRoutingRef)(nil), (*rollouts.TrafficRoutingRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_TrafficRoutingRef_To_rollouts_TrafficRoutingRef(a.(*TrafficRoutingRef), b.(*rollouts.TrafficRoutingRef), scope)
 	}); err != nil {
@@ -215,6 +335,36 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRoutingSpec)(nil), (*rollouts.TrafficRoutingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec(a.(*TrafficRoutingSpec), b.(*rollouts.TrafficRoutingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingSpec)(nil), (*TrafficRoutingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec(a.(*rollouts.TrafficRoutingSpec), b.(*TrafficRoutingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRoutingStatus)(nil), (*rollouts.TrafficRoutingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus(a.(*TrafficRoutingStatus), b.(*rollouts.TrafficRoutingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingStatus)(nil), (*TrafficRoutingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus(a.(*rollouts.TrafficRoutingStatus), b.(*TrafficRoutingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*TrafficRoutingStrategy)(nil), (*rollouts.TrafficRoutingStrategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy(a.(*TrafficRoutingStrategy), b.(*rollouts.TrafficRoutingStrategy), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingStrategy)(nil), (*TrafficRoutingStrategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy(a.(*rollouts.TrafficRoutingStrategy), b.(*TrafficRoutingStrategy), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ValueMatch)(nil), (*rollouts.ValueMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ValueMatch_To_rollouts_ValueMatch(a.(*ValueMatch), b.(*rollouts.ValueMatch), scope)
 	}); err != nil {
@@ -222,6 +372,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ValueMatch)(nil), (*ValueMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ValueMatch_To_v1alpha1_ValueMatch(a.(*rollouts.ValueMatch), b.(*ValueMatch), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WorkloadInfo)(nil), (*rollouts.WorkloadInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WorkloadInfo_To_rollouts_WorkloadInfo(a.(*WorkloadInfo), b.(*rollouts.WorkloadInfo), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.WorkloadInfo)(nil), (*WorkloadInfo)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_WorkloadInfo_To_v1alpha1_WorkloadInfo(a.(*rollouts.WorkloadInfo), b.(*WorkloadInfo), scope)
 	}); err != nil {
 		return err
 	}
@@ -624,6 +784,46 @@ func Convert_rollouts_HeaderModifier_To_v1alpha1_HeaderModifier(in *rollouts.Hea
 	return autoConvert_rollouts_HeaderModifier_To_v1alpha1_HeaderModifier(in, out, s)
 }
 
+func autoConvert_v1alpha1_HistoryPod_To_rollouts_HistoryPod(in *HistoryPod, out *rollouts.HistoryPod, s conversion.Scope) error {
+	*out = *(*rollouts.HistoryPod)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_HistoryPod_To_rollouts_HistoryPod is an autogenerated conversion function.
+func Convert_v1alpha1_HistoryPod_To_rollouts_HistoryPod(in *HistoryPod, out *rollouts.HistoryPod, s conversion.Scope) error {
+	return autoConvert_v1alpha1_HistoryPod_To_rollouts_HistoryPod(in, out, s)
+}
+
+func autoConvert_rollouts_HistoryPod_To_v1alpha1_HistoryPod(in *rollouts.HistoryPod, out *HistoryPod, s conversion.Scope) error {
+	*out = *(*HistoryPod)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_HistoryPod_To_v1alpha1_HistoryPod is an autogenerated conversion function.
+func Convert_rollouts_HistoryPod_To_v1alpha1_HistoryPod(in *rollouts.HistoryPod, out *HistoryPod, s conversion.Scope) error {
+	return autoConvert_rollouts_HistoryPod_To_v1alpha1_HistoryPod(in, out, s)
+}
+
+func autoConvert_v1alpha1_HistoryStep_To_rollouts_HistoryStep(in *HistoryStep, out *rollouts.HistoryStep, s conversion.Scope) error {
+	*out = *(*rollouts.HistoryStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_HistoryStep_To_rollouts_HistoryStep is an autogenerated conversion function.
+func Convert_v1alpha1_HistoryStep_To_rollouts_HistoryStep(in *HistoryStep, out *rollouts.HistoryStep, s conversion.Scope) error {
+	return autoConvert_v1alpha1_HistoryStep_To_rollouts_HistoryStep(in, out, s)
+}
+
+func autoConvert_rollouts_HistoryStep_To_v1alpha1_HistoryStep(in *rollouts.HistoryStep, out *HistoryStep, s conversion.Scope) error {
+	*out = *(*HistoryStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_HistoryStep_To_v1alpha1_HistoryStep is an autogenerated conversion function.
+func Convert_rollouts_HistoryStep_To_v1alpha1_HistoryStep(in *rollouts.HistoryStep, out *HistoryStep, s conversion.Scope) error {
+	return autoConvert_rollouts_HistoryStep_To_v1alpha1_HistoryStep(in, out, s)
+}
+
 func autoConvert_v1alpha1_IngressRef_To_rollouts_IngressRef(in *IngressRef, out *rollouts.IngressRef, s conversion.Scope) error {
 	*out = *(*rollouts.IngressRef)(unsafe.Pointer(in))
 	return nil
@@ -642,6 +842,26 @@ func autoConvert_rollouts_IngressRef_To_v1alpha1_IngressRef(in *rollouts.Ingress
 // Convert_rollouts_IngressRef_To_v1alpha1_IngressRef is an autogenerated conversion function.
 func Convert_rollouts_IngressRef_To_v1alpha1_IngressRef(in *rollouts.IngressRef, out *IngressRef, s conversion.Scope) error {
 	return autoConvert_rollouts_IngressRef_To_v1alpha1_IngressRef(in, out, s)
+}
+
+func autoConvert_v1alpha1_ObjectInfo_To_rollouts_ObjectInfo(in *ObjectInfo, out *rollouts.ObjectInfo, s conversion.Scope) error {
+	*out = *(*rollouts.ObjectInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ObjectInfo_To_rollouts_ObjectInfo is an autogenerated conversion function.
+func Convert_v1alpha1_ObjectInfo_To_rollouts_ObjectInfo(in *ObjectInfo, out *rollouts.ObjectInfo, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ObjectInfo_To_rollouts_ObjectInfo(in, out, s)
+}
+
+func autoConvert_rollouts_ObjectInfo_To_v1alpha1_ObjectInfo(in *rollouts.ObjectInfo, out *ObjectInfo, s conversion.Scope) error {
+	*out = *(*ObjectInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_ObjectInfo_To_v1alpha1_ObjectInfo is an autogenerated conversion function.
+func Convert_rollouts_ObjectInfo_To_v1alpha1_ObjectInfo(in *rollouts.ObjectInfo, out *ObjectInfo, s conversion.Scope) error {
+	return autoConvert_rollouts_ObjectInfo_To_v1alpha1_ObjectInfo(in, out, s)
 }
 
 func autoConvert_v1alpha1_ObjectRef_To_rollouts_ObjectRef(in *ObjectRef, out *rollouts.ObjectRef, s conversion.Scope) error {
@@ -776,6 +996,26 @@ func Convert_rollouts_PromoteOptions_To_v1alpha1_PromoteOptions(in *rollouts.Pro
 	return autoConvert_rollouts_PromoteOptions_To_v1alpha1_PromoteOptions(in, out, s)
 }
 
+func autoConvert_v1alpha1_RawJSON_To_rollouts_RawJSON(in *RawJSON, out *rollouts.RawJSON, s conversion.Scope) error {
+	out.Raw = *(*[]byte)(unsafe.Pointer(&in.Raw))
+	return nil
+}
+
+// Convert_v1alpha1_RawJSON_To_rollouts_RawJSON is an autogenerated conversion function.
+func Convert_v1alpha1_RawJSON_To_rollouts_RawJSON(in *RawJSON, out *rollouts.RawJSON, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RawJSON_To_rollouts_RawJSON(in, out, s)
+}
+
+func autoConvert_rollouts_RawJSON_To_v1alpha1_RawJSON(in *rollouts.RawJSON, out *RawJSON, s conversion.Scope) error {
+	out.Raw = *(*[]byte)(unsafe.Pointer(&in.Raw))
+	return nil
+}
+
+// Convert_rollouts_RawJSON_To_v1alpha1_RawJSON is an autogenerated conversion function.
+func Convert_rollouts_RawJSON_To_v1alpha1_RawJSON(in *rollouts.RawJSON, out *RawJSON, s conversion.Scope) error {
+	return autoConvert_rollouts_RawJSON_To_v1alpha1_RawJSON(in, out, s)
+}
+
 func autoConvert_v1alpha1_Release_To_rollouts_Release(in *Release, out *rollouts.Release, s conversion.Scope) error {
 	if in.Steps != nil {
 		in, out := &in.Steps, &out.Steps
@@ -884,6 +1124,120 @@ func autoConvert_rollouts_Rollout_To_v1alpha1_Rollout(in *rollouts.Rollout, out 
 		return err
 	}
 	return nil
+}
+
+func autoConvert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(in *RolloutHistory, out *rollouts.RolloutHistory, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory is an autogenerated conversion function.
+func Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(in *RolloutHistory, out *rollouts.RolloutHistory, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(in *rollouts.RolloutHistory, out *RolloutHistory, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory is an autogenerated conversion function.
+func Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(in *rollouts.RolloutHistory, out *RolloutHistory, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(in, out, s)
+}
+
+func autoConvert_v1alpha1_RolloutHistoryList_To_rollouts_RolloutHistoryList(in *RolloutHistoryList, out *rollouts.RolloutHistoryList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]rollouts.RolloutHistory)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_RolloutHistoryList_To_rollouts_RolloutHistoryList is an autogenerated conversion function.
+func Convert_v1alpha1_RolloutHistoryList_To_rollouts_RolloutHistoryList(in *RolloutHistoryList, out *rollouts.RolloutHistoryList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RolloutHistoryList_To_rollouts_RolloutHistoryList(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in *rollouts.RolloutHistoryList, out *RolloutHistoryList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]RolloutHistory)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList is an autogenerated conversion function.
+func Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in *rollouts.RolloutHistoryList, out *RolloutHistoryList, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in, out, s)
+}
+
+func autoConvert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(in *RolloutHistorySpec, out *rollouts.RolloutHistorySpec, s conversion.Scope) error {
+	*out = *(*rollouts.RolloutHistorySpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec is an autogenerated conversion function.
+func Convert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(in *RolloutHistorySpec, out *rollouts.RolloutHistorySpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec(in *rollouts.RolloutHistorySpec, out *RolloutHistorySpec, s conversion.Scope) error {
+	*out = *(*RolloutHistorySpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec is an autogenerated conversion function.
+func Convert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec(in *rollouts.RolloutHistorySpec, out *RolloutHistorySpec, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutHistorySpec_To_v1alpha1_RolloutHistorySpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus(in *RolloutHistoryStatus, out *rollouts.RolloutHistoryStatus, s conversion.Scope) error {
+	*out = *(*rollouts.RolloutHistoryStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus is an autogenerated conversion function.
+func Convert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus(in *RolloutHistoryStatus, out *rollouts.RolloutHistoryStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RolloutHistoryStatus_To_rollouts_RolloutHistoryStatus(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus(in *rollouts.RolloutHistoryStatus, out *RolloutHistoryStatus, s conversion.Scope) error {
+	*out = *(*RolloutHistoryStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus is an autogenerated conversion function.
+func Convert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus(in *rollouts.RolloutHistoryStatus, out *RolloutHistoryStatus, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutHistoryStatus_To_v1alpha1_RolloutHistoryStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_RolloutInfo_To_rollouts_RolloutInfo(in *RolloutInfo, out *rollouts.RolloutInfo, s conversion.Scope) error {
+	*out = *(*rollouts.RolloutInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RolloutInfo_To_rollouts_RolloutInfo is an autogenerated conversion function.
+func Convert_v1alpha1_RolloutInfo_To_rollouts_RolloutInfo(in *RolloutInfo, out *rollouts.RolloutInfo, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RolloutInfo_To_rollouts_RolloutInfo(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutInfo_To_v1alpha1_RolloutInfo(in *rollouts.RolloutInfo, out *RolloutInfo, s conversion.Scope) error {
+	*out = *(*RolloutInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_RolloutInfo_To_v1alpha1_RolloutInfo is an autogenerated conversion function.
+func Convert_rollouts_RolloutInfo_To_v1alpha1_RolloutInfo(in *rollouts.RolloutInfo, out *RolloutInfo, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutInfo_To_v1alpha1_RolloutInfo(in, out, s)
 }
 
 func autoConvert_v1alpha1_RolloutList_To_rollouts_RolloutList(in *RolloutList, out *rollouts.RolloutList, s conversion.Scope) error {
@@ -1079,6 +1433,100 @@ func autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in *rollouts.Strategy, o
 	return nil
 }
 
+func autoConvert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(in *TrafficRouting, out *rollouts.TrafficRouting, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(in *TrafficRouting, out *rollouts.TrafficRouting, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(in *rollouts.TrafficRouting, out *TrafficRouting, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting is an autogenerated conversion function.
+func Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(in *rollouts.TrafficRouting, out *TrafficRouting, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(in, out, s)
+}
+
+func autoConvert_v1alpha1_TrafficRoutingInfo_To_rollouts_TrafficRoutingInfo(in *TrafficRoutingInfo, out *rollouts.TrafficRoutingInfo, s conversion.Scope) error {
+	*out = *(*rollouts.TrafficRoutingInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRoutingInfo_To_rollouts_TrafficRoutingInfo is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRoutingInfo_To_rollouts_TrafficRoutingInfo(in *TrafficRoutingInfo, out *rollouts.TrafficRoutingInfo, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRoutingInfo_To_rollouts_TrafficRoutingInfo(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRoutingInfo_To_v1alpha1_TrafficRoutingInfo(in *rollouts.TrafficRoutingInfo, out *TrafficRoutingInfo, s conversion.Scope) error {
+	*out = *(*TrafficRoutingInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_TrafficRoutingInfo_To_v1alpha1_TrafficRoutingInfo is an autogenerated conversion function.
+func Convert_rollouts_TrafficRoutingInfo_To_v1alpha1_TrafficRoutingInfo(in *rollouts.TrafficRoutingInfo, out *TrafficRoutingInfo, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRoutingInfo_To_v1alpha1_TrafficRoutingInfo(in, out, s)
+}
+
+func autoConvert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList(in *TrafficRoutingList, out *rollouts.TrafficRoutingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	if in.Items != nil {
+		in, out := &in.Items, &out.Items
+		*out = make([]rollouts.TrafficRouting, len(*in))
+		for i := range *in {
+			if err := Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.Items = nil
+	}
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList(in *TrafficRoutingList, out *rollouts.TrafficRoutingList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in *rollouts.TrafficRoutingList, out *TrafficRoutingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	if in.Items != nil {
+		in, out := &in.Items, &out.Items
+		*out = make([]TrafficRouting, len(*in))
+		for i := range *in {
+			if err := Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.Items = nil
+	}
+	return nil
+}
+
+// Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList is an autogenerated conversion function.
+func Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in *rollouts.TrafficRoutingList, out *TrafficRoutingList, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in, out, s)
+}
+
 func autoConvert_v1alpha1_TrafficRoutingRef_To_rollouts_TrafficRoutingRef(in *TrafficRoutingRef, out *rollouts.TrafficRoutingRef, s conversion.Scope) error {
 	out.Service = in.Service
 	if err := v1.Convert_Pointer_int32_To_int32(&in.GracePeriodSeconds, &out.GracePeriodSeconds, s); err != nil {
@@ -1111,6 +1559,116 @@ func Convert_rollouts_TrafficRoutingRef_To_v1alpha1_TrafficRoutingRef(in *rollou
 	return autoConvert_rollouts_TrafficRoutingRef_To_v1alpha1_TrafficRoutingRef(in, out, s)
 }
 
+func autoConvert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec(in *TrafficRoutingSpec, out *rollouts.TrafficRoutingSpec, s conversion.Scope) error {
+	if in.ObjectRef != nil {
+		in, out := &in.ObjectRef, &out.ObjectRef
+		*out = make([]rollouts.TrafficRoutingRef, len(*in))
+		for i := range *in {
+			if err := Convert_v1alpha1_TrafficRoutingRef_To_rollouts_TrafficRoutingRef(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.ObjectRef = nil
+	}
+	if err := Convert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy(&in.Strategy, &out.Strategy, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec(in *TrafficRoutingSpec, out *rollouts.TrafficRoutingSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRoutingSpec_To_rollouts_TrafficRoutingSpec(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec(in *rollouts.TrafficRoutingSpec, out *TrafficRoutingSpec, s conversion.Scope) error {
+	if in.ObjectRef != nil {
+		in, out := &in.ObjectRef, &out.ObjectRef
+		*out = make([]TrafficRoutingRef, len(*in))
+		for i := range *in {
+			if err := Convert_rollouts_TrafficRoutingRef_To_v1alpha1_TrafficRoutingRef(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.ObjectRef = nil
+	}
+	if err := Convert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy(&in.Strategy, &out.Strategy, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec is an autogenerated conversion function.
+func Convert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec(in *rollouts.TrafficRoutingSpec, out *TrafficRoutingSpec, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRoutingSpec_To_v1alpha1_TrafficRoutingSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus(in *TrafficRoutingStatus, out *rollouts.TrafficRoutingStatus, s conversion.Scope) error {
+	*out = *(*rollouts.TrafficRoutingStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus(in *TrafficRoutingStatus, out *rollouts.TrafficRoutingStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRoutingStatus_To_rollouts_TrafficRoutingStatus(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus(in *rollouts.TrafficRoutingStatus, out *TrafficRoutingStatus, s conversion.Scope) error {
+	*out = *(*TrafficRoutingStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus is an autogenerated conversion function.
+func Convert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus(in *rollouts.TrafficRoutingStatus, out *TrafficRoutingStatus, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRoutingStatus_To_v1alpha1_TrafficRoutingStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy(in *TrafficRoutingStrategy, out *rollouts.TrafficRoutingStrategy, s conversion.Scope) error {
+	out.Weight = (*int32)(unsafe.Pointer(in.Weight))
+	out.RequestHeaderModifier = (*rollouts.HeaderModifier)(unsafe.Pointer(in.RequestHeaderModifier))
+	if in.Matches != nil {
+		in, out := &in.Matches, &out.Matches
+		*out = make([]rollouts.RouteMatch, len(*in))
+		for i := range *in {
+			if err := Convert_v1alpha1_RouteMatch_To_rollouts_RouteMatch(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.Matches = nil
+	}
+	return nil
+}
+
+// Convert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy is an autogenerated conversion function.
+func Convert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy(in *TrafficRoutingStrategy, out *rollouts.TrafficRoutingStrategy, s conversion.Scope) error {
+	return autoConvert_v1alpha1_TrafficRoutingStrategy_To_rollouts_TrafficRoutingStrategy(in, out, s)
+}
+
+func autoConvert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy(in *rollouts.TrafficRoutingStrategy, out *TrafficRoutingStrategy, s conversion.Scope) error {
+	out.Weight = (*int32)(unsafe.Pointer(in.Weight))
+	out.RequestHeaderModifier = (*HeaderModifier)(unsafe.Pointer(in.RequestHeaderModifier))
+	if in.Matches != nil {
+		in, out := &in.Matches, &out.Matches
+		*out = make([]RouteMatch, len(*in))
+		for i := range *in {
+			if err := Convert_rollouts_RouteMatch_To_v1alpha1_RouteMatch(&(*in)[i], &(*out)[i], s); err != nil {
+				return err
+			}
+		}
+	} else {
+		out.Matches = nil
+	}
+	return nil
+}
+
+// Convert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy is an autogenerated conversion function.
+func Convert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy(in *rollouts.TrafficRoutingStrategy, out *TrafficRoutingStrategy, s conversion.Scope) error {
+	return autoConvert_rollouts_TrafficRoutingStrategy_To_v1alpha1_TrafficRoutingStrategy(in, out, s)
+}
+
 func autoConvert_v1alpha1_ValueMatch_To_rollouts_ValueMatch(in *ValueMatch, out *rollouts.ValueMatch, s conversion.Scope) error {
 	*out = *(*rollouts.ValueMatch)(unsafe.Pointer(in))
 	return nil
@@ -1129,4 +1687,24 @@ func autoConvert_rollouts_ValueMatch_To_v1alpha1_ValueMatch(in *rollouts.ValueMa
 // Convert_rollouts_ValueMatch_To_v1alpha1_ValueMatch is an autogenerated conversion function.
 func Convert_rollouts_ValueMatch_To_v1alpha1_ValueMatch(in *rollouts.ValueMatch, out *ValueMatch, s conversion.Scope) error {
 	return autoConvert_rollouts_ValueMatch_To_v1alpha1_ValueMatch(in, out, s)
+}
+
+func autoConvert_v1alpha1_WorkloadInfo_To_rollouts_WorkloadInfo(in *WorkloadInfo, out *rollouts.WorkloadInfo, s conversion.Scope) error {
+	*out = *(*rollouts.WorkloadInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WorkloadInfo_To_rollouts_WorkloadInfo is an autogenerated conversion function.
+func Convert_v1alpha1_WorkloadInfo_To_rollouts_WorkloadInfo(in *WorkloadInfo, out *rollouts.WorkloadInfo, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WorkloadInfo_To_rollouts_WorkloadInfo(in, out, s)
+}
+
+func autoConvert_rollouts_WorkloadInfo_To_v1alpha1_WorkloadInfo(in *rollouts.WorkloadInfo, out *WorkloadInfo, s conversion.Scope) error {
+	*out = *(*WorkloadInfo)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_WorkloadInfo_To_v1alpha1_WorkloadInfo is an autogenerated conversion function.
+func Convert_rollouts_WorkloadInfo_To_v1alpha1_WorkloadInfo(in *rollouts.WorkloadInfo, out *WorkloadInfo, s conversion.Scope) error {
+	return autoConvert_rollouts_WorkloadInfo_To_v1alpha1_WorkloadInfo(in, out, s)
 }

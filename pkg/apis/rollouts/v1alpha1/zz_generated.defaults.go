@@ -18,6 +18,8 @@ import (
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&Rollout{}, func(obj interface{}) { SetObjectDefaults_Rollout(obj.(*Rollout)) })
 	scheme.AddTypeDefaultingFunc(&RolloutList{}, func(obj interface{}) { SetObjectDefaults_RolloutList(obj.(*RolloutList)) })
+	scheme.AddTypeDefaultingFunc(&TrafficRouting{}, func(obj interface{}) { SetObjectDefaults_TrafficRouting(obj.(*TrafficRouting)) })
+	scheme.AddTypeDefaultingFunc(&TrafficRoutingList{}, func(obj interface{}) { SetObjectDefaults_TrafficRoutingList(obj.(*TrafficRoutingList)) })
 	return nil
 }
 
@@ -50,5 +52,32 @@ func SetObjectDefaults_RolloutList(in *RolloutList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_Rollout(a)
+	}
+}
+
+func SetObjectDefaults_TrafficRouting(in *TrafficRouting) {
+	for i := range in.Spec.ObjectRef {
+		a := &in.Spec.ObjectRef[i]
+		if a.GracePeriodSeconds == nil {
+			var ptrVar1 int32 = 3
+			a.GracePeriodSeconds = &ptrVar1
+		}
+	}
+	for i := range in.Spec.Strategy.Matches {
+		a := &in.Spec.Strategy.Matches[i]
+		for j := range a.Headers {
+			b := &a.Headers[j]
+			if b.Type == nil {
+				var ptrVar1 string = "Exact"
+				b.Type = &ptrVar1
+			}
+		}
+	}
+}
+
+func SetObjectDefaults_TrafficRoutingList(in *TrafficRoutingList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_TrafficRouting(a)
 	}
 }

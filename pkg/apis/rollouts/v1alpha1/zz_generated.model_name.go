@@ -79,8 +79,23 @@ func (in HeaderModifier) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HistoryPod) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.HistoryPod"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HistoryStep) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.HistoryStep"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in IngressRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.IngressRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectInfo) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.ObjectInfo"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -109,6 +124,11 @@ func (in PromoteOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RawJSON) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RawJSON"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Release) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.Release"
 }
@@ -121,6 +141,31 @@ func (in ReleasePlan) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Rollout) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.Rollout"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutHistory) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RolloutHistory"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutHistoryList) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RolloutHistoryList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutHistorySpec) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RolloutHistorySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutHistoryStatus) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RolloutHistoryStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutInfo) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RolloutInfo"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -159,11 +204,46 @@ func (in TargetRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRouting) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRouting"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRoutingInfo) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRoutingInfo"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRoutingList) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRoutingList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TrafficRoutingRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.TrafficRoutingRef"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRoutingSpec) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRoutingSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRoutingStatus) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRoutingStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficRoutingStrategy) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficRoutingStrategy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ValueMatch) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ValueMatch"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WorkloadInfo) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.WorkloadInfo"
 }

@@ -103,13 +103,13 @@ type Release struct {
 	// under way.
 	// +optional
 	// +listType=atomic
-	Steps []Step `json:"steps,omitempty"`
+	Steps []Step `json:"steps,omitzero"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
 	// while a release is under way.
 	// +optional
 	// +listType=atomic
-	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitempty"`
+	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitzero"`
 	// FailureThreshold is how many pods of the update revision, as a number or
 	// a percentage, may be unready without holding a step back. Not used by
 	// blue-green.
@@ -118,7 +118,7 @@ type Release struct {
 	// TrafficRoutingRef names a TrafficRouting object that routes while a
 	// release is under way.
 	// +optional
-	TrafficRoutingRef string `json:"trafficRoutingRef,omitempty"`
+	TrafficRoutingRef *string `json:"trafficRoutingRef,omitempty"`
 	// DisableGenerateCanaryService uses the stable Service for both revisions
 	// instead of creating one that selects the update revision. Default: false.
 	// +optional
@@ -139,7 +139,7 @@ type Step struct {
 	// revision, and no others. At most 16.
 	// +optional
 	// +listType=atomic
-	Matches []RouteMatch `json:"matches,omitempty"`
+	Matches []RouteMatch `json:"matches,omitzero"`
 	// Replicas is how many pods, as a number or a percentage of the workload's
 	// replicas, run the update revision at the end of the step. Required.
 	// +optional
@@ -160,8 +160,8 @@ type Pause struct {
 type PodTemplateMetadata struct {
 	// Annotations to set.
 	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]string `json:"annotations,omitzero"`
 	// Labels to set.
 	// +optional
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]string `json:"labels,omitzero"`
 }

@@ -24,7 +24,7 @@ type RolloutStatus struct {
 	// Conditions of the Rollout: Progressing, Succeeded, Terminating, Stalled.
 	// +optional
 	// +listType=atomic
-	Conditions []Condition `json:"conditions,omitempty"`
+	Conditions []Condition `json:"conditions,omitzero"`
 	// Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`

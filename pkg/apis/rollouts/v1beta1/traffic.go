@@ -22,7 +22,7 @@ type TrafficRoutingRef struct {
 	// CustomNetworkRefs are further objects, driven by scripts.
 	// +optional
 	// +listType=atomic
-	CustomNetworkRefs []ObjectRef `json:"customNetworkRefs,omitempty"`
+	CustomNetworkRefs []ObjectRef `json:"customNetworkRefs,omitzero"`
 }
 
 // IngressRef names an Ingress.
@@ -30,7 +30,7 @@ type IngressRef struct {
 	// ClassType is the dialect of annotations that the Ingress controller
 	// understands, such as nginx, aliyun-alb, higress. Empty means nginx.
 	// +optional
-	ClassType string `json:"classType,omitempty"`
+	ClassType *string `json:"classType,omitempty"`
 	// Name of the Ingress.
 	Name string `json:"name"`
 }
@@ -52,12 +52,12 @@ type RouteMatch struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Headers []ValueMatch `json:"headers,omitempty"`
+	Headers []ValueMatch `json:"headers,omitzero"`
 	// QueryParams that a request must have. At most 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	QueryParams []ValueMatch `json:"queryParams,omitempty"`
+	QueryParams []ValueMatch `json:"queryParams,omitzero"`
 }
 
 // PathMatch selects requests by path.
@@ -91,16 +91,16 @@ type HeaderModifier struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Set []Header `json:"set,omitempty"`
+	Set []Header `json:"set,omitzero"`
 	// Add adds values to headers. At most 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Add []Header `json:"add,omitempty"`
+	Add []Header `json:"add,omitzero"`
 	// Remove drops headers. At most 16.
 	// +optional
 	// +listType=set
-	Remove []string `json:"remove,omitempty"`
+	Remove []string `json:"remove,omitzero"`
 }
 
 // Header is a name and its value.

@@ -873,7 +873,7 @@ func autoConvert_v1beta1_Release_To_rollouts_Release(in *Release, out *rollouts.
 		out.TrafficRoutings = nil
 	}
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
-	out.TrafficRoutingRef = in.TrafficRoutingRef
+	out.TrafficRoutingRef = (*string)(unsafe.Pointer(in.TrafficRoutingRef))
 	// WARNING: in.DisableGenerateCanaryService requires manual conversion: does not exist in peer-type
 	return nil
 }
@@ -901,7 +901,7 @@ func autoConvert_rollouts_Release_To_v1beta1_Release(in *rollouts.Release, out *
 	} else {
 		out.TrafficRoutings = nil
 	}
-	out.TrafficRoutingRef = in.TrafficRoutingRef
+	out.TrafficRoutingRef = (*string)(unsafe.Pointer(in.TrafficRoutingRef))
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
 	// WARNING: in.PodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type

@@ -4,7 +4,6 @@
 package validation
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,13 +17,11 @@ func ValidateBatchRelease(b *rollouts.BatchRelease) field.ErrorList {
 	return append(errs, validateBatchSpec(&b.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateBatchReleaseUpdate judges a change; a spec that stays stays accepted.
+// ValidateBatchReleaseUpdate judges a change; what stays stays accepted.
 func ValidateBatchReleaseUpdate(b, old *rollouts.BatchRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	if equality.Semantic.DeepEqual(b.Spec, old.Spec) {
-		return errs
-	}
-	return append(errs, validateBatchSpec(&b.Spec, field.NewPath("spec"))...)
+	path := field.NewPath("spec")
+	return append(errs, sinceBefore(validateBatchSpec(&b.Spec, path), validateBatchSpec(&old.Spec, path))...)
 }
 
 func validateBatchSpec(s *rollouts.BatchReleaseSpec, path *field.Path) field.ErrorList {

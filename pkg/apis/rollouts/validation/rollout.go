@@ -38,7 +38,11 @@ type Options struct {
 	Version string
 }
 
-func (o Options) older() bool { return o.Version == "v1alpha1" }
+// v1alpha1 is the older version. Its schema limits neither steps nor matches,
+// and its lists of headers are not keyed by name.
+const v1alpha1 = "v1alpha1"
+
+func (o Options) older() bool { return o.Version == v1alpha1 }
 
 func (o Options) percentLimit() int {
 	if o.PartitionPercentLimit == 0 {
@@ -68,15 +72,12 @@ func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
 	return append(errs, validateSpec(r, o)...)
 }
 
-// ValidateRolloutUpdate judges a change. A spec that stays as it is stays
-// accepted, or a finalizer could not be removed from an object that a stricter
-// server would refuse.
+// ValidateRolloutUpdate judges a change. What stays as it is stays accepted, or
+// a finalizer could not be removed from an object that a stricter server would
+// refuse.
 func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	if equality.Semantic.DeepEqual(r.Spec, old.Spec) {
-		return errs
-	}
-	errs = append(errs, validateSpec(r, o)...)
+	errs = append(errs, sinceBefore(validateSpec(r, o), validateSpec(old, o))...)
 	if old.Status.Phase == rollouts.PhaseProgressing || old.Status.Phase == rollouts.PhaseTerminating {
 		errs = append(errs, validateInFlight(&r.Spec, &old.Spec, o)...)
 	}

@@ -169,7 +169,7 @@ func TestValidateRollout(t *testing.T) {
 			want: []string{canary + "patchPodTemplateMetadata.labels: Invalid value", canary + "patchPodTemplateMetadata.annotations: Invalid value"},
 		},
 		"a routing object that is misspelt": {
-			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.TrafficRoutingRef = "A" },
+			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.TrafficRoutingRef = new("A") },
 			want:   []string{canary + "trafficRoutingRef: Invalid value"},
 		},
 	}

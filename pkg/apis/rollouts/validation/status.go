@@ -24,7 +24,7 @@ var stepStates = []rollouts.StepState{
 func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
-	if r.Status.Canary != nil && r.Status.BlueGreen != nil {
+	if both(&r.Status) && !both(&old.Status) {
 		errs = append(errs, field.Invalid(path, "canaryStatus and blueGreenStatus", "set only one of canaryStatus and blueGreenStatus"))
 	}
 	_, release := r.Spec.Strategy.Active()
@@ -35,6 +35,8 @@ func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.Erro
 	errs = append(errs, validateProgress(r.Status.Canary, old.Status.Canary, steps, path.Child("canaryStatus"))...)
 	return append(errs, validateProgress(r.Status.BlueGreen, old.Status.BlueGreen, steps, path.Child("blueGreenStatus"))...)
 }
+
+func both(s *rollouts.RolloutStatus) bool { return s.Canary != nil && s.BlueGreen != nil }
 
 func validateProgress(p, old *rollouts.Progress, steps int, path *field.Path) field.ErrorList {
 	if p == nil {

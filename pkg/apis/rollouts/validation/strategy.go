@@ -38,8 +38,8 @@ func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) fiel
 		}
 	}
 	errs = append(errs, validateTrafficRoutings(release.TrafficRoutings, path.Child("trafficRoutings"))...)
-	if release.TrafficRoutingRef != "" {
-		errs = append(errs, validateName(release.TrafficRoutingRef, path.Child("trafficRoutingRef"))...)
+	if name := release.TrafficRouting(); name != "" {
+		errs = append(errs, validateName(name, path.Child("trafficRoutingRef"))...)
 	}
 	errs = append(errs, validateThreshold(release.FailureThreshold, path.Child("failureThreshold"))...)
 	return append(errs, validateMetadata(release.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
@@ -49,10 +49,10 @@ func validateSteps(steps []rollouts.Step, path *field.Path, style rollouts.Style
 	if len(steps) == 0 {
 		return field.ErrorList{field.Required(path, "give at least one step")}
 	}
-	if len(steps) > maxSteps {
-		return field.ErrorList{field.TooMany(path, len(steps), maxSteps)}
-	}
 	var errs field.ErrorList
+	if len(steps) > maxSteps && !o.older() {
+		errs = append(errs, field.TooMany(path, len(steps), maxSteps))
+	}
 	for i := range steps {
 		errs = append(errs, validateStep(&steps[i], path.Index(i), style, o)...)
 		if i > 0 && decreases(steps[i-1].Replicas, steps[i].Replicas) {
@@ -69,11 +69,11 @@ func validateStep(step *rollouts.Step, path *field.Path, style rollouts.Style, o
 	if d := step.Pause.Duration; d != nil && *d < 0 {
 		errs = append(errs, field.Invalid(path.Child("pause", "duration"), *d, "use seconds, 0 or more; without a duration the step waits for an approval"))
 	}
-	if len(step.Matches) > maxMatches {
+	if len(step.Matches) > maxMatches && !o.older() {
 		errs = append(errs, field.TooMany(path.Child("matches"), len(step.Matches), maxMatches))
 	}
 	for i := range step.Matches {
-		errs = append(errs, validateMatch(&step.Matches[i], path.Child("matches").Index(i))...)
+		errs = append(errs, validateMatch(&step.Matches[i], path.Child("matches").Index(i), o)...)
 	}
 	return append(errs, validateHeaderModifier(step.RequestHeaderModifier, path.Child("requestHeaderModifier"))...)
 }

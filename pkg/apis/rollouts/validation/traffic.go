@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,10 +33,10 @@ var (
 )
 
 func validateTrafficRoutings(routings []rollouts.TrafficRoutingRef, path *field.Path) field.ErrorList {
-	if len(routings) > 1 {
-		return field.ErrorList{field.TooMany(path, len(routings), 1)}
-	}
 	var errs field.ErrorList
+	if len(routings) > 1 {
+		errs = append(errs, field.TooMany(path, len(routings), 1))
+	}
 	for i := range routings {
 		errs = append(errs, validateTrafficRouting(&routings[i], path.Index(i))...)
 	}
@@ -66,10 +67,10 @@ func validateTrafficRouting(r *rollouts.TrafficRoutingRef, path *field.Path) fie
 	return errs
 }
 
-func validateMatch(m *rollouts.RouteMatch, path *field.Path) field.ErrorList {
+func validateMatch(m *rollouts.RouteMatch, path *field.Path, o Options) field.ErrorList {
 	errs := validatePath(m.Path, path.Child("path"))
-	errs = append(errs, validateValues(m.Headers, maxHeaderValue, path.Child("headers"))...)
-	return append(errs, validateValues(m.QueryParams, maxQueryValue, path.Child("queryParams"))...)
+	errs = append(errs, validateValues(m.Headers, maxHeaderValue, path.Child("headers"), o)...)
+	return append(errs, validateValues(m.QueryParams, maxQueryValue, path.Child("queryParams"), o)...)
 }
 
 func validatePath(m *rollouts.PathMatch, path *field.Path) field.ErrorList {
@@ -81,8 +82,8 @@ func validatePath(m *rollouts.PathMatch, path *field.Path) field.ErrorList {
 		return errs
 	}
 	value := *m.Value
-	if len(value) > maxPathValue {
-		errs = append(errs, field.TooLong(path.Child("value"), value, maxPathValue))
+	if utf8.RuneCountInString(value) > maxPathValue {
+		errs = append(errs, tooLong(path.Child("value"), value, maxPathValue))
 	}
 	if m.Type != nil && *m.Type == "RegularExpression" {
 		return errs
@@ -114,14 +115,16 @@ func pathFix(value string) string {
 	return ""
 }
 
-func validateValues(values []rollouts.ValueMatch, maxValue int, path *field.Path) field.ErrorList {
-	if len(values) > maxHeaders {
-		return field.ErrorList{field.TooMany(path, len(values), maxHeaders)}
-	}
-	var errs field.ErrorList
+// validateValues lets an older request name a header twice, since its lists are
+// not keyed by name.
+func validateValues(values []rollouts.ValueMatch, maxValue int, path *field.Path, o Options) field.ErrorList {
+	errs := tooMany(len(values), path)
 	seen := sets.New[string]()
 	for i := range values {
 		v, at := &values[i], path.Index(i)
+		if o.older() {
+			seen.Delete(v.Name)
+		}
 		errs = append(errs, validateType(v.Type, valueTypes, at.Child("type"))...)
 		errs = append(errs, validateHeaderName(v.Name, at.Child("name"), seen)...)
 		errs = append(errs, validateHeaderValue(v.Value, maxValue, at.Child("value"))...)
@@ -135,21 +138,25 @@ func validateHeaderModifier(m *rollouts.HeaderModifier, path *field.Path) field.
 	}
 	errs := validateHeaders(m.Set, path.Child("set"))
 	errs = append(errs, validateHeaders(m.Add, path.Child("add"))...)
-	if len(m.Remove) > maxHeaders {
-		return append(errs, field.TooMany(path.Child("remove"), len(m.Remove), maxHeaders))
-	}
-	seen := sets.New[string]()
+	errs = append(errs, tooMany(len(m.Remove), path.Child("remove"))...)
 	for i, name := range m.Remove {
-		errs = append(errs, validateHeaderName(name, path.Child("remove").Index(i), seen)...)
+		// Removing what no header can be called does no harm.
+		if slices.Contains(m.Remove[:i], name) {
+			errs = append(errs, field.Duplicate(path.Child("remove").Index(i), name))
+		}
 	}
 	return errs
 }
 
-func validateHeaders(headers []rollouts.Header, path *field.Path) field.ErrorList {
-	if len(headers) > maxHeaders {
-		return field.ErrorList{field.TooMany(path, len(headers), maxHeaders)}
+func tooMany(n int, path *field.Path) field.ErrorList {
+	if n <= maxHeaders {
+		return nil
 	}
-	var errs field.ErrorList
+	return field.ErrorList{field.TooMany(path, n, maxHeaders)}
+}
+
+func validateHeaders(headers []rollouts.Header, path *field.Path) field.ErrorList {
+	errs := tooMany(len(headers), path)
 	seen := sets.New[string]()
 	for i := range headers {
 		errs = append(errs, validateHeaderName(headers[i].Name, path.Index(i).Child("name"), seen)...)
@@ -170,8 +177,8 @@ func validateHeaderName(name string, path *field.Path, seen sets.Set[string]) fi
 	switch {
 	case name == "":
 		return field.ErrorList{field.Required(path, "give the name of a header or parameter")}
-	case len(name) > maxHeaderName:
-		return field.ErrorList{field.TooLong(path, name, maxHeaderName)}
+	case utf8.RuneCountInString(name) > maxHeaderName:
+		return field.ErrorList{tooLong(path, name, maxHeaderName)}
 	case !tokenPattern.MatchString(name):
 		return field.ErrorList{field.Invalid(path, name, "use letters, digits and !#$%&'*+-.^_`|~ only")}
 	case seen.Has(name):
@@ -185,8 +192,8 @@ func validateHeaderValue(value string, limit int, path *field.Path) field.ErrorL
 	switch {
 	case value == "":
 		return field.ErrorList{field.Required(path, "give the value")}
-	case len(value) > limit:
-		return field.ErrorList{field.TooLong(path, value, limit)}
+	case utf8.RuneCountInString(value) > limit:
+		return field.ErrorList{tooLong(path, value, limit)}
 	}
 	return nil
 }

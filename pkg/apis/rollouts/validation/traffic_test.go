@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-func TestValidateTrafficRouting(t *testing.T) {
+func TestValidateTrafficRoutings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*rollouts.Rollout)
@@ -95,8 +95,9 @@ func TestValidateMatch(t *testing.T) {
 			match: rollouts.RouteMatch{Headers: []rollouts.ValueMatch{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}},
 			want:  []string{"headers[1].name: Duplicate value"},
 		},
-		"16":       {match: rollouts.RouteMatch{Headers: distinct(16)}},
-		"too many": {match: rollouts.RouteMatch{QueryParams: make([]rollouts.ValueMatch, 17)}, want: []string{"queryParams: Too many"}},
+		"characters, not bytes": {match: header("Exact", "a", strings.Repeat("ü", 4096))},
+		"16":                    {match: rollouts.RouteMatch{Headers: distinct(16)}},
+		"too many":              {match: rollouts.RouteMatch{QueryParams: distinct(17)}, want: []string{"queryParams: Too many"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -163,25 +164,24 @@ func checkPath(t *testing.T, kind, value string, want []string) {
 func TestValidateHeaderModifier(t *testing.T) {
 	t.Parallel()
 	many := make([]string, 17)
-	headers := make([]rollouts.Header, 16)
+	headers := make([]rollouts.Header, 17)
 	for i, value := range distinct(17) {
 		many[i] = value.Name
-		if i < len(headers) {
-			headers[i] = rollouts.Header{Name: value.Name, Value: value.Value}
-		}
+		headers[i] = rollouts.Header{Name: value.Name, Value: value.Value}
 	}
 	tests := map[string]struct {
 		modifier rollouts.HeaderModifier
 		want     []string
 	}{
 		"all of it": {modifier: rollouts.HeaderModifier{
-			Set: headers, Add: headers, Remove: many[:16],
+			Set: headers[:16], Add: headers[:16], Remove: many[:16],
 		}},
 		"twice": {modifier: rollouts.HeaderModifier{
 			Set: []rollouts.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, Remove: []string{"b", "b"},
 		}, want: []string{"set[1].name: Duplicate value", "remove[1]: Duplicate value"}},
-		"too many": {modifier: rollouts.HeaderModifier{Add: make([]rollouts.Header, 17), Remove: many}, want: []string{"add: Too many", "remove: Too many"}},
-		"empty":    {modifier: rollouts.HeaderModifier{Set: []rollouts.Header{{}}}, want: []string{"set[0].name: Required value", "set[0].value: Required value"}},
+		"too many":                 {modifier: rollouts.HeaderModifier{Add: headers, Remove: many}, want: []string{"add: Too many", "remove: Too many"}},
+		"what no header is called": {modifier: rollouts.HeaderModifier{Remove: []string{"", "a b"}}},
+		"empty":                    {modifier: rollouts.HeaderModifier{Set: []rollouts.Header{{}}}, want: []string{"set[0].name: Required value", "set[0].value: Required value"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

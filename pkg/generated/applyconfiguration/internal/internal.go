@@ -233,12 +233,46 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryPod
+  map:
+    fields:
+    - name: ip
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: nodeName
+      type:
+        scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryStep
+  map:
+    fields:
+    - name: canaryStepIndex
+      type:
+        scalar: numeric
+    - name: pods
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryPod
+          elementRelationship: atomic
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.IngressRef
   map:
     fields:
     - name: classType
       type:
         scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
+  map:
+    fields:
+    - name: data
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
     - name: name
       type:
         scalar: string
@@ -333,6 +367,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Release
   map:
     fields:
@@ -416,6 +460,68 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutStatus
       default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistory
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistorySpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistoryStatus
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistorySpec
+  map:
+    fields:
+    - name: rollout
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutInfo
+    - name: service
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
+    - name: trafficRouting
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingInfo
+    - name: workload
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.WorkloadInfo
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistoryStatus
+  map:
+    fields:
+    - name: canarySteps
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryStep
+          elementRelationship: atomic
+    - name: phase
+      type:
+        scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutInfo
+  map:
+    fields:
+    - name: data
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: rolloutID
+      type:
+        scalar: string
+      default: ""
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutSpec
   map:
     fields:
@@ -507,6 +613,36 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: workloadRef
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectRef
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRouting
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingSpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStatus
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingInfo
+  map:
+    fields:
+    - name: httpRoute
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
+    - name: ingress
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingRef
   map:
     fields:
@@ -530,6 +666,46 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingSpec
+  map:
+    fields:
+    - name: objectRef
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingRef
+          elementRelationship: atomic
+    - name: strategy
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStrategy
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStatus
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: phase
+      type:
+        scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStrategy
+  map:
+    fields:
+    - name: matches
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RouteMatch
+          elementRelationship: atomic
+    - name: requestHeaderModifier
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HeaderModifier
+    - name: weight
+      type:
+        scalar: numeric
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ValueMatch
   map:
     fields:
@@ -542,6 +718,22 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
       default: Exact
     - name: value
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.WorkloadInfo
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: data
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
+    - name: kind
+      type:
+        scalar: string
+    - name: name
       type:
         scalar: string
       default: ""

@@ -45,6 +45,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1alpha1().BatchReleases().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("rollouts"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1alpha1().Rollouts().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("rollouthistories"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1alpha1().RolloutHistories().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("trafficroutings"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1alpha1().TrafficRoutings().Informer()}, nil
 
 		// Group=rollouts.kruise.io, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithResource("batchreleases"):

@@ -20,3 +20,19 @@ type RolloutListerExpansion interface{}
 // RolloutNamespaceListerExpansion allows custom methods to be added to
 // RolloutNamespaceLister.
 type RolloutNamespaceListerExpansion interface{}
+
+// RolloutHistoryListerExpansion allows custom methods to be added to
+// RolloutHistoryLister.
+type RolloutHistoryListerExpansion interface{}
+
+// RolloutHistoryNamespaceListerExpansion allows custom methods to be added to
+// RolloutHistoryNamespaceLister.
+type RolloutHistoryNamespaceListerExpansion interface{}
+
+// TrafficRoutingListerExpansion allows custom methods to be added to
+// TrafficRoutingLister.
+type TrafficRoutingListerExpansion interface{}
+
+// TrafficRoutingNamespaceListerExpansion allows custom methods to be added to
+// TrafficRoutingNamespaceLister.
+type TrafficRoutingNamespaceListerExpansion interface{}

@@ -15,6 +15,10 @@ type Interface interface {
 	BatchReleases() TypedBatchReleaseInformer
 	// Rollouts returns a RolloutInformer.
 	Rollouts() TypedRolloutInformer
+	// RolloutHistories returns a RolloutHistoryInformer.
+	RolloutHistories() TypedRolloutHistoryInformer
+	// TrafficRoutings returns a TrafficRoutingInformer.
+	TrafficRoutings() TypedTrafficRoutingInformer
 }
 
 type version struct {
@@ -36,4 +40,14 @@ func (v *version) BatchReleases() TypedBatchReleaseInformer {
 // Rollouts returns a TypedRolloutInformer.
 func (v *version) Rollouts() TypedRolloutInformer {
 	return &rolloutInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// RolloutHistories returns a TypedRolloutHistoryInformer.
+func (v *version) RolloutHistories() TypedRolloutHistoryInformer {
+	return &rolloutHistoryInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// TrafficRoutings returns a TypedTrafficRoutingInformer.
+func (v *version) TrafficRoutings() TypedTrafficRoutingInformer {
+	return &trafficRoutingInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -8,3 +8,7 @@ package v1alpha1
 type BatchReleaseExpansion interface{}
 
 type RolloutExpansion interface{}
+
+type RolloutHistoryExpansion interface{}
+
+type TrafficRoutingExpansion interface{}

@@ -17,6 +17,8 @@ type RolloutsV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	BatchReleasesGetter
 	RolloutsGetter
+	RolloutHistoriesGetter
+	TrafficRoutingsGetter
 }
 
 // RolloutsV1alpha1Client is used to interact with features provided by the rollouts.kruise.io group.
@@ -30,6 +32,14 @@ func (c *RolloutsV1alpha1Client) BatchReleases(namespace string) BatchReleaseInt
 
 func (c *RolloutsV1alpha1Client) Rollouts(namespace string) RolloutInterface {
 	return newRollouts(c, namespace)
+}
+
+func (c *RolloutsV1alpha1Client) RolloutHistories(namespace string) RolloutHistoryInterface {
+	return newRolloutHistories(c, namespace)
+}
+
+func (c *RolloutsV1alpha1Client) TrafficRoutings(namespace string) TrafficRoutingInterface {
+	return newTrafficRoutings(c, namespace)
 }
 
 // NewForConfig creates a new RolloutsV1alpha1Client for the given config.

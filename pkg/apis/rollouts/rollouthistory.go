@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RolloutHistory is what one release was made of. It exists on the wire in
+// v1alpha1 only.
+type RolloutHistory struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   RolloutHistorySpec
+	Status RolloutHistoryStatus
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RolloutHistoryList is a list of RolloutHistories.
+type RolloutHistoryList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []RolloutHistory
+}
+
+// RolloutHistorySpec holds copies of the objects that took part.
+type RolloutHistorySpec struct {
+	Rollout        *RolloutInfo
+	Workload       *WorkloadInfo
+	Service        *ObjectInfo
+	TrafficRouting *TrafficRoutingInfo
+}
+
+// RolloutInfo is a copy of the Rollout.
+type RolloutInfo struct {
+	RolloutID string
+	ObjectInfo
+}
+
+// WorkloadInfo is a copy of the workload.
+type WorkloadInfo struct {
+	APIVersion string
+	Kind       string
+	ObjectInfo
+}
+
+// TrafficRoutingInfo holds copies of what routed.
+type TrafficRoutingInfo struct {
+	Ingress   *ObjectInfo
+	HTTPRoute *ObjectInfo
+}
+
+// ObjectInfo is the name of an object and a copy of its spec.
+type ObjectInfo struct {
+	Name string
+	Data RawJSON
+}
+
+// RawJSON is any JSON value, or none.
+type RawJSON struct {
+	Raw []byte
+}
+
+// RolloutHistoryStatus is which pods each step had.
+type RolloutHistoryStatus struct {
+	// Phase is empty or PhaseHistoryCompleted.
+	Phase       string
+	CanarySteps []HistoryStep
+}
+
+// PhaseHistoryCompleted is the phase of a history that is complete.
+const PhaseHistoryCompleted = "completed"
+
+// HistoryStep is the pods of one step.
+type HistoryStep struct {
+	// CanaryStepIndex is 1-based.
+	CanaryStepIndex int32
+	Pods            []HistoryPod
+}
+
+// HistoryPod is one pod of the update revision.
+type HistoryPod struct {
+	Name     string
+	IP       string
+	NodeName string
+}
