@@ -14,6 +14,8 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 )
 
@@ -81,9 +83,14 @@ func (c *Config) setStorage() error {
 	etcd := o.Recommended.Etcd
 	config := etcd.StorageConfig
 	config.StorageObjectCountTracker = c.Generic.StorageObjectCountTracker
-	// The version stored is the one of highest priority in the scheme, v1beta1.
+	// The version stored is the one of highest priority in the scheme, v1beta1, if there is one.
+	encoding := serverstorage.NewDefaultResourceEncodingConfig(o.scheme)
+	for _, older := range []string{"trafficroutings", "rollouthistories"} {
+		// Kinds that v1beta1 does not have.
+		encoding.SetResourceEncoding(rollouts.Resource(older), v1alpha1.SchemeGroupVersion, rollouts.SchemeGroupVersion)
+	}
 	factory := serverstorage.NewDefaultStorageFactory(config, etcd.DefaultStorageMediaType, o.codecs,
-		serverstorage.NewDefaultResourceEncodingConfig(o.scheme), serverstorage.NewResourceConfig(), nil)
+		encoding, serverstorage.NewResourceConfig(), nil)
 	if err := etcd.ApplyWithStorageFactoryTo(factory, &c.Generic.Config); err != nil {
 		return fmt.Errorf("applying the storage options: %w", err)
 	}

@@ -36,15 +36,24 @@ func TestDiscovery(t *testing.T) {
 	if diff := cmp.Diff([]string{"v1beta1", "v1alpha1"}, versions); diff != "" || group.PreferredVersion.Version != "v1beta1" {
 		t.Errorf("preferred %s, versions (-want +got):\n%s", group.PreferredVersion.Version, diff)
 	}
+	const all, status = "create,delete,deletecollection,get,list,patch,update,watch", "get,patch,update"
 	want := []string{
-		"batchreleases BatchRelease create,delete,deletecollection,get,list,patch,update,watch",
-		"batchreleases/status BatchRelease get,patch,update",
-		"rollouts Rollout create,delete,deletecollection,get,list,patch,update,watch",
+		"batchreleases BatchRelease " + all,
+		"batchreleases/status BatchRelease " + status,
+		"rollouts Rollout " + all,
 		"rollouts/abort AbortOptions create",
 		"rollouts/promote PromoteOptions create",
-		"rollouts/status Rollout get,patch,update",
+		"rollouts/status Rollout " + status,
+	}
+	// The two kinds that v1beta1 does not have, stored as they are.
+	older := []string{
+		"rollouthistories RolloutHistory " + all, "rollouthistories/status RolloutHistory " + status,
+		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
 	for _, path := range []string{v1beta1Path, v1alpha1Path} {
+		if path == v1alpha1Path {
+			want = slices.Sorted(slices.Values(append(want, older...)))
+		}
 		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
 		var got []string
 		for _, r := range list.APIResources {

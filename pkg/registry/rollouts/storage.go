@@ -6,38 +6,64 @@
 package rollouts
 
 import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollouthistory"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/trafficrouting"
 )
 
+// kind is one that needs nothing of its own.
+type kind interface {
+	Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*registry.Store, *plain.StatusREST, error)
+}
+
 // NewStorage is the table of endpoints. Both versions are served by the very
-// same stores, so that there is one watch cache for each kind.
+// same stores, so that there is one watch cache for each kind. Two kinds exist
+// in the older version only.
 func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
 		return nil, err
 	}
-	batch, batchStatus, err := batchrelease.NewEndpoints(c.Scheme, c.Options)
-	if err != nil {
-		return nil, err
+	both, older := map[string]rest.Storage{}, map[string]rest.Storage{}
+	for _, row := range []struct {
+		kind     kind
+		versions map[string]rest.Storage
+	}{
+		{batchrelease.Kind, both}, {trafficrouting.Kind, older}, {rollouthistory.Kind, older},
+	} {
+		main, status, err := row.kind.Serve(c.Scheme, c.Options)
+		if err != nil {
+			return nil, err
+		}
+		resource := main.DefaultQualifiedResource.Resource
+		row.versions[resource], row.versions[resource+"/status"] = main, status
 	}
 	serving := func(answer any) map[string]rest.Storage {
-		return map[string]rest.Storage{
-			"rollouts":             r.Rollout,
-			"rollouts/status":      r.Status,
-			"rollouts/promote":     r.Commands[hub.VerbPromote].Answering(answer),
-			"rollouts/abort":       r.Commands[hub.VerbAbort].Answering(answer),
-			"batchreleases":        batch,
-			"batchreleases/status": batchStatus,
+		endpoints := map[string]rest.Storage{
+			"rollouts":         r.Rollout,
+			"rollouts/status":  r.Status,
+			"rollouts/promote": r.Commands[hub.VerbPromote].Answering(answer),
+			"rollouts/abort":   r.Commands[hub.VerbAbort].Answering(answer),
 		}
+		maps.Copy(endpoints, both)
+		return endpoints
 	}
+	beta, alpha := serving(v1beta1.Rollout{}), serving(v1alpha1.Rollout{})
+	maps.Copy(alpha, older)
 	return map[string]map[string]rest.Storage{
-		v1beta1.SchemeGroupVersion.Version:  serving(v1beta1.Rollout{}),
-		v1alpha1.SchemeGroupVersion.Version: serving(v1alpha1.Rollout{}),
+		v1beta1.SchemeGroupVersion.Version:  beta,
+		v1alpha1.SchemeGroupVersion.Version: alpha,
 	}, nil
 }

@@ -1,19 +1,48 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package batchrelease
+package plain
 
 import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
+
+// statusStrategy is what a writer of the status may change: the status.
+type statusStrategy[T Object, Spec, Status any] struct{ strategy[T, Spec, Status] }
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s statusStrategy[T, Spec, Status]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.inEveryVersion(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))
+}
+
+// PrepareForUpdate keeps everything but the status: what it puts the status on
+// is a copy of the stored object. Managed fields are about the status, too.
+func (s statusStrategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	o, kept := obj.(T), old.DeepCopyObject().(T)
+	managed := o.GetManagedFields()
+	spec, _ := s.kind.Parts(o)
+	keptSpec, _ := s.kind.Parts(kept)
+	*spec = *keptSpec
+	copyMeta(o, kept)
+	o.SetManagedFields(managed)
+}
+
+// ValidateUpdate has nothing to add: only controllers write this status.
+func (s statusStrategy[T, Spec, Status]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
+// copyMeta copies all of the metadata.
+func copyMeta(to, from metav1.Object) {
+	*to.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta) = *from.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
+}
 
 // StatusREST serves the status subresource.
 type StatusREST struct{ store *registry.Store }
@@ -25,7 +54,7 @@ var (
 )
 
 // New implements rest.Storage.
-func (s *StatusREST) New() runtime.Object { return &rollouts.BatchRelease{} }
+func (s *StatusREST) New() runtime.Object { return s.store.New() }
 
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (s *StatusREST) Destroy() {}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plain serves kinds of which there is nothing special to say. It
+// answers one question: what may which request change of a stored object whose
+// spec is its writers' and whose status is its controllers'? It must not know
+// any kind: each is a value of Kind.
+package plain
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Object is a hub object.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind is what there is to know of a kind of objects T with a spec and a status.
+type Kind[T Object, Spec, Status any] struct {
+	// Plural and Singular are the names of the resource.
+	Plural, Singular string
+	// Versions that serve the kind.
+	Versions []string
+	New      func() T
+	NewList  func() runtime.Object
+	// Parts are where an object keeps its spec and its status.
+	Parts func(T) (*Spec, *Status)
+	// Validate judges a new object, ValidateUpdate a change.
+	Validate       func(T) field.ErrorList
+	ValidateUpdate func(obj, old T) field.ErrorList
+	Table          rest.TableConvertor
+}
+
+// Serve opens the store of the objects and of their status.
+func (k Kind[T, Spec, Status]) Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*registry.Store, *StatusREST, error) {
+	main := strategy[T, Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
+	store := &registry.Store{
+		NewFunc:                   func() runtime.Object { return k.New() },
+		NewListFunc:               k.NewList,
+		DefaultQualifiedResource:  rollouts.Resource(k.Plural),
+		SingularQualifiedResource: rollouts.Resource(k.Singular),
+		CreateStrategy:            main,
+		UpdateStrategy:            main,
+		DeleteStrategy:            main,
+		ResetFieldsStrategy:       main,
+		TableConvertor:            k.Table,
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, nil, fmt.Errorf("opening the store of %s: %w", k.Plural, err)
+	}
+	status := *store
+	status.UpdateStrategy = statusStrategy[T, Spec, Status]{strategy: main}
+	status.ResetFieldsStrategy = statusStrategy[T, Spec, Status]{strategy: main}
+	return store, &StatusREST{store: &status}, nil
+}
+
+// strategy is what a writer of the main resource may change: all but the status.
+type strategy[T Object, Spec, Status any] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind Kind[T, Spec, Status]
+}
+
+// NamespaceScoped implements rest.RESTCreateStrategy.
+func (s strategy[T, Spec, Status]) NamespaceScoped() bool { return true }
+
+// AllowCreateOnUpdate is false: a PUT to a name that does not exist is 404.
+func (s strategy[T, Spec, Status]) AllowCreateOnUpdate(context.Context) bool { return false }
+
+// AllowUnconditionalUpdate is false: a PUT needs a resourceVersion.
+func (s strategy[T, Spec, Status]) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// Canonicalize implements rest.RESTCreateStrategy.
+func (s strategy[T, Spec, Status]) Canonicalize(runtime.Object) {}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s strategy[T, Spec, Status]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.inEveryVersion(fieldpath.MakePathOrDie("status"))
+}
+
+func (s strategy[T, Spec, Status]) inEveryVersion(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
+	fields := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, version := range s.kind.Versions {
+		fields[fieldpath.APIVersion(rollouts.GroupName+"/"+version)] = fieldpath.NewSet(paths...)
+	}
+	return fields
+}
+
+// PrepareForCreate drops the status.
+func (s strategy[T, Spec, Status]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	o := obj.(T)
+	o.SetGeneration(1)
+	_, status := s.kind.Parts(o)
+	*status = *new(Status)
+}
+
+// PrepareForUpdate keeps the status and counts generations of the spec.
+func (s strategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	o, stored := obj.(T), old.(T)
+	spec, status := s.kind.Parts(o)
+	storedSpec, storedStatus := s.kind.Parts(stored)
+	*status = *storedStatus
+	o.SetGeneration(Generation(stored.GetGeneration(), *spec, *storedSpec))
+}
+
+// Generation is the one after the stored one if the specs differ. As for a CRD,
+// what is empty differs from what is absent.
+func Generation(stored int64, spec, storedSpec any) int64 {
+	if equality.Semantic.DeepEqualWithNilDifferentFromEmpty(spec, storedSpec) {
+		return stored
+	}
+	return stored + 1
+}
+
+// Validate implements rest.RESTCreateStrategy.
+func (s strategy[T, Spec, Status]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	return s.kind.Validate(obj.(T))
+}
+
+// ValidateUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T, Spec, Status]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.kind.ValidateUpdate(obj.(T), old.(T))
+}
+
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (s strategy[T, Spec, Status]) WarningsOnCreate(context.Context, runtime.Object) []string {
+	return nil
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T, Spec, Status]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
