@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// permission is a request, and who may send it. Nothing is stored: all of them
+// are tried with dryRun.
+type permission struct {
+	name         string
+	method, path string
+	body         string
+	who          string
+}
+
+const everybody = "view edit admin promoter manager author starred wild"
+
+// permissions is the table of docs/permissions.md. A path begins at the namespace.
+var permissions = []permission{
+	{"read a Rollout", "GET", "rollouts/web", "", everybody},
+	{"read its status", "GET", "rollouts/web/status", "", "view edit admin promoter manager wild"},
+	{"list BatchReleases", "GET", "batchreleases", "", "view edit admin promoter manager wild"},
+	{"create a Rollout", "POST", "rollouts", other, "edit admin author wild"},
+	{"update a Rollout", "PATCH", "rollouts/web", `{"metadata":{"labels":{"a":"b"}}}`, "edit admin wild"},
+	{"disable a Rollout", "PATCH", "rollouts/web", `{"spec":{"disabled":true}}`, "edit admin wild"},
+	{"pause by the spec", "PATCH", "rollouts/web", `{"spec":{"strategy":{"paused":true}}}`, "edit admin wild"},
+	{"delete a Rollout", "DELETE", "rollouts/web", "", "edit admin wild"},
+	{"delete all Rollouts", "DELETE", "rollouts", "", "edit admin wild"},
+	{"write a BatchRelease", "PATCH", "batchreleases/web", `{"metadata":{"labels":{"a":"b"}}}`, "wild"},
+	{"delete a BatchRelease", "DELETE", "batchreleases/web", "", "wild"},
+	{"promote", "POST", "rollouts/web/promote", `{}`, "admin promoter manager starred wild"},
+	{"promote to the end", "POST", "rollouts/web/promote", `{"full":true}`, "admin promoter manager starred wild"},
+	{"abort", "POST", "rollouts/web/abort", `{}`, "admin manager wild"},
+	{"approve by the status", "PATCH", "rollouts/web/status", `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`, "admin promoter manager wild"},
+}
+
+const other = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"other"},"spec":{
+	"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"other"},
+	"strategy":{"canary":{"steps":[{"replicas":"20%"},{"replicas":"100%"}]}}}}`
+
+// Each role may do what the table says and nothing else, through kube-apiserver
+// and with its users, while step 1 of a release waits.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	verbs := func(resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{resource}, Verbs: verbs}
+	}
+	users := map[string]*user{
+		"view": a.may("perm-view", "view"), "edit": a.may("perm-edit", "edit"), "admin": a.may("perm-admin", "admin"),
+		"promoter": a.may("perm-promoter", "weir-promoter"), "manager": a.may("perm-manager", "weir-release-manager"),
+		// Who may create Rollouts has no verb, whatever else a name of a resource
+		// with a star looks like: RBAC knows "*/promote" and "*", but not "rollouts/*".
+		"author":  a.mayOnly("perm-author", verbs("rollouts", "create", "get"), verbs("rollouts/*", "*")),
+		"starred": a.mayOnly("perm-starred", verbs("*/promote", "create"), verbs("rollouts", "get")),
+		"wild":    a.mayOnly("perm-wild", verbs("*", "*")),
+		"nobody":  here.user(t, "perm-nobody"),
+	}
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	for _, p := range permissions {
+		for role, u := range users {
+			if strings.Contains(" "+p.who+" ", " "+role+" ") {
+				// The cluster's own roles take a moment to contain ours, and a refusal is kept for seconds.
+				a.until(p.name+" as "+role, func(ctx context.Context) error { return u.tries(ctx, a, p) })
+			} else if err := u.tries(t.Context(), a, p); !errors.Is(err, errForbidden) {
+				t.Errorf("%s as %s should be forbidden, but the answer is %v", p.name, role, err)
+			}
+		}
+	}
+	a.sees(a.onRecord())
+}
+
+var errForbidden = errors.New("forbidden")
+
+// tries sends a request that stores nothing.
+func (u *user) tries(ctx context.Context, a *app, p permission) error {
+	url := u.host + "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace + "/" + p.path
+	if p.method != http.MethodGet {
+		url += "?dryRun=All"
+	}
+	request, err := http.NewRequestWithContext(ctx, p.method, url, strings.NewReader(p.body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if p.method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	response, err := u.http.Do(request)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusCreated:
+		return nil
+	case http.StatusForbidden:
+		return fmt.Errorf("%w: %s", errForbidden, body)
+	}
+	return fmt.Errorf("%s: %s", response.Status, body)
+}
