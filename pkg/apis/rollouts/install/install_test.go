@@ -46,7 +46,9 @@ func TestFieldSelectors(t *testing.T) {
 			kinds = append(kinds, "TrafficRouting", "RolloutHistory")
 		}
 		for _, kind := range kinds {
-			for label, want := range map[string]bool{"metadata.name": true, "metadata.namespace": true, "status.phase": false} {
+			for label, want := range map[string]bool{
+				"metadata.name": true, "metadata.namespace": true, "status.phase": kind == "Rollout", "spec.strategy.paused": false,
+			} {
 				_, _, err := scheme.ConvertFieldLabel(version.WithKind(kind), label, "x")
 				if got := err == nil; got != want {
 					t.Errorf("%s of %s %s: selectable is %t, want %t", label, version, kind, got, want)

@@ -74,7 +74,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 		ResetFieldsStrategy:       main,
 		TableConvertor:            table{},
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: c.Options}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: c.Options, AttrFunc: attributes}); err != nil {
 		return nil, fmt.Errorf("opening the store of rollouts: %w", err)
 	}
 	r, err := newREST(store, c)
