@@ -137,17 +137,24 @@ type Verb string
 
 // Verbs of this server.
 const (
-	VerbPromote Verb = "promote"
-	VerbAbort   Verb = "abort"
+	VerbPromote  Verb = "promote"
+	VerbAbort    Verb = "abort"
+	VerbRollback Verb = "rollback"
+	VerbRetry    Verb = "retry"
+	VerbPause    Verb = "pause"
+	VerbResume   Verb = "resume"
+	VerbJump     Verb = "jump"
 )
 
 // Via is the way a decision came in.
 type Via string
 
-// Ways: a verb subresource, or a write of the status as older clients do.
+// Ways: a verb subresource, a write of the status as older clients do, or an
+// edit of the spec that ends the pause of the step that waits.
 const (
 	ViaVerb   Via = "verb"
 	ViaStatus Via = "status"
+	ViaSpec   Via = "spec"
 )
 
 // Outcome is what became of a decision.

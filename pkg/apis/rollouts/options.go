@@ -30,6 +30,58 @@ type AbortOptions struct {
 	DecisionOptions
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RollbackOptions is the body of the verb rollback.
+type RollbackOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RetryOptions is the body of the verb retry.
+type RetryOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PauseOptions is the body of the verb pause.
+type PauseOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResumeOptions is the body of the verb resume.
+type ResumeOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// JumpOptions is the body of the verb jump.
+type JumpOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+	// Step is where the release goes on, 1-based.
+	Step int32
+}
+
 // DecisionOptions is what every verb takes.
 type DecisionOptions struct {
 	// Reason is kept with the decision.
@@ -39,6 +91,9 @@ type DecisionOptions struct {
 	// Expect refuses the request when the Rollout has moved on.
 	Expect *Expectation
 }
+
+// Common is what the body of any verb has, whichever it is.
+func (o *DecisionOptions) Common() *DecisionOptions { return o }
 
 // Expectation is what the caller believes; any difference refuses the request.
 type Expectation struct {

@@ -37,7 +37,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BatchRelease{}, &BatchReleaseList{},
 		&TrafficRouting{}, &TrafficRoutingList{},
 		&RolloutHistory{}, &RolloutHistoryList{},
-		&PromoteOptions{}, &AbortOptions{},
+		&PromoteOptions{}, &AbortOptions{}, &RollbackOptions{}, &RetryOptions{},
+		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
 	)
 	return nil
 }

@@ -51,6 +51,10 @@ type Progress struct {
 	UpdateReadyReplicas int32
 	// FullyPromoted skips the pauses of every further step of this revision.
 	FullyPromoted bool
+	// Paused freezes this release, beside spec.strategy.paused.
+	Paused bool
+	// RollingBack sets the template back to stable's once an abort is over.
+	RollingBack bool
 }
 
 // Condition has OpenKruise's wire shape (it has lastUpdateTime); its rules are

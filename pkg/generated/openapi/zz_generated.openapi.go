@@ -38,15 +38,20 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HistoryPod{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_HistoryPod(ref),
 		v1alpha1.HistoryStep{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref),
 		v1alpha1.IngressRef{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref),
+		v1alpha1.JumpOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref),
 		v1alpha1.ObjectInfo{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref),
 		v1alpha1.ObjectRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref),
 		v1alpha1.Pause{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Pause(ref),
+		v1alpha1.PauseOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_PauseOptions(ref),
 		v1alpha1.PodTemplateMetadata{}.OpenAPIModelName():    schema_pkg_apis_rollouts_v1alpha1_PodTemplateMetadata(ref),
 		v1alpha1.Progress{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Progress(ref),
 		v1alpha1.PromoteOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref),
 		v1alpha1.RawJSON{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_RawJSON(ref),
 		v1alpha1.Release{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Release(ref),
 		v1alpha1.ReleasePlan{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref),
+		v1alpha1.ResumeOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref),
+		v1alpha1.RetryOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref),
+		v1alpha1.RollbackOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_RollbackOptions(ref),
 		v1alpha1.Rollout{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Rollout(ref),
 		v1alpha1.RolloutHistory{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_RolloutHistory(ref),
 		v1alpha1.RolloutHistoryList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryList(ref),
@@ -88,14 +93,19 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
+		v1beta1.JumpOptions{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref),
 		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
 		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
 		v1beta1.Pause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Pause(ref),
+		v1beta1.PauseOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_PauseOptions(ref),
 		v1beta1.PodTemplateMetadata{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_PodTemplateMetadata(ref),
 		v1beta1.Progress{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Progress(ref),
 		v1beta1.PromoteOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
 		v1beta1.Release{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Release(ref),
 		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
+		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
+		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
+		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
 		v1beta1.Rollout{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Rollout(ref),
 		v1beta1.RolloutList{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutList(ref),
 		v1beta1.RolloutSpec{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref),
@@ -666,7 +676,7 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 					},
 					"via": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Via is how the decision came in: verb, or status for a write of the status as older clients do.",
+							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, or spec for an edit that ends the pause of a step.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1000,6 +1010,71 @@ func schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JumpOptions is the body of the verb jump.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is where the release goes on, counted from 1. The current step runs again.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"step"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1085,6 +1160,62 @@ func schema_pkg_apis_rollouts_v1alpha1_Pause(ref common.ReferenceCallback) commo
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_PauseOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PauseOptions is the body of the verb pause. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1246,6 +1377,20 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"rollingBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1498,6 +1643,174 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			v1alpha1.Batch{}.OpenAPIModelName(), v1alpha1.PodTemplateMetadata{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ResumeOptions is the body of the verb resume. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RetryOptions is the body of the verb retry. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_RollbackOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RollbackOptions is the body of the verb rollback. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2937,6 +3250,20 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"rollingBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"updatedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdatedRevision is the revision being released.",
@@ -3133,6 +3460,20 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"rollingBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3397,7 +3738,7 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 					},
 					"via": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Via is how the decision came in: verb, or status for a write of the status as older clients do.",
+							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, or spec for an edit that ends the pause of a step.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3657,6 +3998,71 @@ func schema_pkg_apis_rollouts_v1beta1_IngressRef(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JumpOptions is the body of the verb jump.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is where the release goes on, counted from 1. The current step runs again.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"step"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3741,6 +4147,62 @@ func schema_pkg_apis_rollouts_v1beta1_Pause(ref common.ReferenceCallback) common
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PauseOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PauseOptions is the body of the verb pause. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3878,6 +4340,20 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"rollingBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4119,6 +4595,174 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 		},
 		Dependencies: []string{
 			v1beta1.Batch{}.OpenAPIModelName(), v1beta1.PodTemplateMetadata{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ResumeOptions is the body of the verb resume. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RetryOptions is the body of the verb retry. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RollbackOptions is the body of the verb rollback. An empty body is fine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Metadata may name the Rollout; it is not needed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is kept with the decision. At most 1024 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RequestID makes the request safe to repeat: the same user, verb and ID again change nothing. At most 63 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Expect refuses the request when the Rollout has moved on.",
+							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 

@@ -21,7 +21,8 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff(want, scheme.PrioritizedVersionsForGroup(rollouts.GroupName)); diff != "" {
 		t.Errorf("versions: (-want +got)\n%s", diff)
 	}
-	kinds := []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions"}
+	kinds := []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions",
+		"RollbackOptions", "RetryOptions", "PauseOptions", "ResumeOptions", "JumpOptions"}
 	older := []string{"TrafficRouting", "TrafficRoutingList", "RolloutHistory", "RolloutHistoryList"}
 	for _, version := range append(want, rollouts.SchemeGroupVersion) {
 		for _, kind := range older {

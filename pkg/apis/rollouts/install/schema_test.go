@@ -45,7 +45,8 @@ func TestSchema(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			var lines []string
-			kinds := []string{"Rollout", "BatchRelease", "PromoteOptions", "AbortOptions"}
+			kinds := []string{"Rollout", "BatchRelease", "PromoteOptions", "AbortOptions",
+				"RollbackOptions", "RetryOptions", "PauseOptions", "ResumeOptions", "JumpOptions"}
 			if version == "v1alpha1" {
 				kinds = append(kinds, "TrafficRouting", "RolloutHistory")
 			}

@@ -34,7 +34,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BatchRelease{}, &BatchReleaseList{},
 		&TrafficRouting{}, &TrafficRoutingList{},
 		&RolloutHistory{}, &RolloutHistoryList{},
-		&PromoteOptions{}, &AbortOptions{},
+		&PromoteOptions{}, &AbortOptions{}, &RollbackOptions{}, &RetryOptions{},
+		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

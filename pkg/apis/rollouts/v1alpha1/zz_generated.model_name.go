@@ -94,6 +94,11 @@ func (in IngressRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in JumpOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.JumpOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectInfo) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ObjectInfo"
 }
@@ -106,6 +111,11 @@ func (in ObjectRef) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Pause) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.Pause"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PauseOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.PauseOptions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -136,6 +146,21 @@ func (in Release) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReleasePlan) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ReleasePlan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ResumeOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.ResumeOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RetryOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RetryOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RollbackOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.RollbackOptions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -36,6 +36,69 @@ type AbortOptions struct {
 	DecisionOptions `json:",inline"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RollbackOptions is the body of the verb rollback. An empty body is fine.
+type RollbackOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// RetryOptions is the body of the verb retry. An empty body is fine.
+type RetryOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PauseOptions is the body of the verb pause. An empty body is fine.
+type PauseOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ResumeOptions is the body of the verb resume. An empty body is fine.
+type ResumeOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// JumpOptions is the body of the verb jump.
+type JumpOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+	// Step is where the release goes on, counted from 1. The current step runs
+	// again.
+	Step int32 `json:"step"`
+}
+
 // DecisionOptions is what every verb takes.
 type DecisionOptions struct {
 	// Reason is kept with the decision. At most 1024 characters.

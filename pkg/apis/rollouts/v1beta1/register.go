@@ -32,7 +32,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Rollout{}, &RolloutList{},
 		&BatchRelease{}, &BatchReleaseList{},
-		&PromoteOptions{}, &AbortOptions{},
+		&PromoteOptions{}, &AbortOptions{}, &RollbackOptions{}, &RetryOptions{},
+		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -106,6 +106,14 @@ type Progress struct {
 	// approved at once.
 	// +optional
 	FullyPromoted bool `json:"fullyPromoted,omitempty"`
+	// Paused tells that the release was frozen with the verb pause. It is
+	// frozen, too, while spec.strategy.paused is true.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// RollingBack tells that the template goes back to the stable one as soon
+	// as the abort is over.
+	// +optional
+	RollingBack bool `json:"rollingBack,omitempty"`
 }
 
 // Condition is one fact about a Rollout or a BatchRelease.
@@ -154,8 +162,8 @@ type Decision struct {
 	// RequestID that the client gave, so that it could repeat the request.
 	// +optional
 	RequestID string `json:"requestID,omitempty"`
-	// Via is how the decision came in: verb, or status for a write of the
-	// status as older clients do.
+	// Via is how the decision came in: verb, status for a write of the status
+	// as older clients do, or spec for an edit that ends the pause of a step.
 	Via Via `json:"via"`
 	// Outcome is applied, superseded or rejected; empty until the controller
 	// has acted on the decision.

@@ -104,6 +104,11 @@ func (in IngressRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in JumpOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.JumpOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ObjectRef"
 }
@@ -116,6 +121,11 @@ func (in PathMatch) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Pause) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Pause"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PauseOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PauseOptions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -141,6 +151,21 @@ func (in Release) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReleasePlan) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ReleasePlan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ResumeOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.ResumeOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RetryOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RetryOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RollbackOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RollbackOptions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

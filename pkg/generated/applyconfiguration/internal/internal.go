@@ -357,10 +357,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedWorkloadGeneration
       type:
         scalar: numeric
+    - name: paused
+      type:
+        scalar: boolean
     - name: podTemplateHash
       type:
         scalar: string
       default: ""
+    - name: rollingBack
+      type:
+        scalar: boolean
     - name: rolloutHash
       type:
         scalar: string
@@ -870,10 +876,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedWorkloadGeneration
       type:
         scalar: numeric
+    - name: paused
+      type:
+        scalar: boolean
     - name: podTemplateHash
       type:
         scalar: string
       default: ""
+    - name: rollingBack
+      type:
+        scalar: boolean
     - name: rolloutHash
       type:
         scalar: string
@@ -963,10 +975,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedWorkloadGeneration
       type:
         scalar: numeric
+    - name: paused
+      type:
+        scalar: boolean
     - name: podTemplateHash
       type:
         scalar: string
       default: ""
+    - name: rollingBack
+      type:
+        scalar: boolean
     - name: rolloutHash
       type:
         scalar: string

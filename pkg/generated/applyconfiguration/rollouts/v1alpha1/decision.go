@@ -35,8 +35,8 @@ type DecisionApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// RequestID that the client gave, so that it could repeat the request.
 	RequestID *string `json:"requestID,omitempty"`
-	// Via is how the decision came in: verb, or status for a write of the
-	// status as older clients do.
+	// Via is how the decision came in: verb, status for a write of the status
+	// as older clients do, or spec for an edit that ends the pause of a step.
 	Via *rolloutsv1alpha1.Via `json:"via,omitempty"`
 	// Outcome is applied, superseded or rejected; empty until the controller
 	// has acted on the decision.

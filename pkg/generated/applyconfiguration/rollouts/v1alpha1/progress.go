@@ -51,6 +51,12 @@ type ProgressApplyConfiguration struct {
 	// FullyPromoted tells that every further step of this revision was
 	// approved at once.
 	FullyPromoted *bool `json:"fullyPromoted,omitempty"`
+	// Paused tells that the release was frozen with the verb pause. It is
+	// frozen, too, while spec.strategy.paused is true.
+	Paused *bool `json:"paused,omitempty"`
+	// RollingBack tells that the template goes back to the stable one as soon
+	// as the abort is over.
+	RollingBack *bool `json:"rollingBack,omitempty"`
 }
 
 // ProgressApplyConfiguration constructs a declarative configuration of the Progress type for use with
@@ -176,5 +182,21 @@ func (b *ProgressApplyConfiguration) WithLastUpdateTime(value v1.Time) *Progress
 // If called multiple times, the FullyPromoted field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithFullyPromoted(value bool) *ProgressApplyConfiguration {
 	b.FullyPromoted = &value
+	return b
+}
+
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithPaused(value bool) *ProgressApplyConfiguration {
+	b.Paused = &value
+	return b
+}
+
+// WithRollingBack sets the RollingBack field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollingBack field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithRollingBack(value bool) *ProgressApplyConfiguration {
+	b.RollingBack = &value
 	return b
 }

@@ -126,6 +126,22 @@ func (b *BlueGreenStatusApplyConfiguration) WithFullyPromoted(value bool) *BlueG
 	return b
 }
 
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithPaused(value bool) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.Paused = &value
+	return b
+}
+
+// WithRollingBack sets the RollingBack field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollingBack field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithRollingBack(value bool) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.RollingBack = &value
+	return b
+}
+
 // WithUpdatedRevision sets the UpdatedRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UpdatedRevision field is set to the value of the last call.

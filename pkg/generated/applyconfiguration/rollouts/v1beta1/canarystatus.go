@@ -126,6 +126,22 @@ func (b *CanaryStatusApplyConfiguration) WithFullyPromoted(value bool) *CanarySt
 	return b
 }
 
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithPaused(value bool) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.Paused = &value
+	return b
+}
+
+// WithRollingBack sets the RollingBack field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollingBack field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithRollingBack(value bool) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.RollingBack = &value
+	return b
+}
+
 // WithCanaryRevision sets the CanaryRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CanaryRevision field is set to the value of the last call.
