@@ -19,8 +19,9 @@ const maxDecisions = 200
 type Command struct {
 	Verb    rollouts.Verb
 	Options rollouts.DecisionOptions
-	// Full is promote's own option.
+	// Full is promote's own option, and Step is jump's.
 	Full      bool
+	Step      int32
 	Via       rollouts.Via
 	User, UID string
 	UserAgent string
@@ -32,6 +33,11 @@ type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return r.Why }
 
+// Invalid says that a command names a step that the plan does not have.
+type Invalid struct{ Why string }
+
+func (i *Invalid) Error() string { return i.Why }
+
 func refuse(format string, args ...any) error {
 	return &Refusal{Why: fmt.Sprintf(format, args...)}
 }
@@ -39,7 +45,8 @@ func refuse(format string, args ...any) error {
 // Decide applies a verb to the Rollout in place: it checks what the caller
 // expects and what the state allows, changes the status and records the
 // decision. A warning comes back when the Rollout already is as wanted and
-// nothing was changed. An error is a *Refusal and leaves the Rollout as it was.
+// nothing was changed. An error is a *Refusal, or an *Invalid for a step that
+// does not exist, and leaves the Rollout as it was.
 func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if repeated(r, c) {
 		return "", nil
@@ -47,26 +54,43 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if err := checkExpectation(r, c.Options.Expect); err != nil {
 		return "", err
 	}
-	decided, ok := verbs[c.Verb]
+	row, ok := verbs[c.Verb]
 	if !ok {
 		return "", refuse("there is no verb %q", c.Verb)
 	}
-	next := r.Status.DeepCopy()
-	warning, err = decided(r, next, c)
-	if err != nil || warning != "" {
-		return warning, err
+	s := standingOf(r)
+	if row.already != nil {
+		if warning := row.already(r, s, c); warning != "" {
+			return warning, nil
+		}
 	}
-	if err := record(next, c); err != nil {
+	if !slices.Contains(row.in, s) && !kept(s, c) {
+		return "", refuse("%s is not possible: %s", c.Verb, s.explain(r))
+	}
+	next := r.Status.DeepCopy()
+	if err := row.decide(r, next, c); err != nil {
+		return "", err
+	}
+	overtake(next, row.overtakes)
+	if err := record(next, c, row.outcome); err != nil {
 		return "", err
 	}
 	r.Status = *next
 	return "", nil
 }
 
-// verbs is the table of what each verb does to the status.
-var verbs = map[rollouts.Verb]func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) (string, error){
-	rollouts.VerbPromote: promote,
-	rollouts.VerbAbort:   abort,
+// kept tells that an approval as older clients give it is kept for the resume.
+func kept(s standing, c Command) bool {
+	return s == frozen && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
+}
+
+// overtake closes the open decisions of verbs that a later word makes void.
+func overtake(next *rollouts.RolloutStatus, by []rollouts.Verb) {
+	for i := range next.Decisions {
+		if d := &next.Decisions[i]; d.Outcome == "" && slices.Contains(by, d.Verb) {
+			d.Outcome = rollouts.OutcomeSuperseded
+		}
+	}
 }
 
 // repeated tells whether this very request was decided before: the same
@@ -107,97 +131,9 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 	return nil
 }
 
-func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) (string, error) {
-	p := next.Active()
-	if err := promotable(r, p); err != nil {
-		return "", err
-	}
-	if c.Full {
-		if p.FullyPromoted {
-			return "the rollout is fully promoted already", nil
-		}
-		p.FullyPromoted = true
-		if p.State == rollouts.StepPaused {
-			approve(p, c.Now)
-		}
-		return "", nil
-	}
-	switch p.State {
-	case rollouts.StepPaused:
-		approve(p, c.Now)
-		return "", nil
-	case rollouts.StepReady:
-		return "", refuse("step %d was approved already%s; the next step is not waiting yet", p.CurrentStepIndex, approvedBy(r, p))
-	default:
-		return "", refuse("step %d is in state %s and does not wait for approval yet; wait for StepPaused, or promote with full: true",
-			p.CurrentStepIndex, p.State)
-	}
-}
-
-// promotable refuses whatever no promotion can act on.
-func promotable(r *rollouts.Rollout, p *rollouts.Progress) error {
-	switch {
-	case r.DeletionTimestamp != nil:
-		return refuse("the rollout is being deleted; nothing waits for approval")
-	case r.Status.Phase != rollouts.PhaseProgressing || p == nil:
-		return refuse("no release is in progress (phase %s); nothing waits for approval", r.Status.Phase)
-	case r.Spec.Disabled:
-		return refuse("the rollout is disabled; set spec.disabled to false to release again")
-	}
-	switch a := r.Status.Activity(); a {
-	case rollouts.ActivityInRolling:
-		return proceeding(r, p)
-	case rollouts.ActivityAborting, rollouts.ActivityAborted:
-		return refuse("the release was aborted%s; change the workload's template to release something else", abortedBy(r))
-	case rollouts.ActivityPaused:
-		return refuse("the rollout is paused; set spec.strategy.paused to false first")
-	default:
-		return refuse("the release is %s; nothing waits for approval", a)
-	}
-}
-
-// proceeding refuses what is about to stop.
-func proceeding(r *rollouts.Rollout, p *rollouts.Progress) error {
-	switch {
-	case p.State == rollouts.StepPaused && p.FinalisingStep != "":
-		return refuse("another template is taking the place of revision %s; nothing of it waits for approval", p.UpdateRevision)
-	case r.Spec.Strategy.Paused:
-		return refuse("the rollout is paused; set spec.strategy.paused to false first")
-	default:
-		return nil
-	}
-}
-
-func approve(p *rollouts.Progress, now metav1.Time) {
-	p.State = rollouts.StepReady
-	p.LastUpdateTime = &now
-}
-
-func abort(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) (string, error) {
-	a := r.Status.Activity()
-	switch {
-	case r.Status.Phase != rollouts.PhaseProgressing || next.Active() == nil:
-		return "", refuse("no release is in progress (phase %s); there is nothing to abort", r.Status.Phase)
-	case a == rollouts.ActivityAborting || a == rollouts.ActivityAborted:
-		return "the release is aborted already" + abortedBy(r), nil
-	case a == rollouts.ActivityCancelling:
-		return "", refuse("the release is being cancelled, since the template is the stable one again")
-	case a == rollouts.ActivityFinalising && !abortable(next.Active()):
-		return "", refuse("the release is complete and the workload given back; release the earlier template to go back")
-	}
-	message := "Rollout is being aborted, and traffic and pods go back to the stable revision"
-	p := next.Active()
-	p.FinalisingStep = ""
-	p.FullyPromoted = false
-	p.LastUpdateTime = &c.Now
-	next.Message = message
-	next.SetActivity(rollouts.ActivityAborting, message, c.Now)
-	return "", nil
-}
-
 // record appends the decision. The record of the release under way is never
 // cut; that of earlier ones makes room.
-func record(next *rollouts.RolloutStatus, c Command) error {
+func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
 	var last int64
 	for _, d := range next.Decisions {
@@ -212,7 +148,7 @@ func record(next *rollouts.RolloutStatus, c Command) error {
 	next.Decisions = append(next.Decisions, rollouts.Decision{
 		ID: last + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
 		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
-		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via,
+		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	})
 	return nil
 }
@@ -223,8 +159,15 @@ func approvedBy(r *rollouts.Rollout, p *rollouts.Progress) string {
 	})
 }
 
+// abortedBy names whose word ended the release, which may have been a rollback.
 func abortedBy(r *rollouts.Rollout) string {
-	return by(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbAbort })
+	return by(r, func(d rollouts.Decision) bool {
+		return d.Verb == rollouts.VerbAbort || d.Verb == rollouts.VerbRollback
+	})
+}
+
+func pausedBy(r *rollouts.Rollout) string {
+	return by(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbPause })
 }
 
 // by names the author of the latest decision that matches.

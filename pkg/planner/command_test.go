@@ -6,6 +6,7 @@ package planner_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,61 +64,83 @@ func answer(t *testing.T, r *rollouts.Rollout, c planner.Command) string {
 	return "ok"
 }
 
-// TestVerbs tries every verb in every state.
+// TestVerbs tries every verb in every state: + is accepted, ! is warned since
+// it is so already, and - is refused.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
-	type answers struct{ Promote, Full, Abort string }
-	refused := answers{"refused", "refused", "refused"}
-	onlyAbort := answers{"refused", "refused", "ok"}
+	asked := []planner.Command{
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb},
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb, Full: true},
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaStatus},
+		{Verb: rollouts.VerbAbort}, {Verb: rollouts.VerbRollback}, {Verb: rollouts.VerbRetry},
+		{Verb: rollouts.VerbPause}, {Verb: rollouts.VerbResume}, {Verb: rollouts.VerbJump, Step: 1},
+	}
+	const (
+		columns  = "promote full legacy abort rollback retry pause resume jump"
+		anywhere = "- + - + + - + ! +"
+		nothing  = "- - - - - - - - -"
+	)
 	tests := map[string]struct {
 		change func(*rollouts.Rollout)
-		want   answers
+		want   string
 	}{
-		"a step waits":                {func(*rollouts.Rollout) {}, answers{"ok", "ok", "ok"}},
-		"before the step":             {at(rollouts.BeforeStepUpgrade), answers{"refused", "ok", "ok"}},
-		"pods are upgraded":           {at(rollouts.StepUpgrade), answers{"refused", "ok", "ok"}},
-		"traffic is routed":           {at(rollouts.StepTrafficRouting), answers{"refused", "ok", "ok"}},
-		"metrics are analysed":        {at(rollouts.StepMetricsAnalysis), answers{"refused", "ok", "ok"}},
-		"approved already":            {at(rollouts.StepReady), answers{"refused", "ok", "ok"}},
-		"promoted in full already":    {func(r *rollouts.Rollout) { r.Status.Active().FullyPromoted = true }, answers{"ok", "warned", "ok"}},
-		"initializing":                {doing(rollouts.ActivityInitializing), onlyAbort},
-		"paused":                      {doing(rollouts.ActivityPaused), onlyAbort},
-		"about to be paused":          {func(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }, onlyAbort},
-		"aborting":                    {doing(rollouts.ActivityAborting), answers{"refused", "refused", "warned"}},
-		"aborted":                     {doing(rollouts.ActivityAborted), answers{"refused", "refused", "warned"}},
-		"cancelling":                  {doing(rollouts.ActivityCancelling), refused},
-		"finalising":                  {doing(rollouts.ActivityFinalising), onlyAbort},
-		"finalising, given back":      {givenBack, refused},
-		"another template takes over": {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, onlyAbort},
-		"healthy":                     {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, refused},
-		"initial":                     {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, refused},
-		"disabled":                    {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, refused},
-		"about to be disabled":        {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, onlyAbort},
-		"being deleted":               {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, onlyAbort},
-		"terminating":                 {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseTerminating }, refused},
+		"a step waits":                {func(*rollouts.Rollout) {}, "+ + + + + - + ! +"},
+		"before the step":             {at(rollouts.BeforeStepUpgrade), anywhere},
+		"pods are upgraded":           {at(rollouts.StepUpgrade), anywhere},
+		"traffic is routed":           {at(rollouts.StepTrafficRouting), anywhere},
+		"metrics are analysed":        {at(rollouts.StepMetricsAnalysis), anywhere},
+		"approved already":            {at(rollouts.StepReady), anywhere},
+		"promoted in full already":    {func(r *rollouts.Rollout) { r.Status.Active().FullyPromoted = true }, "+ ! + + + - + ! +"},
+		"initializing":                {both(doing(rollouts.ActivityInitializing), at(rollouts.BeforeStepUpgrade)), anywhere},
+		"paused by the spec":          {both(doing(rollouts.ActivityPaused), pausedBySpec), "- - + + + - + - +"},
+		"about to be paused":          {pausedBySpec, "- - + + + - + - +"},
+		"paused by the verb":          {both(doing(rollouts.ActivityPaused), pausedByVerb), "- - + + + - ! + +"},
+		"paused by both":              {both(pausedByVerb, pausedBySpec), "- - + + + - ! - +"},
+		"resumed, and not seen yet":   {doing(rollouts.ActivityPaused), "+ + + + + - + ! +"},
+		"aborting":                    {doing(rollouts.ActivityAborting), "- - - ! + + - - -"},
+		"aborted":                     {doing(rollouts.ActivityAborted), "- - - ! + + - - -"},
+		"rolling back":                {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
+		"cancelling":                  {doing(rollouts.ActivityCancelling), nothing},
+		"finalising":                  {doing(rollouts.ActivityFinalising), "- - - + + - - - -"},
+		"finalising, given back":      {givenBack, nothing},
+		"another template takes over": {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
+		"healthy":                     {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, nothing},
+		"initial":                     {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, nothing},
+		"disabled":                    {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, nothing},
+		"about to be disabled":        {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, "- - - + - - - - -"},
+		"being deleted":               {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, "- - - + - - - - -"},
+		"terminating":                 {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseTerminating }, nothing},
 	}
+	signs := map[string]string{"ok": "+", "warned": "!", "refused": "-"}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			try := func(c planner.Command) string {
+			var got []string
+			for _, c := range asked {
 				r := waiting()
 				test.change(r)
-				return answer(t, r, c)
+				got = append(got, signs[answer(t, r, c)])
 			}
-			got := answers{
-				Promote: try(planner.Command{Verb: rollouts.VerbPromote}),
-				Full:    try(planner.Command{Verb: rollouts.VerbPromote, Full: true}),
-				Abort:   try(planner.Command{Verb: rollouts.VerbAbort}),
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", columns, diff)
 			}
 		})
 	}
-	if got := answer(t, waiting(), planner.Command{Verb: "retry"}); got != "refused" {
+	if got := answer(t, waiting(), planner.Command{Verb: "praise"}); got != "refused" {
 		t.Errorf("an unknown verb is %s", got)
 	}
 }
+
+func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) {
+		a(r)
+		b(r)
+	}
+}
+
+func pausedBySpec(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }
+
+func pausedByVerb(r *rollouts.Rollout) { r.Status.Active().Paused = true }
 
 func givenBack(r *rollouts.Rollout) {
 	doing(rollouts.ActivityFinalising)(r)

@@ -38,17 +38,20 @@ func (x *pass) end() {
 	}
 }
 
+const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted; set the earlier template yourself"
+
 // bringBack takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
 // may still send to it, and the workload stays held with its new template.
 func (x *pass) bringBack() {
 	if x.doing(rollouts.ActivityAborted) {
+		x.setStable()
 		return
 	}
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 	if x.w.StableGone {
-		x.stall(rollouts.StalledStableGone, "Rollout cannot be aborted, since the ReplicaSet of the stable revision was deleted; set the earlier template to go back")
+		x.stall(rollouts.StalledStableGone, stableGone)
 		return
 	}
 	routed := !x.leaveUpdate()
@@ -58,11 +61,28 @@ func (x *pass) bringBack() {
 	p := x.progress()
 	p.State, p.FinalisingStep = rollouts.StepPaused, ""
 	x.stamp()
-	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: release another template, or the stable one to cancel",
+	if p.RollingBack {
+		x.become(rollouts.ActivityAborted, "Every pod runs the stable revision, and the workload's template is being set to it")
+		x.setStable()
+		return
+	}
+	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: retry or roll back, or release another template",
 		p.CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout))
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
+}
+
+// setStable ends a rollback: the workload's template becomes stable's, which
+// cancels the release as if its owner had set it.
+func (x *pass) setStable() {
+	switch {
+	case !x.progress().RollingBack || !x.w.Held || x.w.AtStable:
+	case x.w.StableGone:
+		x.stall(rollouts.StalledStableGone, stableGone)
+	default:
+		x.act(SetStable{})
+	}
 }
 
 // stall says that nothing will move without a user.

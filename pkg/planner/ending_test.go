@@ -26,6 +26,8 @@ var endings = []ending{
 	{"deleted", (*end).delete},
 	{"disabled", (*end).disable},
 	{"aborted", (*end).abort},
+	{"rolled back", (*end).rollback},
+	{"tried again", (*end).retry},
 }
 
 // end is a world that is being brought to an end.
@@ -77,6 +79,7 @@ func (e *end) serve() {
 		}
 	}
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
+	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
 	if d := e.deployment(); d.Spec.Paused && !marked(d) {
 		e.change(app0, func(d *appsv1.Deployment) { d.Spec.Paused = false })
 	}
@@ -138,7 +141,9 @@ func (e *end) abort() {
 		}
 		return
 	case rollouts.ActivityAborted:
-		e.runs("reversible", tag)
+		if tag != "failed" { // else it never served, and never will
+			e.runs("reversible", tag)
+		}
 		if strategy := e.deployment().Spec.Strategy; !equality.Semantic.DeepEqual(strategy, e.check.owner.Strategy) {
 			e.check.violate("reversible", "aborted: the strategy is %s", strategy.Type)
 		}
@@ -149,6 +154,44 @@ func (e *end) abort() {
 	}
 	e.commands()
 	e.revert()
+}
+
+// rollback has everything back as it was before the release.
+func (e *end) rollback() {
+	tag, d := e.stable(), e.deployment()
+	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+		return // another template is about to take its place
+	}
+	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
+	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" {
+		return
+	}
+	e.runs("reversible", tag)
+	e.healthy("reversible")
+	e.traceless()
+}
+
+// retry releases what was aborted after all.
+func (e *end) retry() {
+	d := e.deployment()
+	if e.stable() == "" || d == nil || bad(d.Spec.Template) || e.hopeless() || e.rollout().Status.Active().RollingBack ||
+		e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+		return
+	}
+	e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	e.round()
+	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "end"})
+	e.serve()
+	if !e.settle() || said != "accepted" {
+		return
+	}
+	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	if !e.settle() {
+		return
+	}
+	e.runs("reversible", tagOf(&d.Spec.Template))
+	e.healthy("reversible")
+	e.traceless()
 }
 
 // release takes the newest template to the end.

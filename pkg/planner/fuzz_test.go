@@ -157,6 +157,24 @@ var moves = []struct {
 			s.govern(app0, s.plan)
 		}
 	}},
+	{"rollback", 1, func(s *schedule, _ byte) {
+		s.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "bob"})
+	}},
+	{"retry", 2, func(s *schedule, _ byte) { s.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "bob"}) }},
+	{"freeze", 1, func(s *schedule, b byte) {
+		verb := rollouts.VerbPause
+		if b&1 != 0 {
+			verb = rollouts.VerbResume
+		}
+		s.decide(app0, planner.Command{Verb: verb, User: "bob"})
+	}},
+	{"jump", 1, func(s *schedule, b byte) {
+		via := rollouts.ViaVerb
+		if b&4 != 0 {
+			via = rollouts.ViaStatus
+		}
+		s.decide(app0, planner.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
+	}},
 	{"gc", 1, func(s *schedule, _ byte) { s.as("gc", func() error { s.store.collect(); return nil }) }},
 }
 

@@ -82,13 +82,17 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	if is == nil || next.Status.Phase != rollouts.PhaseProgressing {
 		return
 	}
-	if is.FullyPromoted && actor == "user" {
-		g.full[is.UpdateRevision] = true
+	if actor == "user" {
+		g.full[is.UpdateRevision] = is.FullyPromoted
 	}
-	if sameRelease(old, next) {
+	if sameRelease(old, next) && !led(old, next) {
 		for i := was.CurrentStepIndex; i <= is.CurrentStepIndex; i++ {
 			g.left(c, actor, i, old, next)
 		}
+	}
+	if actor != "user" && frozen(old) && going(next) && (was.State != is.State || was.CurrentStepIndex != is.CurrentStepIndex) {
+		c.violate("no skipped gate", "%s moves a paused release from step %d %s to step %d %s",
+			actor, was.CurrentStepIndex, was.State, is.CurrentStepIndex, is.State)
 	}
 	at := gate{is.UpdateRevision, is.CurrentStepIndex}
 	if is.State != rollouts.StepPaused || !going(next) {
@@ -96,6 +100,24 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	} else if _, known := g.since[at]; !known {
 		g.since[at] = c.w.now
 	}
+}
+
+// frozen tells that steps were being taken until somebody paused them.
+func frozen(r *rollouts.Rollout) bool {
+	p := r.Status.Active()
+	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && going(r) && r.Status.Activity() != rollouts.ActivityFinalising &&
+		(p.Paused || r.Spec.Strategy.Paused)
+}
+
+// led tells that a user took the release to another step, which is what the
+// verbs jump and retry are for.
+func led(old, next *rollouts.Rollout) bool {
+	n := len(old.Status.Decisions)
+	if len(next.Status.Decisions) <= n {
+		return false
+	}
+	verb := next.Status.Decisions[n].Verb
+	return verb == rollouts.VerbJump || verb == rollouts.VerbRetry
 }
 
 // sameRelease tells that steps of one revision and one plan are being taken.

@@ -134,8 +134,13 @@ func (x *pass) start(message string) {
 	x.initialize()
 }
 
-// initialize waits for what the release needs, then lets it run.
+// initialize waits for what the release needs, then lets it run. A release that
+// is tried again leaves what its abort had not finished.
 func (x *pass) initialize() {
+	if (x.Batch != nil || x.Route != nil && x.Route.Routed) && !x.run(replaced, rollouts.ReleasePlan{}) {
+		return
+	}
+	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
 	if x.Route != nil && x.Route.Missing != "" {
 		x.become(rollouts.ActivityInitializing, "Rollout waits for "+x.Route.Missing+", which does not exist; the workload is held until then")
 		return
@@ -148,10 +153,10 @@ func (x *pass) initialize() {
 	x.step()
 }
 
-// freeze stays where it is until spec.strategy.paused is false.
+// freeze stays where it is until nobody wants it paused.
 func (x *pass) freeze() {
 	if !x.doing(rollouts.ActivityPaused) {
-		x.become(rollouts.ActivityPaused, "Rollout has been paused, you can resume it by kube-cli")
+		x.become(rollouts.ActivityPaused, pausedMessage)
 	}
 }
 

@@ -158,6 +158,8 @@ type (
 	ReleaseBatch struct{}
 	// RestoreWorkload gives a workload back that no BatchRelease drives.
 	RestoreWorkload struct{ KeepPaused bool }
+	// SetStable sets the workload's template to the stable revision's.
+	SetStable struct{}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }
 	// Unpin makes it select every revision again.
@@ -180,6 +182,7 @@ func (Unlabel) action()             {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
+func (SetStable) action()           {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
 func (RouteTo) action()             {}
@@ -190,6 +193,7 @@ func (DropFinalizer) action()       {}
 func (Label) String() string        { return "label workload" }
 func (Unlabel) String() string      { return "unlabel workload" }
 func (ReleaseBatch) String() string { return "release batch" }
+func (SetStable) String() string    { return "set the stable template" }
 func (Unpin) String() string        { return "unpin service" }
 func (Unroute) String() string      { return "unroute" }
 func (RemoveCanaryService) String() string {

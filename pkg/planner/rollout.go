@@ -115,11 +115,7 @@ func (x *pass) now() metav1.Time { return metav1.NewTime(x.Now.Truncate(time.Sec
 // stamp starts a wait. It is rounded up to the second that the wire keeps, so
 // that no restart shortens a pause or a grace period.
 func (x *pass) stamp() {
-	t := x.Now.Truncate(time.Second)
-	if t.Before(x.Now) {
-		t = t.Add(time.Second)
-	}
-	at := metav1.NewTime(t)
+	at := roundUp(x.Now)
 	x.progress().LastUpdateTime = &at
 }
 
@@ -192,7 +188,7 @@ func (x *pass) ending() bool {
 	return x.doing(rollouts.ActivityFinalising, rollouts.ActivityCancelling)
 }
 
-func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused }
+func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused || x.was().Paused }
 
 func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
 
@@ -240,13 +236,15 @@ func (x *pass) planChanged() bool {
 	return x.was().RolloutHash != x.planHash()
 }
 
+func (x *pass) planHash() string { return planHash(x.Rollout, x.release) }
+
 // planHash is the server's where it has written one, so that server and
 // controller of different releases agree.
-func (x *pass) planHash() string {
-	if h := x.Rollout.Annotations[rollouts.AnnotationHash]; h != "" {
+func planHash(r *rollouts.Rollout, release *rollouts.Release) string {
+	if h := r.Annotations[rollouts.AnnotationHash]; h != "" {
 		return h
 	}
-	return PlanHash(x.release)
+	return PlanHash(release)
 }
 
 // settle marks the decisions of a verb that nothing has been done about yet.
@@ -260,6 +258,9 @@ func (x *pass) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
 
 // settleAll marks every open decision as overtaken.
 func (x *pass) settleAll() {
-	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
-	x.settle(rollouts.VerbAbort, rollouts.OutcomeSuperseded)
+	for i := range x.status.Decisions {
+		if d := &x.status.Decisions[i]; d.Outcome == "" {
+			d.Outcome = rollouts.OutcomeSuperseded
+		}
+	}
 }

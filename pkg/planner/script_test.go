@@ -30,16 +30,19 @@ var verbs = map[string]func(*story, command){
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"rollout":    (*story).rollout, // web [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
-	"update":  (*story).update,
-	"apply":   (*story).apply,
-	"scale":   (*story).scale,
-	"promote": func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
-	"approve": func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
-	"abort":   func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
-	"pause":   func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = true }) },
-	"resume":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = false }) },
-	"disable": func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
-	"enable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
+	"update":   (*story).update,
+	"apply":    (*story).apply,
+	"scale":    (*story).scale,
+	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
+	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
+	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
+	"rollback": func(s *story, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
+	"retry":    func(s *story, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
+	"jump":     (*story).jump,                                                         // to=2 [legacy]
+	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },   // [verb]
+	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) }, // [verb]
+	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
+	"enable":   func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
@@ -149,11 +152,29 @@ func (s *story) scale(c command) {
 func (s *story) decide(c command, verb rollouts.Verb, via rollouts.Via) {
 	asked := planner.Command{Verb: verb, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
 	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
+	asked.Step = s.number(c.get("to", "0"))
 	if step := c.get("step", ""); step != "" {
 		n := s.number(step)
 		asked.Options.Expect = &rollouts.Expectation{Step: &n}
 	}
 	s.t.under(string(verb), "%s", s.w.decide(c.words[1], asked))
+}
+
+func (s *story) jump(c command) {
+	via := rollouts.ViaVerb
+	if c.has("legacy") {
+		via = rollouts.ViaStatus
+	}
+	s.decide(c, rollouts.VerbJump, via)
+}
+
+// freeze pauses or resumes by the verb, or else by the spec.
+func (s *story) freeze(c command, verb rollouts.Verb, paused bool) {
+	if c.has("verb") {
+		s.decide(c, verb, rollouts.ViaVerb)
+		return
+	}
+	s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = paused })
 }
 
 func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {

@@ -117,6 +117,10 @@ func (x *pass) say(what string) {
 // stable pods only before the first new pod exists. A step without traffic has
 // none of it, and neither has one that replaces every pod.
 func (x *pass) prepare(step *rollouts.Step) bool {
+	if x.dwelling() {
+		return false
+	}
+	x.settle(rollouts.VerbJump, rollouts.OutcomeApplied)
 	switch {
 	case x.Route == nil:
 		return true
@@ -135,6 +139,19 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	default:
 		return !x.stayed() || x.elapsed(x.grace())
 	}
+}
+
+// jumpDwell is how long a jump by nextStepIndex stays out of StepPaused: clients
+// of OpenKruise look there for the jump, and give up soon when they miss it.
+const jumpDwell = 3 * time.Second
+
+func (x *pass) dwelling() bool {
+	for _, d := range x.status.Decisions {
+		if d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == "" {
+			return !x.elapsed(jumpDwell)
+		}
+	}
+	return false
 }
 
 // everyPod tells that after the step no stable pod is left in the workload.
@@ -306,7 +323,10 @@ func (x *pass) cancel() {
 	p := x.progress()
 	p.FinalisingStep = ""
 	p.UpdateRevision = x.w.UpdateRevision
-	p.FullyPromoted = false
+	if p.RollingBack {
+		x.settle(rollouts.VerbRollback, rollouts.OutcomeApplied)
+	}
+	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	x.settleAll()
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.become(rollouts.ActivityCancelling, "The workload has been rolled back and the rollout process will be canceled")

@@ -249,6 +249,8 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.write(o.row.Adapter.Unlabel(o.workload)...)
 	case planner.RestoreWorkload:
 		return w.write(o.row.Restore(o.workload, o.owned, a.KeepPaused)...)
+	case planner.SetStable:
+		return w.write(o.row.SetStable(o.workload, o.owned)...)
 	}
 	changes, err := route(o, action)
 	if err != nil {

@@ -161,6 +161,18 @@ func (deployment) Changed(oldObj, newObj object.Object) bool {
 		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
 }
 
+// SetStable implements Adapter. The hash label is the set's, not the owner's.
+func (deployment) SetStable(obj object.Object, owned []object.Object) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	stable := findRevisions(d, owned).stable
+	if stable == nil {
+		return nil
+	}
+	want := d.DeepCopy()
+	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
+	return change(obj, want)
+}
+
 // Label implements Adapter.
 func (deployment) Label(obj object.Object) []object.Change {
 	want := obj.(*appsv1.Deployment).DeepCopy()

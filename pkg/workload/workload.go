@@ -37,6 +37,8 @@ type Adapter interface {
 	Rest(obj object.Object, owned []object.Object) []object.Change
 	// Restore gives the workload back to its native controller.
 	Restore(obj object.Object, owned []object.Object, keepPaused bool) []object.Change
+	// SetStable sets the live template to the stable revision's.
+	SetStable(obj object.Object, owned []object.Object) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
 	Label(obj object.Object) []object.Change
 	Unlabel(obj object.Object) []object.Change

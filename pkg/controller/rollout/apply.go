@@ -48,6 +48,8 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 		return w.Row.Unlabel(w.Object), true
 	case planner.RestoreWorkload:
 		return w.Row.Restore(w.Object, w.Owned, a.KeepPaused), true
+	case planner.SetStable:
+		return w.Row.SetStable(w.Object, w.Owned), true
 	default:
 		return nil, false
 	}

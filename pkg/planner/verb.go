@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// verb is one row of what users can do to a release.
+type verb struct {
+	// in are the standings in which the verb is possible.
+	in []standing
+	// already says that the release is as the verb wants it; nil if it never is.
+	already func(r *rollouts.Rollout, s standing, c Command) string
+	// decide changes the status.
+	decide func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
+	// overtakes are the verbs whose open decisions this one makes void.
+	overtakes []rollouts.Verb
+	// outcome is set where the decision takes effect by being stored.
+	outcome rollouts.Outcome
+}
+
+var verbs = map[rollouts.Verb]verb{
+	rollouts.VerbPromote: {in: []standing{starting, running}, already: promoted, decide: promote},
+	rollouts.VerbAbort: {
+		in: underWay, already: aborted, decide: abort,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+	},
+	rollouts.VerbRollback: {
+		in: []standing{starting, running, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+	},
+	rollouts.VerbRetry: {
+		in: []standing{reverting}, decide: retry,
+		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
+	},
+	rollouts.VerbPause: {
+		in: []standing{starting, running, frozen, replacing}, already: paused, decide: pause,
+		outcome: rollouts.OutcomeApplied,
+	},
+	rollouts.VerbResume: {in: []standing{frozen}, already: notPaused, decide: resume, outcome: rollouts.OutcomeApplied},
+	rollouts.VerbJump: {
+		in: []standing{starting, running, frozen}, decide: jump,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
+	},
+}
+
+func promoted(r *rollouts.Rollout, s standing, c Command) string {
+	if c.Full && (s == starting || s == running) && r.Status.Active().FullyPromoted {
+		return "the rollout is fully promoted already"
+	}
+	return ""
+}
+
+// promote approves the step that waits. In full it approves every further step
+// as well, whatever the state of this one.
+func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	p := next.Active()
+	p.FullyPromoted = p.FullyPromoted || c.Full
+	switch {
+	case p.State == rollouts.StepPaused:
+		p.State = rollouts.StepReady
+		p.LastUpdateTime = &c.Now
+	case c.Full:
+	case p.State == rollouts.StepReady:
+		return refuse("step %d was approved already%s; the next step is not waiting yet", p.CurrentStepIndex, approvedBy(r, p))
+	default:
+		return refuse("step %d is in state %s and does not wait for approval yet; wait for StepPaused, or promote with full: true",
+			p.CurrentStepIndex, p.State)
+	}
+	return nil
+}
+
+func aborted(r *rollouts.Rollout, s standing, _ Command) string {
+	if s == reverting {
+		return "the release is aborted already" + abortedBy(r)
+	}
+	return ""
+}
+
+// abort goes back to stable; nothing of the plan is in force any more.
+func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	message := "Rollout is being aborted, and traffic and pods go back to the stable revision"
+	p := next.Active()
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack = "", false, false, false
+	p.LastUpdateTime = &c.Now
+	next.Message = message
+	next.SetActivity(rollouts.ActivityAborting, message, c.Now)
+	return nil
+}
+
+func rollingBack(r *rollouts.Rollout, s standing, _ Command) string {
+	if s == reverting && r.Status.Active().RollingBack {
+		return "the release is being rolled back already" + abortedBy(r)
+	}
+	return ""
+}
+
+// rollback aborts, unless that was done before, and has the controller set the
+// stable template afterwards.
+func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	if standingOf(r) != reverting {
+		if err := abort(r, next, c); err != nil {
+			return err
+		}
+	}
+	next.Active().RollingBack = true
+	return nil
+}
+
+// retry starts an aborted release again.
+func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	_, release := r.Spec.Strategy.Active()
+	p := next.Active()
+	p.CurrentStepIndex, p.NextStepIndex, p.State = 1, release.Next(1), rollouts.BeforeStepUpgrade
+	p.FinalisingStep, p.RollingBack = "", false
+	p.RolloutHash = planHash(r, release)
+	p.LastUpdateTime = &c.Now
+	next.Message = "Rollout starts again at step 1"
+	next.RemoveCondition(rollouts.ConditionStalled)
+	next.SetActivity(rollouts.ActivityInitializing, next.Message, c.Now)
+	return nil
+}
+
+func paused(r *rollouts.Rollout, s standing, _ Command) string {
+	if s == frozen && r.Status.Active().Paused {
+		return "the release is paused already" + pausedBy(r)
+	}
+	return ""
+}
+
+// pausedMessage is the same for both ways of pausing.
+const pausedMessage = "Rollout has been paused, you can resume it by kube-cli"
+
+// pause freezes the release beside spec.strategy.paused. It is in force once it
+// is stored, so nobody has to wait for the controller to see it.
+func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	next.Active().Paused = true
+	next.Message = pausedMessage
+	next.SetActivity(rollouts.ActivityPaused, pausedMessage, c.Now)
+	return nil
+}
+
+func notPaused(_ *rollouts.Rollout, s standing, _ Command) string {
+	if s == starting || s == running {
+		return "the release is not paused"
+	}
+	return ""
+}
+
+// resume ends a pause of the verb, and only that.
+func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, _ Command) error {
+	if r.Spec.Strategy.Paused {
+		return refuse("the rollout is paused by its spec; set spec.strategy.paused to false")
+	}
+	next.Active().Paused = false
+	return nil
+}
+
+// jump goes on at another step, or runs the current one again; the pause of
+// that step counts. The numbers are those of the plan as it is stored now.
+func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	_, release := r.Spec.Strategy.Active()
+	if release.Step(c.Step) == nil {
+		return &Invalid{Why: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
+	}
+	p := next.Active()
+	p.CurrentStepIndex, p.NextStepIndex, p.State = c.Step, release.Next(c.Step), rollouts.BeforeStepUpgrade
+	p.FinalisingStep, p.FullyPromoted = "", false
+	p.RolloutHash = planHash(r, release)
+	at := roundUp(c.Now.Time)
+	p.LastUpdateTime = &at
+	return nil
+}
+
+// roundUp is a time as the wire keeps it, to the second, and never earlier.
+func roundUp(t time.Time) metav1.Time {
+	whole := t.Truncate(time.Second)
+	if whole.Before(t) {
+		whole = whole.Add(time.Second)
+	}
+	return metav1.NewTime(whole)
+}
