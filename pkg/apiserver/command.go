@@ -49,6 +49,7 @@ var sections = []struct {
 		{"authentication-kubeconfig", "how to ask the cluster who a caller is, if not as with --kubeconfig"},
 		{"authorization-kubeconfig", "how to ask the cluster what a caller may do, if not as with --kubeconfig"},
 		{"controller-user", ""},
+		{"legacy-approvals", ""},
 	}},
 	{"Validation", [][2]string{
 		{"partition-percent-limit", ""},
@@ -105,6 +106,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
+	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
+		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
 	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
 	all.IntVar(&o.Rules.PartitionPercentLimit, "partition-percent-limit", o.Rules.PartitionPercentLimit,

@@ -26,6 +26,12 @@ const (
 	defaultController = "system:serviceaccount:weir-system:weir-controller"
 )
 
+// Values of the option LegacyApprovals.
+const (
+	LegacyCheck = "check"
+	LegacyAllow = "allow"
+)
+
 // Options are the settings of the server as its flags give them.
 type Options struct {
 	// Recommended are the options of any aggregated API server.
@@ -40,6 +46,9 @@ type Options struct {
 	WebhookListener net.Listener
 	// ControllerUser is the name of the user that drives releases.
 	ControllerUser string
+	// LegacyApprovals says whether decisions of older clients need the
+	// permission of the verb: LegacyCheck or LegacyAllow.
+	LegacyApprovals string
 	// Rules are what an administrator decides about validation.
 	Rules validation.Options
 
@@ -52,14 +61,15 @@ func NewOptions() *Options {
 	scheme := NewScheme()
 	codecs := serializer.NewCodecFactory(scheme)
 	o := &Options{
-		Recommended:    genericoptions.NewRecommendedOptions(storagePrefix, codecs.LegacyCodec(v1beta1.SchemeGroupVersion)),
-		Run:            genericoptions.NewServerRunOptions(),
-		Store:          StoreOptions{DataDir: defaultDataDir},
-		WebhookPort:    9443,
-		ControllerUser: defaultController,
-		Rules:          validation.Options{PartitionPercentLimit: validation.DefaultPartitionPercentLimit},
-		scheme:         scheme,
-		codecs:         codecs,
+		Recommended:     genericoptions.NewRecommendedOptions(storagePrefix, codecs.LegacyCodec(v1beta1.SchemeGroupVersion)),
+		Run:             genericoptions.NewServerRunOptions(),
+		Store:           StoreOptions{DataDir: defaultDataDir},
+		WebhookPort:     9443,
+		ControllerUser:  defaultController,
+		LegacyApprovals: LegacyCheck,
+		Rules:           validation.Options{PartitionPercentLimit: validation.DefaultPartitionPercentLimit},
+		scheme:          scheme,
+		codecs:          codecs,
 	}
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
@@ -91,6 +101,9 @@ func (o *Options) Validate() error {
 	}
 	if limit := o.Rules.PartitionPercentLimit; limit < 1 || limit > 100 {
 		errs = append(errs, fmt.Errorf("--partition-percent-limit %d must be between 1 and 100", limit))
+	}
+	if o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow {
+		errs = append(errs, fmt.Errorf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow))
 	}
 	if o.ControllerUser == "" {
 		errs = append(errs, errors.New("--controller-user must not be empty"))

@@ -28,12 +28,13 @@ func (c CompletedConfig) New() (*Server, error) {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
 	endpoints, err := rollouts.NewStorage(rollout.Config{
-		Scheme:     c.options.scheme,
-		Options:    c.Generic.RESTOptionsGetter,
-		Authorizer: c.Generic.Authorization.Authorizer,
-		Clock:      c.Clock,
-		Controller: c.ControllerUser,
-		Rules:      c.options.Rules,
+		Scheme:          c.options.scheme,
+		Options:         c.Generic.RESTOptionsGetter,
+		Authorizer:      c.Generic.Authorization.Authorizer,
+		Clock:           c.Clock,
+		Controller:      c.ControllerUser,
+		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
+		Rules:           c.options.Rules,
 	})
 	if err != nil {
 		return nil, err

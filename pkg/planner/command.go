@@ -34,7 +34,10 @@ type Refusal struct{ Why string }
 func (r *Refusal) Error() string { return r.Why }
 
 // Invalid says that a command names a step that the plan does not have.
-type Invalid struct{ Why string }
+type Invalid struct {
+	Step int32
+	Why  string
+}
 
 func (i *Invalid) Error() string { return i.Why }
 

@@ -69,7 +69,10 @@ func releaseWaits(r *rollouts.Rollout, p *rollouts.Progress) string {
 	case rollouts.ActivityAborting:
 		return "pods of the stable revision"
 	case rollouts.ActivityAborted:
-		return "another template"
+		if p.RollingBack {
+			return "stable template"
+		}
+		return "retry, rollback or another template"
 	case rollouts.ActivityFinalising, rollouts.ActivityCancelling:
 		return "workload to be given back"
 	default:

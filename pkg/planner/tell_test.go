@@ -55,7 +55,7 @@ func TestWaitingFor(t *testing.T) {
 		"initializing": {doing(rollouts.ActivityInitializing), "network of the workload", entered},
 		"paused":       {doing(rollouts.ActivityPaused), "resume", entered},
 		"aborting":     {doing(rollouts.ActivityAborting), "pods of the stable revision", entered},
-		"aborted":      {doing(rollouts.ActivityAborted), "another template", entered},
+		"aborted":      {doing(rollouts.ActivityAborted), "retry, rollback or another template", entered},
 		"ending":       {doing(rollouts.ActivityFinalising), "workload to be given back", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue}, entered)
@@ -106,7 +106,7 @@ func (c *checks) tools(s rollouts.RolloutStatus) {
 	case s.Phase == rollouts.PhaseHealthy, s.Phase == rollouts.PhaseDisabled:
 		want = "Current"
 	}
-	if s.Activity() == rollouts.ActivityAborted && s.Phase == rollouts.PhaseProgressing {
+	if s.Activity() == rollouts.ActivityAborted && s.Phase == rollouts.PhaseProgressing && !s.Active().RollingBack {
 		want = "Failed"
 	}
 	if got := kstatus(s); got != want {

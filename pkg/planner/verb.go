@@ -111,6 +111,7 @@ func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) erro
 		}
 	}
 	next.Active().RollingBack = true
+	next.RemoveCondition(rollouts.ConditionStalled)
 	return nil
 }
 
@@ -168,7 +169,7 @@ func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, _ Command) error 
 func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	_, release := r.Spec.Strategy.Active()
 	if release.Step(c.Step) == nil {
-		return &Invalid{Why: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
+		return &Invalid{Step: c.Step, Why: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
 	}
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = c.Step, release.Next(c.Step), rollouts.BeforeStepUpgrade

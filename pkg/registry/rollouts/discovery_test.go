@@ -42,7 +42,12 @@ func TestDiscovery(t *testing.T) {
 		"batchreleases/status BatchRelease " + status,
 		"rollouts Rollout " + all,
 		"rollouts/abort AbortOptions create",
+		"rollouts/jump JumpOptions create",
+		"rollouts/pause PauseOptions create",
 		"rollouts/promote PromoteOptions create",
+		"rollouts/resume ResumeOptions create",
+		"rollouts/retry RetryOptions create",
+		"rollouts/rollback RollbackOptions create",
 		"rollouts/status Rollout " + status,
 	}
 	// The two kinds that v1beta1 does not have, stored as they are.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/batchrelease"
@@ -52,10 +51,11 @@ func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 	}
 	serving := func(answer any) map[string]rest.Storage {
 		endpoints := map[string]rest.Storage{
-			"rollouts":         r.Rollout,
-			"rollouts/status":  r.Status,
-			"rollouts/promote": r.Commands[hub.VerbPromote].Answering(answer),
-			"rollouts/abort":   r.Commands[hub.VerbAbort].Answering(answer),
+			"rollouts":        r.Rollout,
+			"rollouts/status": r.Status,
+		}
+		for verb, command := range r.Commands {
+			endpoints["rollouts/"+string(verb)] = command.Answering(answer)
 		}
 		maps.Copy(endpoints, both)
 		return endpoints

@@ -152,6 +152,10 @@ func TestVerbRefusals(t *testing.T) {
 		"abort is separate": {alice, "web/abort", `{}`, http.StatusForbidden, "rollouts/abort"},
 		"another step":      {alice, "web/promote", `{"expect":{"step":2}}`, http.StatusConflict, "at step 1"},
 		"another plan":      {alice, "web/promote", `{"expect":{"plan":"x"}}`, http.StatusConflict, "plan"},
+		"jump to nowhere":   {alice, "web/jump", `{}`, http.StatusUnprocessableEntity, "step: Invalid value: 0: the plan has the steps 1 to 3"},
+		"jump too far":      {alice, "web/jump", `{"step":4}`, http.StatusUnprocessableEntity, "step: Invalid value: 4: the plan has the steps 1 to 3"},
+		"jump elsewhere":    {alice, "web/jump", `{"step":"two"}`, http.StatusBadRequest, "step"},
+		"nothing to retry":  {alice, "web/retry", ``, http.StatusConflict, "at step 1 in state StepPaused"},
 		"no such verb":      {admin, "web/praise", `{}`, http.StatusNotFound, ""},
 	}
 	for name, tt := range tests {
@@ -181,6 +185,60 @@ func TestAbortTwice(t *testing.T) {
 	refused := verb(t, alice, v1beta1Path, ns, "promote", nil).must(t, http.StatusConflict)
 	if m := refused.status().Message; !strings.Contains(m, "aborted by admin") {
 		t.Errorf("a promotion is told %q, want that it was aborted", m)
+	}
+}
+
+// Each verb answers with the Rollout as it stands then, in both versions, and
+// says what a second use of it means.
+func TestVerbsOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{v1beta1Path, v1alpha1Path} {
+		t.Run(version[strings.LastIndex(version, "/")+1:], func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			uses := []struct {
+				verb, body string
+				code       int
+				warns      string
+				reason     string
+				step       int32
+			}{
+				{"resume", `{}`, http.StatusCreated, "not paused", "InRolling", 1},
+				{"pause", `{}`, http.StatusCreated, "", "Paused", 1},
+				{"pause", `{}`, http.StatusCreated, "paused already by admin", "Paused", 1},
+				{"jump", `{"step":2}`, http.StatusCreated, "", "Paused", 2},
+				{"resume", `{}`, http.StatusCreated, "", "Paused", 2}, // until the controller has seen it
+				{"retry", `{}`, http.StatusConflict, "", "Paused", 2},
+				{"abort", `{}`, http.StatusCreated, "", "Aborting", 2},
+				{"jump", `{"step":1}`, http.StatusConflict, "", "Aborting", 2},
+				{"rollback", `{}`, http.StatusCreated, "", "Aborting", 2},
+				{"rollback", `{}`, http.StatusCreated, "rolled back already by admin", "Aborting", 2},
+				{"retry", `{}`, http.StatusCreated, "", "Initializing", 1},
+				{"rollback", `{}`, http.StatusCreated, "", "Aborting", 1},
+			}
+			for _, use := range uses {
+				a := verb(t, admin, version, ns, use.verb, use.body).must(t, use.code)
+				if got := strings.Join(a.warnings, " "); (got == "") != (use.warns == "") || !strings.Contains(got, use.warns) {
+					t.Errorf("%s warns %q, want %q", use.verb, got, use.warns)
+				}
+				r := get(t, ns, "web")
+				if got := r.Status.Conditions[0].Reason; got != use.reason || r.Status.CurrentStepIndex != use.step {
+					t.Errorf("after %s: %s at step %d, want %s at step %d", use.verb, got, r.Status.CurrentStepIndex, use.reason, use.step)
+				}
+			}
+			var got []string
+			for _, d := range decisions(t, ns) {
+				got = append(got, fmt.Sprintf("%d %s at %d: %s", d.ID, d.Verb, d.Step, d.Outcome))
+			}
+			want := []string{
+				"1 pause at 1: applied", "2 jump at 2: superseded", "3 resume at 2: applied", "4 abort at 2: superseded",
+				"5 rollback at 2: superseded", "6 retry at 1: superseded", "7 rollback at 1: ",
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("decisions (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

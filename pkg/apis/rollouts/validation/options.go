@@ -16,16 +16,6 @@ const (
 	maxRequestID = 63
 )
 
-// ValidatePromoteOptions judges the body of the verb promote.
-func ValidatePromoteOptions(o *rollouts.PromoteOptions) field.ErrorList {
-	return ValidateDecisionOptions(&o.DecisionOptions)
-}
-
-// ValidateAbortOptions judges the body of the verb abort.
-func ValidateAbortOptions(o *rollouts.AbortOptions) field.ErrorList {
-	return ValidateDecisionOptions(&o.DecisionOptions)
-}
-
 // ValidateDecisionOptions judges what every verb takes.
 func ValidateDecisionOptions(o *rollouts.DecisionOptions) field.ErrorList {
 	var errs field.ErrorList

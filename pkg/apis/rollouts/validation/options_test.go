@@ -35,13 +35,8 @@ func TestValidateDecisionOptions(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			promote := &rollouts.PromoteOptions{DecisionOptions: test.options}
-			if diff := cmp.Diff(test.want, render(validation.ValidatePromoteOptions(promote))); diff != "" {
-				t.Errorf("promote: (-want +got)\n%s", diff)
-			}
-			abort := &rollouts.AbortOptions{DecisionOptions: test.options}
-			if diff := cmp.Diff(test.want, render(validation.ValidateAbortOptions(abort))); diff != "" {
-				t.Errorf("abort: (-want +got)\n%s", diff)
+			if diff := cmp.Diff(test.want, render(validation.ValidateDecisionOptions(&test.options))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}

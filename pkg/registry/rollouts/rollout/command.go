@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,39 +23,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// command is a verb: its name, its body, and how the body asks the planner.
+// command is a verb: its name, its body, and what of the body is its own.
 type command struct {
 	verb    rollouts.Verb
 	kind    string
-	newBody func() runtime.Object
-	fill    func(body runtime.Object, c *planner.Command)
-	check   func(body runtime.Object) field.ErrorList
+	newBody func() body
+	own     func(body body, c *planner.Command)
+}
+
+// body is what every verb is sent.
+type body interface {
+	runtime.Object
+	metav1.Object
+	Common() *rollouts.DecisionOptions
 }
 
 // commands is the table of verbs that the server serves.
 var commands = []command{
 	{
-		verb:    rollouts.VerbPromote,
-		kind:    "PromoteOptions",
-		newBody: func() runtime.Object { return &rollouts.PromoteOptions{} },
-		fill: func(body runtime.Object, c *planner.Command) {
-			o := body.(*rollouts.PromoteOptions)
-			c.Options, c.Full = o.DecisionOptions, o.Full
-		},
-		check: func(body runtime.Object) field.ErrorList {
-			return validation.ValidatePromoteOptions(body.(*rollouts.PromoteOptions))
-		},
+		verb: rollouts.VerbPromote, kind: "PromoteOptions", newBody: func() body { return &rollouts.PromoteOptions{} },
+		own: func(b body, c *planner.Command) { c.Full = b.(*rollouts.PromoteOptions).Full },
 	},
+	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
+	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }},
+	{verb: rollouts.VerbRetry, kind: "RetryOptions", newBody: func() body { return &rollouts.RetryOptions{} }},
+	{verb: rollouts.VerbPause, kind: "PauseOptions", newBody: func() body { return &rollouts.PauseOptions{} }},
+	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
-		verb:    rollouts.VerbAbort,
-		kind:    "AbortOptions",
-		newBody: func() runtime.Object { return &rollouts.AbortOptions{} },
-		fill: func(body runtime.Object, c *planner.Command) {
-			c.Options = body.(*rollouts.AbortOptions).DecisionOptions
-		},
-		check: func(body runtime.Object) field.ErrorList {
-			return validation.ValidateAbortOptions(body.(*rollouts.AbortOptions))
-		},
+		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
+		own: func(b body, c *planner.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
 	},
 }
 
@@ -116,19 +111,23 @@ func (c *CommandREST) ProducesMIMETypes(string) []string { return nil }
 // Create implements rest.NamedCreater. The planner decides about the Rollout as
 // it is stored at that moment; of two requests at once the second sees what the
 // first has done.
-func (c *CommandREST) Create(ctx context.Context, name string, body runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	if err := c.validate(ctx, name, body, validate); err != nil {
+func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	sent := obj.(body)
+	if err := c.validate(ctx, name, sent, validate); err != nil {
 		return nil, err
 	}
 	asked := commandFrom(ctx, c.verb, rollouts.ViaVerb, c.clock)
-	c.fill(body, &asked)
+	asked.Options = *sent.Common()
+	if c.own != nil {
+		c.own(sent, &asked)
+	}
 
 	var warn string
 	decide := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
 		var err error
 		if warn, err = planner.Decide(r, asked); err != nil {
-			return nil, refused(name, err)
+			return nil, refused(c.kind, name, field.NewPath("step"), err)
 		}
 		return r, nil
 	}
@@ -143,21 +142,17 @@ func (c *CommandREST) Create(ctx context.Context, name string, body runtime.Obje
 	return out, nil
 }
 
-func (c *CommandREST) validate(ctx context.Context, name string, body runtime.Object, validate rest.ValidateObjectFunc) error {
-	m, err := meta.Accessor(body)
-	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("reading the name in the body: %w", err))
-	}
-	if named := m.GetName(); named != "" && named != name {
+func (c *CommandREST) validate(ctx context.Context, name string, sent body, validate rest.ValidateObjectFunc) error {
+	if named := sent.GetName(); named != "" && named != name {
 		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name %q of the body is not the rollout of the request, %q", named, name))
 	}
-	if errs := c.check(body); len(errs) > 0 {
+	if errs := validation.ValidateDecisionOptions(sent.Common()); len(errs) > 0 {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)
 	}
 	if validate == nil {
 		return nil
 	}
-	return validate(ctx, body.DeepCopyObject())
+	return validate(ctx, sent.DeepCopyObject())
 }
 
 // commandFrom is the command as the request tells it: who asks, with what, and when.
@@ -172,10 +167,14 @@ func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c cl
 	return asked
 }
 
-// refused answers a refusal of the planner.
-func refused(name string, err error) error {
+// refused answers what the planner does not do. The path is where the request
+// named the step, should the plan not have it.
+func refused(kind, name string, path *field.Path, err error) error {
 	if refusal, ok := errors.AsType[*planner.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
+	}
+	if invalid, ok := errors.AsType[*planner.Invalid](err); ok {
+		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Invalid(path, invalid.Step, invalid.Why)})
 	}
 	return apierrors.NewInternalError(fmt.Errorf("deciding: %w", err))
 }

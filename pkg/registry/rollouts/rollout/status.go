@@ -5,15 +5,10 @@ package rollout
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
@@ -65,8 +60,8 @@ func keepAllButStatus(r, stored *rollouts.Rollout) {
 // writes the status of a release; anybody else writes wishes into it, as
 // clients of OpenKruise do, and those are decisions.
 type StatusREST struct {
+	permissions
 	store      *registry.Store
-	authorizer authorizer.Authorizer
 	clock      clock.PassiveClock
 	controller string
 }
@@ -141,11 +136,8 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	}
 	next := stored.DeepCopy()
 	keepForeignConditions(&next.Status, r.Status.Conditions)
-	if wish.jump {
-		w.warning = "jumping by nextStepIndex is not served yet; the field was left as it is"
-	}
-	if wish.approve {
-		if err := w.approve(ctx, next); err != nil {
+	if wish.verb != "" {
+		if err := w.decide(ctx, wish, next); err != nil {
 			return nil, err
 		}
 	}
@@ -153,21 +145,16 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	return r, nil
 }
 
-// approve records an approval that came as a write of the status.
-func (w *statusWrite) approve(ctx context.Context, r *rollouts.Rollout) error {
-	allowed, err := w.may(ctx, "create", string(rollouts.VerbPromote), w.name)
-	if err != nil {
+// decide records a decision that came as a write of the status.
+func (w *statusWrite) decide(ctx context.Context, wish wish, r *rollouts.Rollout) error {
+	if err := w.mayDecide(ctx, "rollouts/status", w.name, wish.path.String(), wish.verb); err != nil {
 		return err
 	}
-	if !allowed {
-		return apierrors.NewForbidden(rollouts.Resource("rollouts/status"), w.name, fmt.Errorf(
-			"setting currentStepState to %s approves a step: user %q needs permission to create rollouts/%s in namespace %q",
-			rollouts.StepReady, userName(ctx), rollouts.VerbPromote, r.Namespace))
-	}
-	command := commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaStatus, w.clock)
+	command := commandFrom(ctx, wish.verb, rollouts.ViaStatus, w.clock)
+	command.Step = wish.step
 	warn, err := planner.Decide(r, command)
 	if err != nil {
-		return refused(w.name, err)
+		return refused("Rollout", w.name, wish.path, err)
 	}
 	w.warning = warn
 	return nil
@@ -177,28 +164,8 @@ func (w *statusWrite) approve(ctx context.Context, r *rollouts.Rollout) error {
 // or to jump, as a client does that sets the one field. Whoever moves a release
 // on says when it entered the state; the controller always does.
 func (w *statusWrite) wishes(ctx context.Context, wish wish, r, stored *rollouts.Rollout) bool {
-	if userName(ctx) == w.controller || (!wish.approve && !wish.jump) || stored.Status.Active() == nil {
+	if userName(ctx) == w.controller || wish.verb == "" || stored.Status.Active() == nil {
 		return false
 	}
 	return r.Status.Active().LastUpdateTime.Equal(stored.Status.Active().LastUpdateTime)
-}
-
-// may asks whether the user may use a subresource of Rollouts.
-func (s *StatusREST) may(ctx context.Context, verb, subresource, name string) (bool, error) {
-	who, ok := genericapirequest.UserFrom(ctx)
-	if !ok {
-		return false, apierrors.NewInternalError(errors.New("finding the user of a request"))
-	}
-	asked := authorizer.AttributesRecord{
-		User: who, Verb: verb, Namespace: genericapirequest.NamespaceValue(ctx), APIGroup: rollouts.GroupName,
-		APIVersion: "*", Resource: "rollouts", Subresource: subresource, Name: name, ResourceRequest: true,
-	}
-	decision, _, err := s.authorizer.Authorize(ctx, asked)
-	if decision == authorizer.DecisionAllow {
-		return true, nil
-	}
-	if err != nil {
-		return false, apierrors.NewInternalError(fmt.Errorf("asking for permission to %s rollouts/%s: %w", verb, subresource, err))
-	}
-	return false, nil
 }

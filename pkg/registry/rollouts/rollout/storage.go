@@ -37,6 +37,9 @@ type Config struct {
 	Clock      clock.PassiveClock
 	// Controller is the name of the user that drives releases.
 	Controller string
+	// LegacyApprovals lets a write of the status decide without the permission
+	// of the verb that it stands for.
+	LegacyApprovals bool
 	// Rules are what an administrator decides about validation.
 	Rules validation.Options
 }
@@ -51,8 +54,10 @@ type Endpoints struct {
 // REST serves Rollouts. Each claims its workload before it is stored.
 type REST struct {
 	*registry.Store
-	claims  *claim.Claims
-	destroy func()
+	claims      *claim.Claims
+	permissions permissions
+	clock       clock.PassiveClock
+	destroy     func()
 }
 
 var (
@@ -62,7 +67,7 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules}
+	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules, clock: c.Clock}
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return &rollouts.Rollout{} },
 		NewListFunc:               func() runtime.Object { return &rollouts.RolloutList{} },
@@ -91,7 +96,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 
 	endpoints := &Endpoints{
 		Rollout:  r,
-		Status:   &StatusREST{store: &status, authorizer: c.Authorizer, clock: c.Clock, controller: c.Controller},
+		Status:   &StatusREST{permissions: r.permissions, store: &status, clock: c.Clock, controller: c.Controller},
 		Commands: map[rollouts.Verb]*CommandREST{},
 	}
 	for _, row := range commands {
@@ -109,7 +114,10 @@ func newREST(store *registry.Store, c Config) (*REST, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &REST{Store: store, destroy: destroy, claims: &claim.Claims{Storage: backend, Clock: c.Clock}}
+	r := &REST{
+		Store: store, destroy: destroy, claims: &claim.Claims{Storage: backend, Clock: c.Clock},
+		permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, clock: c.Clock,
+	}
 	r.claims.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		obj, err := store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 		if err != nil {
@@ -141,6 +149,7 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
+	info = rest.WrapUpdatedObjectInfo(info, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, taken.onCreate(create), taken.onUpdate(update), force, options)
 	taken.settle(ctx, err)
 	return out, created, err

@@ -14,10 +14,10 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -30,6 +30,8 @@ type strategy struct {
 	names.NameGenerator
 	// rules are what an administrator decides about validation.
 	rules validation.Options
+	// clock dates the decisions that an edit amounts to.
+	clock clock.PassiveClock
 }
 
 var (
@@ -76,10 +78,8 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 // PrepareForUpdate keeps the status and counts generations of the spec.
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	if s.rulesFor(ctx).Version == v1alpha1.SchemeGroupVersion.Version {
-		v1alpha1.Preserve(r, stored)
-	}
 	r.Status = stored.Status
+	recordEndOfPause(ctx, r, stored, s.clock)
 	r.Generation = stored.Generation
 	if !equality.Semantic.DeepEqual(r.Spec, stored.Spec) {
 		r.Generation++
@@ -126,10 +126,16 @@ func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) [
 // rulesFor are the rules of the API version that the client speaks.
 func (s strategy) rulesFor(ctx context.Context) validation.Options {
 	rules := s.rules
-	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
-		rules.Version = info.APIVersion
-	}
+	rules.Version = versionOf(ctx)
 	return rules
+}
+
+// versionOf is the API version that the client speaks.
+func versionOf(ctx context.Context) string {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
+		return info.APIVersion
+	}
+	return ""
 }
 
 // inBothVersions names fields that a strategy takes from nobody.

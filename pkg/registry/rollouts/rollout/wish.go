@@ -6,28 +6,41 @@ package rollout
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// wish is what a client that writes the status asks for.
+// wish is the decision that a client means who writes the status.
 type wish struct {
-	// approve: currentStepState was set to StepReady.
-	approve bool
-	// jump: nextStepIndex was changed.
-	jump bool
+	// verb is empty when nothing is decided.
+	verb rollouts.Verb
+	// step is where a jump goes.
+	step int32
+	// path is the field that says so.
+	path *field.Path
 }
 
+// wishOf compares what was sent with what is stored. Whoever sets both fields
+// means the jump: that is what OpenKruise does first.
 func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 	after, before := sent.Active(), stored.Active()
-	if after == nil {
-		return wish{}
+	path := field.NewPath("status", "canaryStatus")
+	if sent.BlueGreen != nil {
+		path = field.NewPath("status", "blueGreenStatus")
 	}
 	if before == nil {
 		before = &rollouts.Progress{}
 	}
-	return wish{
-		approve: after.State == rollouts.StepReady && before.State != rollouts.StepReady,
-		jump:    after.NextStepIndex != before.NextStepIndex && after.NextStepIndex != 0,
+	switch {
+	case after == nil:
+		return wish{}
+	case after.NextStepIndex != before.NextStepIndex && after.NextStepIndex != 0:
+		return wish{verb: rollouts.VerbJump, step: after.NextStepIndex, path: path.Child("nextStepIndex")}
+	case after.State == rollouts.StepReady && before.State != rollouts.StepReady:
+		return wish{verb: rollouts.VerbPromote, path: path.Child("currentStepState")}
+	default:
+		return wish{}
 	}
 }
 

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// endsPause tells that an edit of the spec sets the pause of the very step that
+// waits to no time at all, as clients do that approve through the spec, whatever
+// else it changes. Any other edit of a pause is an edit of the plan.
+func endsPause(r, stored *rollouts.Rollout) bool {
+	p := stored.Status.Active()
+	if p == nil || stored.Status.Phase != rollouts.PhaseProgressing || p.State != rollouts.StepPaused {
+		return false
+	}
+	_, next := r.Spec.Strategy.Active()
+	_, last := stored.Spec.Strategy.Active()
+	after, before := next.Step(p.CurrentStepIndex), last.Step(p.CurrentStepIndex)
+	return after != nil && before != nil && none(after.Pause.Duration) && !none(before.Pause.Duration)
+}
+
+func none(duration *int32) bool { return duration != nil && *duration == 0 }
+
+// complete is what an edit amounts to: what an older version cannot say stays
+// as it was. An edit that approves is refused from whoever could not promote,
+// and when a promotion is not possible.
+func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	next, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	if stored.ResourceVersion == "" {
+		return obj, nil
+	}
+	if versionOf(ctx) == v1alpha1.SchemeGroupVersion.Version {
+		v1alpha1.Preserve(next, stored)
+	}
+	if !endsPause(next, stored) {
+		return obj, nil
+	}
+	if err := r.permissions.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
+		return nil, err
+	}
+	if _, err := planner.Decide(stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {
+		return nil, refused("Rollout", stored.Name, field.NewPath("spec"), err)
+	}
+	return obj, nil
+}
+
+// recordEndOfPause puts the approval on record in the same write. Whether it is
+// possible was seen before, about the same stored object.
+func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, c clock.PassiveClock) {
+	if !endsPause(r, stored) {
+		return
+	}
+	decided := stored.DeepCopy()
+	if _, err := planner.Decide(decided, commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, c)); err == nil {
+		r.Status = decided.Status
+	}
+}

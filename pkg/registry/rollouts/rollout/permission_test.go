@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A decision without its verb passes with the permission of the verb, or where
+// an administrator wants none asked for.
+func TestMayDecide(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		permissions permissions
+		want        func(error) bool
+	}{
+		"allowed":   {permissions{authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()}, func(err error) bool { return err == nil }},
+		"denied":    {permissions{authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()}, apierrors.IsForbidden},
+		"as of old": {permissions{authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(), legacy: true}, func(err error) bool { return err == nil }},
+		"no answer": {permissions{authorizer: broken{}}, apierrors.IsInternalError},
+	}
+	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "dave"})
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := test.permissions.mayDecide(ctx, "rollouts/status", "web", "a field", rollouts.VerbPromote); !test.want(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// broken cannot reach the cluster.
+type broken struct{ authorizer.Authorizer }
+
+func (broken) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", errors.New("no connection")
+}
