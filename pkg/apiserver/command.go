@@ -51,6 +51,10 @@ var sections = []struct {
 		{"controller-user", ""},
 		{"legacy-approvals", ""},
 	}},
+	{"Development", [][2]string{
+		{"standalone", ""},
+		{"standalone-kubeconfig", ""},
+	}},
 	{"Validation", [][2]string{
 		{"partition-percent-limit", ""},
 		{"enforce-partition-percent-limit", ""},
@@ -71,6 +75,12 @@ func NewCommand() *cobra.Command {
 		Use: "weir-apiserver", Long: about, Args: cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Standalone.Enabled {
+				o.Standalone.Out = cmd.OutOrStdout()
+				if err := o.standAlone(cmd.Flags().Changed); err != nil {
+					return err
+				}
+			}
 			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
 				return fmt.Errorf("setting up the log: %w", err)
 			}
@@ -116,6 +126,10 @@ func (o *Options) flags() *pflag.FlagSet {
 		"refuse a Rollout that is over that limit instead of warning about it")
 	all.BoolVar(&o.Rules.AnyWorkloadKind, "any-workload-kind", o.Rules.AnyWorkloadKind,
 		"accept Rollouts of kinds of workloads that are not known")
+	all.BoolVar(&o.Standalone.Enabled, "standalone", o.Standalone.Enabled,
+		"serve without a cluster, on this machine only, to one user who may do everything, and forget it all unless --data-dir is given; for developing clients")
+	all.StringVar(&o.Standalone.Kubeconfig, "standalone-kubeconfig", o.Standalone.Kubeconfig,
+		"where --standalone writes how to reach it; kubeconfig in the data directory if empty")
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
 	return all
@@ -123,6 +137,9 @@ func (o *Options) flags() *pflag.FlagSet {
 
 // inherit lets one kubeconfig be enough.
 func (o *Options) inherit() {
+	if o.Standalone.Enabled {
+		return
+	}
 	path := o.Recommended.CoreAPI.CoreAPIKubeconfigPath
 	if o.Recommended.Authentication.RemoteKubeConfigFile == "" {
 		o.Recommended.Authentication.RemoteKubeConfigFile = path

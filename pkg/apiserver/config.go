@@ -47,7 +47,7 @@ func (o *Options) Config() (*Config, error) {
 	if err := o.adaptToCluster(); err != nil {
 		return nil, err
 	}
-	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
+	loopback := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
 		return nil, fmt.Errorf("making a self-signed certificate: %w", err)
 	}
@@ -59,6 +59,9 @@ func (o *Options) Config() (*Config, error) {
 	}
 	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
 		serving.Listener = newGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+	}
+	if o.Standalone.Enabled {
+		c.setStandalone()
 	}
 	if inner := c.Generic.Authentication.Authenticator; inner != nil {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}

@@ -51,6 +51,8 @@ type Options struct {
 	LegacyApprovals string
 	// Rules are what an administrator decides about validation.
 	Rules validation.Options
+	// Standalone is for developers of clients: the server without a cluster.
+	Standalone StandaloneOptions
 
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -93,7 +95,9 @@ func (o *Options) Validate() error {
 	if !o.external() {
 		// Its only complaint that matters here is the missing server.
 		recommended.Etcd = nil
-		errs = append(errs, o.Store.Validate()...)
+		if o.Store.DataDir != "" || !o.Standalone.Enabled {
+			errs = append(errs, o.Store.Validate()...)
+		}
 	}
 	errs = append(errs, recommended.Validate()...)
 	if o.WebhookPort < 0 || o.WebhookPort > 65535 {

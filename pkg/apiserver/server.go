@@ -54,6 +54,11 @@ func (c CompletedConfig) New() (*Server, error) {
 			return nil, fmt.Errorf("adding the workload admission hook: %w", err)
 		}
 	}
+	if c.options.Standalone.Enabled {
+		if err := generic.AddPostStartHook("standalone", c.announce); err != nil {
+			return nil, fmt.Errorf("adding the standalone hook: %w", err)
+		}
+	}
 	return &Server{Generic: generic}, nil
 }
 
@@ -66,24 +71,23 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Run starts everything that the options ask for, and serves until the context ends.
-func Run(ctx context.Context, o *Options) error {
+func Run(ctx context.Context, o *Options) (failed error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if o.Standalone.Enabled {
+		leave, err := o.openStandalone()
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, leave()) }()
+	}
 	if !o.external() {
-		store, err := StartStore(ctx, o.Store)
+		store, err := o.openStore(ctx, cancel)
 		if err != nil {
 			return err
 		}
 		// The store goes last: the server's clients are closed by then.
 		defer store.Close()
-		go func() {
-			select {
-			case failure := <-store.Failed():
-				cancel(fmt.Errorf("running the embedded etcd: %w", failure))
-			case <-ctx.Done():
-			}
-		}()
-		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()}
 	}
 	config, err := o.Config()
 	if err != nil {
@@ -98,4 +102,21 @@ func Run(ctx context.Context, o *Options) error {
 		return errors.Join(cause, err)
 	}
 	return err
+}
+
+// openStore starts the embedded etcd; a failure of it ends the server.
+func (o *Options) openStore(ctx context.Context, cancel context.CancelCauseFunc) (*Store, error) {
+	store, err := StartStore(ctx, o.Store)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		select {
+		case failure := <-store.Failed():
+			cancel(fmt.Errorf("running the embedded etcd: %w", failure))
+		case <-ctx.Done():
+		}
+	}()
+	o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()}
+	return store, nil
 }

@@ -119,8 +119,7 @@ func build(etcd string, users []user.DefaultInfo, allow Allow) (*apiserver.Serve
 func options(etcd string) (*apiserver.Options, error) {
 	o := apiserver.NewOptions()
 	r := o.Recommended
-	r.CoreAPI, r.Admission, r.Authentication, r.Authorization = nil, nil, nil, nil
-	r.Features.EnablePriorityAndFairness = false
+	o.WithoutCluster()
 	r.Etcd.StorageConfig.Transport.ServerList = []string{etcd}
 	r.SecureServing.ServerCert.CertDirectory = ""
 	var err error

@@ -8,7 +8,6 @@ import (
 )
 
 // +genclient
-// +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RolloutHistory is what one release was made of: copies of the objects that

@@ -8,7 +8,6 @@ import (
 )
 
 // +genclient
-// +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // TrafficRouting routes requests for as long as any of the Rollouts that name

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	// standaloneUser is the one user of a server without a cluster.
+	standaloneUser = "developer"
+	// readyCheck is how often a server that starts looks whether it is ready.
+	readyCheck = 20 * time.Millisecond
+)
+
+// StandaloneOptions are the settings of a server without a cluster, for those
+// who write clients: one user who may do everything, on this machine only.
+type StandaloneOptions struct {
+	Enabled bool
+	// Kubeconfig is where the way to reach the server is written to;
+	// kubeconfig in the data directory if empty.
+	Kubeconfig string
+	// Out is told how to use it.
+	Out io.Writer
+
+	token string
+	// temporary is a data directory that goes with the server.
+	temporary string
+}
+
+// notAlone are flags that say something about a cluster, or about storage that
+// a server with an all-powerful user should not come near.
+var notAlone = []string{
+	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
+}
+
+// standAlone makes the options those of a server without a cluster. given tells
+// whether a flag was set.
+func (o *Options) standAlone(given func(flag string) bool) error {
+	for _, name := range notAlone {
+		if given(name) {
+			return fmt.Errorf("--%s cannot be used with --standalone, which has neither a cluster nor a webhook, and a store of its own", name)
+		}
+	}
+	serving := o.Recommended.SecureServing
+	if !given("bind-address") {
+		serving.BindAddress = net.IPv4(127, 0, 0, 1)
+	}
+	if !serving.BindAddress.IsLoopback() {
+		return fmt.Errorf("--bind-address %s: with --standalone one user may do everything, so it listens on this machine only; "+
+			"leave the flag out or use 127.0.0.1", serving.BindAddress)
+	}
+	if !given("secure-port") {
+		serving.BindPort = 0 // any that is free
+	}
+	if !given("cert-dir") {
+		serving.ServerCert.CertDirectory = "" // in memory
+	}
+	if !given("data-dir") {
+		o.Store.DataDir = ""
+	}
+	o.WithoutCluster()
+	o.Store.Ephemeral, o.WebhookPort = true, 0
+	return nil
+}
+
+// WithoutCluster leaves out everything that asks a cluster. Whoever runs such a
+// server says who callers are and what they may do.
+func (o *Options) WithoutCluster() {
+	r := o.Recommended
+	r.CoreAPI, r.Admission, r.Authentication, r.Authorization = nil, nil, nil, nil
+	r.Features.EnablePriorityAndFairness = false
+}
+
+// openStandalone takes what the options ask for from the machine: a directory
+// and a port. The function it returns gives the directory back.
+func (o *Options) openStandalone() (func() error, error) {
+	s := &o.Standalone
+	if o.Store.DataDir == "" {
+		dir, err := os.MkdirTemp("", "weir-")
+		if err != nil {
+			return nil, fmt.Errorf("making a data directory: %w", err)
+		}
+		s.temporary, o.Store.DataDir = dir, dir
+	}
+	if s.Kubeconfig == "" {
+		s.Kubeconfig = filepath.Join(o.Store.DataDir, "kubeconfig")
+	}
+	s.token = string(uuid.NewUUID())
+	remove := func() error { return nil }
+	if s.temporary != "" {
+		remove = func() error { return os.RemoveAll(s.temporary) }
+	}
+	serving := o.Recommended.SecureServing
+	var err error
+	address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
+	if serving.Listener, err = net.Listen("tcp", address); err != nil {
+		return nil, errors.Join(fmt.Errorf("listening: %w", err), remove())
+	}
+	return remove, nil
+}
+
+// setStandalone knows one user, who may do everything.
+func (c *Config) setStandalone() {
+	developer := &user.DefaultInfo{Name: standaloneUser, UID: standaloneUser, Groups: []string{user.SystemPrivilegedGroup}}
+	c.Generic.Authentication.Authenticator = authenticatorfactory.NewFromTokens(
+		map[string]*user.DefaultInfo{c.options.Standalone.token: developer}, nil)
+	c.Generic.Authorization.Authorizer = authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
+}
+
+// announce writes the kubeconfig once the server answers, and says so.
+func (c CompletedConfig) announce(hook genericapiserver.PostStartHookContext) error {
+	// The server is not ready before this hook has returned.
+	go func() {
+		if err := c.writeKubeconfig(hook, hook.LoopbackClientConfig); err != nil {
+			fmt.Fprintf(c.options.Standalone.Out, "no kubeconfig was written: %v\n", err)
+		}
+	}()
+	return nil
+}
+
+func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclient.Config) error {
+	if err := ready(ctx, loopback); err != nil {
+		return err
+	}
+	s, serving := &c.options.Standalone, c.Generic.SecureServing
+	authority, _ := serving.Cert.CurrentCertKeyContent()
+	const name = "weir"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{
+		Server: "https://" + serving.Listener.Addr().String(), CertificateAuthorityData: authority,
+	}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: s.token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "default"}
+	config.CurrentContext = name
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encoding the kubeconfig: %w", err)
+	}
+	if err := replaceFile(s.Kubeconfig, data); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	stored := "kept in " + c.options.Store.DataDir
+	if s.temporary != "" {
+		stored = "forgotten when it stops"
+	}
+	fmt.Fprintf(s.Out, "weir-apiserver serves rollouts.kruise.io without a cluster, to user %s only.\n"+
+		"What is stored is %s. No controller runs: releases move when you write their status.\n\n"+
+		"  export KUBECONFIG=%s\n\n", standaloneUser, stored, s.Kubeconfig)
+	return nil
+}
+
+// replaceFile never shows a half-written file, or one that others may read.
+func replaceFile(path string, data []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-") // it has mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return err
+}
+
+// ready waits until the server says that it is.
+func ready(ctx context.Context, loopback *restclient.Config) error {
+	config := restclient.CopyConfig(loopback)
+	config.NegotiatedSerializer = scheme.Codecs
+	client, err := restclient.UnversionedRESTClientFor(config)
+	if err != nil {
+		return fmt.Errorf("creating a client of the loopback: %w", err)
+	}
+	return wait.PollUntilContextCancel(ctx, readyCheck, true, func(ctx context.Context) (bool, error) {
+		return client.Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	})
+}

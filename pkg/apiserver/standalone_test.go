@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/apiserver"
+	apply "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/generated/clientset/versioned"
+)
+
+// What makes no sense without a cluster is refused, by the name of the flag.
+func TestStandaloneRefusals(t *testing.T) {
+	t.Parallel()
+	for args, says := range map[string]string{
+		"--bind-address=0.0.0.0":      "--bind-address 0.0.0.0",
+		"--bind-address=::":           "--bind-address ::",
+		"--bind-address=192.0.2.1":    "--bind-address 192.0.2.1",
+		"--kubeconfig=x":              "--kubeconfig",
+		"--etcd-servers=http://x":     "--etcd-servers",
+		"--webhook-port=9443":         "--webhook-port",
+		"--authorization-kubeconfig=": "--authorization-kubeconfig",
+	} {
+		cmd := apiserver.NewCommand()
+		cmd.SetArgs([]string{"--standalone", args})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s is answered with %v, want %q in it", args, err, says)
+		}
+	}
+}
+
+// A developer starts the server alone and has everything but a controller:
+// validation, apply, watches, verbs and approvals by the status.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	c, dir := standalone(t)
+	rollouts := c.RolloutsV1beta1().Rollouts("anywhere")
+	events, err := rollouts.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+
+	step := func(replicas string) *apply.StepApplyConfiguration {
+		return apply.Step().WithReplicas(intstr.FromString(replicas))
+	}
+	wanted := apply.Rollout("web", "anywhere").WithSpec(apply.RolloutSpec().
+		WithWorkloadRef(apply.ObjectRef().WithAPIVersion("apps/v1").WithKind("Deployment").WithName("web")).
+		WithStrategy(apply.Strategy().WithCanary(apply.CanaryStrategy().WithSteps(step("20%"), step("10%")))))
+	mine := metav1.ApplyOptions{FieldManager: "test"}
+	if _, err := rollouts.Apply(t.Context(), wanted, mine); !apierrors.IsInvalid(err) {
+		t.Errorf("a plan that shrinks is answered with %v, want Invalid", err)
+	}
+	wanted.Spec.Strategy.Canary.Steps[1].WithReplicas(intstr.FromString("100%"))
+	r, err := rollouts.Apply(t.Context(), wanted, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The developer is the controller.
+	r.Status.Phase = v1beta1.PhaseProgressing
+	r.Status.Canary = &v1beta1.CanaryStatus{CanaryRevision: "v2", Progress: v1beta1.Progress{
+		CurrentStepIndex: 1, NextStepIndex: 2, State: v1beta1.StepPaused, LastUpdateTime: &r.CreationTimestamp,
+	}}
+	r.Status.Conditions = []v1beta1.Condition{{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "InRolling"}}
+	if _, err := rollouts.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	approval := []byte(`{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`)
+	if r, err = rollouts.Patch(t.Context(), "web", types.MergePatchType, approval, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Status.Decisions; len(d) != 1 || d[0].User != "developer" || string(d[0].Via) != "status" {
+		t.Errorf("after an approval by the status on record is %+v", d)
+	}
+	if _, err := rollouts.Abort(t.Context(), "web", &v1beta1.AbortOptions{}, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Modified, watch.Modified} {
+		select {
+		case e := <-events.ResultChan():
+			if e.Type != want {
+				t.Fatalf("the watch got %s, want %s", e.Type, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the watch never got %s", want)
+		}
+	}
+	// The files of this test are all that there is of it.
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("beside the kubeconfig there are %v (%v)", left, err)
+	}
+}
+
+// standalone runs the command as a developer does, and reads what it wrote.
+func standalone(t *testing.T) (*versioned.Clientset, string) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubeconfig")
+	ctx, stop := context.WithCancel(context.Background())
+	out, said := io.Pipe()
+	cmd := apiserver.NewCommand()
+	cmd.SetArgs([]string{"--standalone", "--standalone-kubeconfig", path})
+	cmd.SetOut(said)
+	done := make(chan error, 1)
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		said.CloseWithError(err) // so that nobody waits for what is never said
+		done <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	text := make([]byte, 4096)
+	n, err := out.Read(text)
+	if err != nil || !strings.Contains(string(text[:n]), "export KUBECONFIG="+path+"\n") {
+		t.Fatalf("it said %q (%v)", text[:n], err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the kubeconfig is %v (%v), want mode 0600", info, err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dir
+}
