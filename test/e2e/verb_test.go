@@ -208,6 +208,12 @@ func (a *app) explains(ctx context.Context, promoted, aborted answer) error {
 	return nil
 }
 
+// rolloutWriter is what other tools are allowed that write Rollouts.
+var rolloutWriter = rbacv1.PolicyRule{
+	APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
+	Verbs: []string{"get", "list", "watch", "update", "patch"},
+}
+
 // Clients of OpenKruise approve by a write of the status, in both versions. It
 // takes the permission to promote.
 func TestLegacyApproval(t *testing.T) {
@@ -217,10 +223,7 @@ func TestLegacyApproval(t *testing.T) {
 			t.Parallel()
 			a := start(t, plain())
 			alice := a.may("alice", "weir-promoter")
-			writer := a.mayOnly("walter", rbacv1.PolicyRule{
-				APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts", "rollouts/status"},
-				Verbs: []string{"get", "list", "watch", "update", "patch"},
-			})
+			writer := a.writer()
 			patch := []string{"patch", "rollouts." + version + ".rollouts.kruise.io", "web", "--subresource=status", "--type=merge",
 				`-p={"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`}
 			alice.kubectl(a, patch...).fails("Conflict", "no release is in progress")

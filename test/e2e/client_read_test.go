@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+)
+
+// Both versions are found the old way and by aggregated discovery, the newer one
+// first, with their status and without a scale.
+func TestClientDiscovery(t *testing.T) {
+	t.Parallel()
+	group := into[metav1.APIGroup](here.admin.send(t, request{method: "GET", path: "/apis/" + newVersion.Group}).must(200))
+	if got := group.PreferredVersion.Version; got != "v1beta1" || len(group.Versions) != 2 {
+		t.Errorf("discovery prefers %s of %v", got, group.Versions)
+	}
+	all := into[apidiscoveryv2.APIGroupDiscoveryList](here.admin.send(t, request{
+		method: "GET", path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+	}).must(200))
+	at := slices.IndexFunc(all.Items, func(g apidiscoveryv2.APIGroupDiscovery) bool { return g.Name == newVersion.Group })
+	if at < 0 {
+		t.Fatal("aggregated discovery does not know the group")
+	}
+	var versions []string
+	for _, v := range all.Items[at].Versions {
+		versions = append(versions, v.Version+" "+string(v.Freshness))
+		i := slices.IndexFunc(v.Resources, func(r apidiscoveryv2.APIResourceDiscovery) bool { return r.Resource == "rollouts" })
+		if i < 0 {
+			t.Fatalf("%s has no rollouts", v.Version)
+		}
+		r := v.Resources[i]
+		var subresources []string
+		for _, s := range r.Subresources {
+			subresources = append(subresources, s.Subresource)
+		}
+		if !slices.Contains(subresources, "status") || slices.Contains(subresources, "scale") || len(r.ShortNames)+len(r.Categories) > 0 || r.SingularResource != "rollout" {
+			t.Errorf("%s: subresources %v, short names %v, categories %v, singular %s", v.Version, subresources, r.ShortNames, r.Categories, r.SingularResource)
+		}
+	}
+	if diff := cmp.Diff([]string{"v1beta1 Current", "v1alpha1 Current"}, versions); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+// The cluster's own OpenAPI documents have the models, by the names of the CRDs.
+func TestClientOpenAPI(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	// kube-apiserver learns schemas some time after a server has come back.
+	var definitions map[string]json.RawMessage
+	a.until("the merged document has the models", func(context.Context) error {
+		definitions = into[struct {
+			Definitions map[string]json.RawMessage `json:"definitions"`
+		}](here.admin.send(t, request{method: "GET", path: "/openapi/v2"}).must(200)).Definitions
+		if definitions["io.kruise.rollouts.v1beta1.Rollout"] == nil || definitions["io.kruise.rollouts.v1alpha1.Rollout"] == nil {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	for name := range definitions {
+		if strings.ContainsAny(name, "/~") {
+			t.Errorf("model %s breaks clients", name)
+		}
+	}
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		v3 := here.admin.send(t, request{method: "GET", path: "/openapi/v3/apis/" + version.String()}).must(200)
+		v3.must(200, `"x-kubernetes-group-version-kind"`, `"x-kubernetes-list-map-keys"`, "io.kruise.rollouts."+version.Version+".Rollout")
+	}
+}
+
+// Tables have the columns of OpenKruise in both versions, over a watch as well.
+func TestClientTables(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.idle("web")
+	a.seen("web")
+	const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		for _, path := range []string{a.list(version), a.one(version, "web"), a.list(version) + "?watch=1&timeoutSeconds=1"} {
+			answer := here.admin.send(t, request{method: "GET", path: path, accept: accept}).must(200)
+			if strings.Contains(path, "watch") {
+				event := into[metav1.WatchEvent](reply{t: t, body: []byte(strings.SplitN(string(answer.body), "\n", 2)[0])})
+				answer.body = event.Object.Raw
+			}
+			table := into[metav1.Table](answer)
+			var columns []string
+			for _, c := range table.ColumnDefinitions {
+				columns = append(columns, fmt.Sprintf("%s %s %d", c.Name, c.Type, c.Priority))
+			}
+			if diff := cmp.Diff([]string{
+				"Name string 0", "STATUS string 0", "CANARY_STEP integer 0", "CANARY_STATE string 0", "MESSAGE string 0", "AGE date 0",
+				"WAITING-FOR string 1", "SINCE date 1",
+			}, columns); diff != "" {
+				t.Errorf("%s: columns (-want +got):\n%s", path, diff)
+			}
+			if len(table.Rows) != 1 || table.Rows[0].Cells[1] != "Initial" || table.Rows[0].Cells[4] != "Workload Not Found" {
+				t.Errorf("%s: rows %v", path, table.Rows)
+			}
+		}
+	}
+	kubectl := func(args ...string) result { return here.admin.kubectl(a, args...) }
+	if out := kubectl("get", "rollouts").works("NAME", "STATUS", "AGE"); strings.Contains(out, "WAITING-FOR") {
+		t.Errorf("the plain table is wide:\n%s", out)
+	}
+	kubectl("get", "rollouts", "-o", "wide").works("WAITING-FOR", "SINCE", "workload")
+	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").works("WAITING-FOR", "SINCE", "workload")
+}
+
+// Metadata clients, which are what garbage collector and namespace controller
+// are, list and watch without the rest of the object.
+func TestClientMetadata(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.idle("web")
+	c, err := metadata.NewForConfig(here.cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		of := c.Resource(version.WithResource("rollouts")).Namespace(a.namespace)
+		list, err := of.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 1 || list.Items[0].Name != "web" || list.Items[0].UID == "" {
+			t.Errorf("%s: %v", version, list.Items)
+		}
+		w, err := of.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		here.admin.kubectl(a, "label", "rollout", "web", "seen-by="+version.Version, "--overwrite").works()
+		for e := range w.ResultChan() {
+			o, ok := e.Object.(*metav1.PartialObjectMetadata)
+			if !ok {
+				t.Fatalf("%s: got %v", version, e)
+			}
+			if o.Labels["seen-by"] == version.Version {
+				break
+			}
+		}
+		w.Stop()
+	}
+}
+
+// A list comes in chunks that belong together, whatever happens meanwhile.
+func TestClientChunks(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	for i := range 5 {
+		a.idle(fmt.Sprintf("web-%d", i))
+	}
+	c, err := dynamic.NewForConfig(here.cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := c.Resource(rollouts).Namespace(a.namespace)
+	var got []string
+	options := metav1.ListOptions{Limit: 2}
+	var version string
+	for page := range 3 {
+		list, err := of.List(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			got = append(got, list.Items[i].GetName())
+		}
+		if left := list.GetRemainingItemCount(); page == 0 && (left == nil || *left != 3) {
+			t.Errorf("after the first page %v are said to be left, want 3", left)
+		}
+		if version != "" && list.GetResourceVersion() != version {
+			t.Errorf("page %d is of version %s, the first was of %s", page, list.GetResourceVersion(), version)
+		}
+		version, options.Continue = list.GetResourceVersion(), list.GetContinue()
+		if page == 0 {
+			a.idle("web-00")
+			a.idle("web-9")
+		}
+	}
+	if diff := cmp.Diff([]string{"web-0", "web-1", "web-2", "web-3", "web-4"}, got); diff != "" || options.Continue != "" {
+		t.Errorf("chunks go on with %q; names (-want +got):\n%s", options.Continue, diff)
+	}
+	here.admin.kubectl(a, "get", "rollouts", "--chunk-size=2", "-o", "name").works("web-00", "web-4", "web-9")
+	here.admin.send(t, request{method: "GET", path: a.list(newVersion) + "?limit=2&continue=nonsense"}).must(400, "continue")
+}
+
+// A client says how old an answer may be.
+func TestClientResourceVersions(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.idle("web")
+	a.seen("web")
+	before := a.fetch("web").ResourceVersion
+	here.admin.kubectl(a, "label", "rollout", "web", "now=yes").works()
+	after := a.fetch("web").ResourceVersion
+	list := func(query string) reply {
+		return here.admin.send(t, request{method: "GET", path: a.list(newVersion) + "?" + query})
+	}
+	for query, labelled := range map[string]bool{
+		"resourceVersion=" + before + "&resourceVersionMatch=Exact":       false,
+		"resourceVersion=" + after + "&resourceVersionMatch=Exact":        true,
+		"resourceVersion=" + after + "&resourceVersionMatch=NotOlderThan": true,
+		"resourceVersion=" + after:                                        true,
+		"":                                                                true,
+	} {
+		if got := strings.Contains(string(list(query).must(200).body), `"now":"yes"`); got != labelled {
+			t.Errorf("with %q the label was seen %t, want %t", query, got, labelled)
+		}
+	}
+	list("resourceVersion=0").must(200)
+	list("resourceVersionMatch=Exact").must(http.StatusUnprocessableEntity, "resourceVersionMatch")
+	list("resourceVersion="+after+"0000&resourceVersionMatch=NotOlderThan").must(http.StatusGatewayTimeout, "Too large resource version")
+	list("resourceVersion=1&resourceVersionMatch=Sometimes").must(http.StatusUnprocessableEntity, "resourceVersionMatch")
+}
+
+// Informers begin with a watch that tells when it has caught up, and get
+// bookmarks between.
+func TestClientWatchLists(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.idle("web")
+	a.seen("web")
+	c, err := dynamic.NewForConfig(here.cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes, seconds := true, int64(4)
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		w, err := c.Resource(version.WithResource("rollouts")).Namespace(a.namespace).Watch(t.Context(), metav1.ListOptions{
+			SendInitialEvents: &yes, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for e := range w.ResultChan() {
+			o, err := asObject(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := string(e.Type)
+			if e.Type != watch.Bookmark {
+				line += " " + o.GetName()
+			}
+			if o.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				line += " that ends the list"
+			}
+			if o.GetResourceVersion() == "" {
+				line += " without a version"
+			}
+			got = append(got, line)
+		}
+		// The last one comes shortly before the watch ends.
+		if diff := cmp.Diff([]string{"ADDED web", "BOOKMARK that ends the list", "BOOKMARK"}, slices.Compact(got)); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+func asObject(e watch.Event) (metav1.Object, error) {
+	o, ok := e.Object.(metav1.Object)
+	if !ok || e.Type == watch.Error {
+		return nil, fmt.Errorf("the watch said %s %v", e.Type, e.Object)
+	}
+	return o, nil
+}
+
+// One object is followed by its name.
+func TestClientFieldSelector(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.idle("web")
+	a.idle("web-too")
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		path := a.list(version) + "?fieldSelector=metadata.name%3Dweb"
+		list := into[metav1.PartialObjectMetadataList](here.admin.send(t, request{method: "GET", path: path}).must(200))
+		if len(list.Items) != 1 || list.Items[0].Name != "web" {
+			t.Errorf("%s: %v", path, list.Items)
+		}
+		watched := here.admin.send(t, request{method: "GET", path: path + "&watch=1&timeoutSeconds=1"}).must(200, `"name":"web"`)
+		if strings.Contains(string(watched.body), "web-too") {
+			t.Errorf("%s: the watch tells of others: %s", path, watched.body)
+		}
+		here.admin.send(t, request{method: "GET", path: a.list(version) + "?fieldSelector=spec.nonsense%3Dweb"}).must(400, "spec.nonsense")
+	}
+}

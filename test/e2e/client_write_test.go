@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// Every kind of patch works on the object and on its status, in both versions.
+// A patch of the one leaves the other alone; only the spec has generations.
+func TestClientPatches(t *testing.T) {
+	t.Parallel()
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		for kind, bodies := range map[string][2]string{
+			mergePatch: {
+				`{"spec":{"strategy":{"paused":true}},"status":{"phase":"Healthy","message":"forged"}}`,
+				`{"spec":{"strategy":{"paused":false}},"metadata":{"labels":{"a":"b"}},"status":{"conditions":[` + foreign + `]}}`,
+			},
+			strategicPatch: {
+				`{"spec":{"strategy":{"paused":true}},"status":{"phase":"Healthy","message":"forged"}}`,
+				`{"spec":{"strategy":{"paused":false}},"status":{"conditions":[` + foreign + `]}}`,
+			},
+			jsonPatch: {
+				`[{"op":"add","path":"/spec/strategy/paused","value":true},{"op":"replace","path":"/status/phase","value":"Healthy"}]`,
+				`[{"op":"add","path":"/status/conditions/-","value":` + foreign + `},{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`,
+			},
+			applyPatch: {
+				`{"apiVersion":"` + version.String() + `","kind":"Rollout","spec":{"strategy":{"paused":true}}}`,
+				`{"apiVersion":"` + version.String() + `","kind":"Rollout","status":{"conditions":[` + foreign + `]}}`,
+			},
+		} {
+			t.Run(version.Version+" "+strings.TrimPrefix(kind, "application/"), func(t *testing.T) {
+				t.Parallel()
+				a := space(t)
+				a.idle("web")
+				a.seen("web")
+				path := a.one(version, "web")
+				here.admin.send(t, request{method: "PATCH", path: path + query(kind), body: bodies[0], contentType: kind}).must(200, `"paused":true`)
+				walter := a.writer()
+				walter.send(t, request{method: "PATCH", path: path + "/status" + query(kind), body: bodies[1], contentType: kind}).must(200, "KuberikBakeHealthy")
+				a.seen("web")
+				r := a.fetch("web")
+				if !r.Spec.Strategy.Paused || r.Generation != 2 || len(r.Labels) > 0 || r.Status.Phase != v1beta1.PhaseInitial || r.Status.Message != "Workload Not Found" {
+					t.Errorf("paused %t, generation %d, labels %v, phase %s, %q", r.Spec.Strategy.Paused, r.Generation, r.Labels, r.Status.Phase, r.Status.Message)
+				}
+				a.keeps(r, "KuberikBakeHealthy", "Reconciling")
+			})
+		}
+	}
+}
+
+// foreign is a condition that is none of ours.
+const foreign = `{"type":"KuberikBakeHealthy","status":"True","reason":"Baked","message":"well done"}`
+
+// query is what some kinds of patches need. An applier of conditions takes them
+// over from the controller, since they are one value.
+func query(kind string) string {
+	if kind == applyPatch {
+		return "?fieldManager=tool&force=true"
+	}
+	return ""
+}
+
+// keeps wants conditions to be there, once each.
+func (a *app) keeps(r *v1beta1.Rollout, types ...string) {
+	a.t.Helper()
+	for _, want := range types {
+		n := 0
+		for _, c := range r.Status.Conditions {
+			if string(c.Type) == want {
+				n++
+			}
+		}
+		if n != 1 {
+			a.t.Errorf("there are %d conditions %s: %v", n, want, r.Status.Conditions)
+		}
+	}
+}
+
+// writer is somebody who may write Rollouts and their status, as the service
+// accounts of other tools may.
+func (a *app) writer() *user { return a.mayOnly("walter", rolloutWriter) }
+
+// A manifest is applied from several sides. Steps are one value, as with CRDs;
+// what stands beside them is merged, and the items of a match by their names.
+func TestClientApply(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	apply := func(manager, spec string) reply {
+		return here.admin.send(t, request{
+			method: "PATCH", path: a.one(newVersion, "web") + "?fieldManager=" + manager, contentType: applyPatch,
+			body: `{"apiVersion":"` + newVersion.String() + `","kind":"Rollout","metadata":{"name":"web"},"spec":` + spec + `}`,
+		})
+	}
+	const steps = `"steps":[{"replicas":"20%%","matches":[{"headers":[{"type":"Exact","name":"a","value":"1"},{"type":"Exact","name":"b","value":"%s"}]}]},{"replicas":"100%%"}]`
+	plan := func(value string) string { return `{"canary":{` + fmt.Sprintf(steps, value) + `}}` }
+	const ref = `"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}`
+	apply("gitops", `{`+ref+`,"strategy":`+plan("2")+`}`).must(201)
+	apply("operator", `{"strategy":{"paused":true}}`).must(200)
+	apply("gitops", `{`+ref+`,"strategy":`+plan("3")+`}`).must(200, `"paused":true`, `"value":"3"`)
+	apply("other", `{"strategy":`+plan("4")+`}`).must(409, "gitops", "steps")
+	apply("other", `{"strategy":`+plan("3")+`}`).must(200)
+	apply("operator", `{"strategy":{"canary":{"failureThreshold":"10%"}}}`).must(200, `"failureThreshold":"10%"`)
+	if r := a.fetch("web"); r.Spec.Strategy.Paused {
+		t.Error("what an applier gives up should be gone")
+	}
+	apply("twice", `{"strategy":`+strings.Replace(plan("3"), `"name":"b"`, `"name":"a"`, 1)+`}`).must(500, "duplicate")
+	for _, m := range a.fetch("web").ManagedFields {
+		if m.APIVersion != newVersion.String() {
+			t.Errorf("%s manages fields of %s", m.Manager, m.APIVersion)
+		}
+		if m.Operation == metav1.ManagedFieldsOperationApply && strings.Contains(string(m.FieldsV1.GetRawBytes()), "f:status") {
+			t.Errorf("%s owns the status", m.Manager)
+		}
+	}
+}
+
+// What one version writes the other reads, and a client of the older one that
+// reads and puts back loses nothing that it cannot say.
+func TestClientRoundTrip(t *testing.T) {
+	t.Parallel()
+	for style, extra := range map[string]bool{"canary": true, "partition": false} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			a := space(t)
+			body := fmt.Sprintf(`{"apiVersion":"%s","kind":"Rollout","metadata":{"name":"web"},"spec":{
+				"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
+				"strategy":{"canary":{"enableExtraWorkloadForCanary":%t,"disableGenerateCanaryService":true,"trafficRoutingRef":"shared","steps":[
+					{"traffic":"20%%","replicas":1,"requestHeaderModifier":{"set":[{"name":"x","value":"y"}]},
+					 "matches":[{"path":{"type":"Exact","value":"/pay"},"headers":[{"name":"a","value":"1"}],"queryParams":[{"name":"q","value":"1"}]}]},
+					{"replicas":"100%%"}],
+				 "trafficRoutings":[{"service":"web","ingress":{"name":"web"},"customNetworkRefs":[{"apiVersion":"v1","kind":"ConfigMap","name":"c"}]}]}}}}`,
+				newVersion, extra)
+			if style == "canary" {
+				// A share of traffic and matches exclude each other.
+				body = strings.Replace(body, `"traffic":"20%",`, "", 1)
+			} else {
+				body = strings.NewReplacer(`,
+					 "matches":[{"path":{"type":"Exact","value":"/pay"},"headers":[{"name":"a","value":"1"}],"queryParams":[{"name":"q","value":"1"}]}]`, "").Replace(body)
+			}
+			here.admin.send(t, request{method: "POST", path: a.list(newVersion), body: body}).must(201)
+			before := a.fetch("web")
+			old := here.admin.send(t, request{method: "GET", path: a.one(oldVersion, "web")}).must(200).object()
+			if got := old.GetAnnotations()["rollouts.kruise.io/rolling-style"]; got != style {
+				t.Errorf("the style is shown as %q, want %s", got, style)
+			}
+			steps, _, err := unstructured.NestedSlice(old.Object, "spec", "strategy", "canary", "steps")
+			if err != nil || len(steps) != 2 || (style == "partition") != (steps[0].(map[string]any)["weight"] == int64(20)) {
+				t.Errorf("the steps are shown as %v (%v)", steps, err)
+			}
+			// Somebody else may have written in between.
+			a.until("it can be put back", func(context.Context) error {
+				old = here.admin.send(t, request{method: "GET", path: a.one(oldVersion, "web")}).must(200).object()
+				if put := here.admin.send(t, request{method: "PUT", path: a.one(oldVersion, "web"), body: old}); put.code != 200 {
+					return fmt.Errorf("%d %s", put.code, put.body)
+				}
+				return nil
+			})
+			after := a.fetch("web")
+			if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || after.Generation != 1 {
+				t.Errorf("generation %d, spec (-before +after):\n%s", after.Generation, diff)
+			}
+		})
+	}
+}
+
+// Who asks for protobuf first gets JSON, or protobuf of metadata, but never a
+// 406, also for deletions.
+func TestClientProtobufFirst(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	const accept = "application/vnd.kubernetes.protobuf,application/json"
+	const metadata = "application/vnd.kubernetes.protobuf;as=%[1]s;g=meta.k8s.io;v=v1,application/json;as=%[1]s;g=meta.k8s.io;v=v1,application/json"
+	for _, version := range []schema.GroupVersion{newVersion, oldVersion} {
+		a.idle("web")
+		a.seen("web")
+		calls := []request{
+			{method: "GET", path: a.list(version)},
+			{method: "GET", path: a.one(version, "web")},
+			{method: "GET", path: a.one(version, "web") + "/status"},
+			{method: "GET", path: a.list(version) + "?watch=1&timeoutSeconds=1"},
+			{method: "PATCH", path: a.one(version, "web"), body: `{"metadata":{"labels":{"a":"b"}}}`, contentType: mergePatch},
+			{method: "PATCH", path: a.one(version, "web") + "/status", body: `{"status":{}}`, contentType: mergePatch},
+			{method: "GET", path: strings.TrimSuffix(a.list(version), "rollouts") + "batchreleases"},
+			{method: "DELETE", path: a.one(version, "web")},
+			{method: "DELETE", path: a.list(version)},
+		}
+		for _, r := range calls {
+			of := "PartialObjectMetadata"
+			if strings.HasSuffix(r.path, "s") && !strings.HasSuffix(r.path, "/status") {
+				of += "List"
+			}
+			for _, r.accept = range []string{accept, fmt.Sprintf(metadata, of)} {
+				answer := here.admin.send(t, r)
+				if answer.code == http.StatusNotFound && r.method == "DELETE" {
+					continue // it may be gone by then
+				}
+				if answer.code != 200 || r.accept == accept && !strings.HasPrefix(answer.kind, "application/json") {
+					t.Errorf("%s %s, accepting %s: %d, %s: %.300s", r.method, r.path, r.accept, answer.code, answer.kind, answer.body)
+				}
+			}
+		}
+		a.until("the Rollout is gone", a.gone(&v1beta1.Rollout{}, "web"))
+	}
+	answer := here.admin.send(t, request{method: "GET", path: a.list(newVersion), accept: "application/vnd.kubernetes.protobuf"})
+	if answer.code != http.StatusNotAcceptable {
+		t.Errorf("protobuf alone: got %d, want 406 as with CRDs", answer.code)
+	}
+}
