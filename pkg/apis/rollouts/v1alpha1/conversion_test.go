@@ -238,6 +238,59 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
+// A client that was built long ago pauses or resumes, and does not see what its
+// structs do not have. Any other write means what it says.
+func TestPreserveOlder(t *testing.T) {
+	t.Parallel()
+	stored := func() *rollouts.RolloutSpec {
+		return &rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{
+			Steps: []rollouts.Step{
+				{Traffic: new("20%"), RequestHeaderModifier: &rollouts.HeaderModifier{Remove: []string{"x"}}, Matches: []rollouts.RouteMatch{{Path: &rollouts.PathMatch{Value: new("/a")}}}},
+				{Traffic: new("50%"), Pause: rollouts.Pause{Duration: new(int32(5)), Given: true}},
+			},
+			TrafficRoutings:      []rollouts.TrafficRoutingRef{{Service: "web", CustomNetworkRefs: []rollouts.ObjectRef{{Name: "c"}}}},
+			PodTemplateMetadata:  &rollouts.PodTemplateMetadata{Labels: map[string]string{"a": "b"}},
+			DisableCanaryService: true,
+		}}}
+	}
+	older := func() *rollouts.RolloutSpec {
+		return &rollouts.RolloutSpec{Strategy: rollouts.Strategy{Paused: true, Canary: &rollouts.Release{
+			Steps: []rollouts.Step{
+				{Traffic: new("20%"), Matches: []rollouts.RouteMatch{{}}, Pause: rollouts.Pause{Given: true}},
+				{Traffic: new("50%"), Pause: rollouts.Pause{Duration: new(int32(5)), Given: true}},
+			},
+			TrafficRoutings: []rollouts.TrafficRoutingRef{{Service: "web", GracePeriodSeconds: 3}},
+		}}}
+	}
+	for name, c := range map[string]struct {
+		change func(*rollouts.RolloutSpec)
+		kept   bool
+	}{
+		"it pauses":                     {func(*rollouts.RolloutSpec) {}, true},
+		"it does not pause":             {func(s *rollouts.RolloutSpec) { s.Strategy.Paused = false }, false},
+		"it pauses and changes":         {func(s *rollouts.RolloutSpec) { s.Strategy.Canary.Steps[1].Traffic = new("60%") }, false},
+		"it pauses and knows one field": {func(s *rollouts.RolloutSpec) { s.Strategy.Canary.DisableCanaryService = true }, false},
+		"it pauses and says blue-green": {func(s *rollouts.RolloutSpec) { s.Strategy = rollouts.Strategy{Paused: true} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, written := &rollouts.Rollout{Spec: *stored()}, &rollouts.Rollout{Spec: *older()}
+			c.change(&written.Spec)
+			want := written.DeepCopy()
+			v1alpha1.Preserve(written, old)
+			if c.kept {
+				want = old.DeepCopy()
+				want.Spec.Strategy.Paused = true
+			} else if want.Spec.Strategy.Canary != nil {
+				want.Spec.Strategy.Canary.Steps[0].Matches = old.Spec.Strategy.Canary.Steps[0].Matches
+			}
+			if diff := cmp.Diff(want.Spec, written.Spec); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestPreserveStatus(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

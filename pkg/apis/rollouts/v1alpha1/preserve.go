@@ -31,6 +31,7 @@ func Preserve(written, old *rollouts.Rollout) {
 		}
 		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)
 	}
+	preserveOlder(&written.Spec, &old.Spec)
 }
 
 func preserveMatches(written, old []rollouts.Step) {

@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// put reads with a struct, changes it and puts it, again after a conflict, as
+// clients of controller-runtime do.
+func put[T any](a *app, u *user, path, subresource string, change func(*T)) {
+	a.t.Helper()
+	a.until("it can be put", func(context.Context) error {
+		o := into[T](u.send(a.t, request{method: "GET", path: path}).must(200))
+		change(&o)
+		answer := u.send(a.t, request{method: "PUT", path: path + subresource, body: o})
+		if answer.code == http.StatusConflict && strings.Contains(string(answer.body), "has been modified") {
+			return errors.New(string(answer.body))
+		}
+		answer.must(200)
+		return nil
+	})
+}
+
+// rich is a plan with fields that old structs do not have.
+func rich() plan {
+	p := plain()
+	p.change = func(r *v1beta1.Rollout) {
+		c := r.Spec.Strategy.Canary
+		c.PatchPodTemplateMetadata = &v1beta1.PodTemplateMetadata{Labels: map[string]string{"canary": "yes"}}
+		c.DisableGenerateCanaryService = true
+	}
+	return p
+}
+
+// KubeVela suspends, resumes and approves with the structs of its time, and
+// nothing is lost that these do not have.
+func TestClientKubeVela(t *testing.T) {
+	t.Parallel()
+	a := start(t, rich())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.note(here.admin)
+	before := a.fetch("web")
+	suspend := func(u *user, paused bool) {
+		put(a, u, a.one(oldVersion, "web"), "", func(r *rollout030) {
+			if r.Status.Phase != "Progressing" {
+				t.Fatalf("phase %s", r.Status.Phase)
+			}
+			r.Spec.Strategy.Paused = paused
+		})
+	}
+	approve := func(u *user) {
+		put(a, u, a.one(oldVersion, "web"), "/status", func(r *rollout030) {
+			if r.Status.Canary.CurrentStepState != "StepPaused" {
+				t.Fatalf("state %s", r.Status.Canary.CurrentStepState)
+			}
+			r.Status.Canary.CurrentStepState = "StepReady"
+		})
+	}
+	suspend(here.admin, true)
+	a.until("the release is paused", a.doing("Paused"))
+	paused := a.fetch("web")
+	if !paused.Spec.Strategy.Paused {
+		t.Error("the Rollout is not paused")
+	}
+	suspend(here.admin, false)
+	a.until("the release goes on", a.doing("InRolling"))
+	after := a.fetch("web")
+	a.same("the spec", before.Spec, after.Spec)
+	a.same("the annotations", before.Annotations, after.Annotations)
+	a.same("the progress", before.Status.Canary, after.Status.Canary)
+	a.keeps(after, "KuberikBakeHealthy")
+
+	approve(a.may("alice", "weir-promoter"))
+	a.until("step 2 waits", a.waitsAt(2))
+	approve(here.admin)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.onRecord("promote 1 alice applied", "promote 2 admin applied"))
+	a.keeps(a.fetch("web"), "KuberikBakeHealthy")
+}
+
+// note writes a foreign condition.
+func (a *app) note(u *user) {
+	a.t.Helper()
+	u.send(a.t, request{
+		method: "PATCH", path: a.one(newVersion, "web") + "/status", contentType: jsonPatch,
+		body: `[{"op":"add","path":"/status/conditions/-","value":` + foreign + `}]`,
+	}).must(200)
+}
+
+// Whoever puts a status with an old struct, an administrator included, takes
+// nothing away that the struct does not have.
+func TestClientOldStatus(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	writer := a.writer()
+	a.release("failed")
+	a.until("step 1 upgrades", a.at(1, "StepUpgrade"))
+	a.promoteAll()
+	a.note(writer)
+	a.until("nothing moves", func(ctx context.Context) error { return a.says("ImagePull")(ctx) })
+	before := a.fetch("web")
+	if !before.Status.Canary.FullyPromoted || len(before.Status.Decisions) != 1 {
+		t.Fatalf("%+v", before.Status)
+	}
+	for _, u := range []*user{writer, here.admin} {
+		put(a, u, a.one(oldVersion, "web"), "/status", func(*rollout030) {})
+		a.unchanged(u.name+" with 0.3.0", before)
+		put(a, u, a.one(newVersion, "web"), "/status", func(*rollout060) {})
+		a.unchanged(u.name+" with 0.6.0", before)
+	}
+	a.abort()
+	a.cancel("v1")
+}
+
+// unchanged wants the status as it was, but for what goes on by itself.
+func (a *app) unchanged(after string, before *v1beta1.Rollout) {
+	a.t.Helper()
+	free := cmp.Options{
+		cmpopts.IgnoreFields(v1beta1.Condition{}, "LastUpdateTime", "Message"),
+		cmpopts.IgnoreFields(v1beta1.RolloutStatus{}, "Message"),
+		cmpopts.IgnoreFields(v1beta1.Progress{}, "Message", "ObservedWorkloadGeneration"),
+	}
+	if diff := cmp.Diff(before.Status, a.fetch("web").Status, free); diff != "" {
+		a.t.Errorf("after %s: the status (-before +after):\n%s", after, diff)
+	}
+}
+
+// Erda approves by a write of the whole status, and goes back by the template
+// of the ReplicaSet that the status names as stable.
+func TestClientErda(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	c, err := dynamic.NewForConfig(quiet(here.cluster.Config()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := c.Resource(rollouts).Namespace(a.namespace)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	r, err := of.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered := text(t, r, "status", "canaryStatus", "lastUpdateTime")
+	if at, err := time.Parse(time.RFC3339, entered); err != nil || time.Since(at) > 10*time.Second {
+		t.Errorf("the state was entered at %s (%v)", entered, err)
+	}
+	if err := unstructured.SetNestedField(r.Object, "StepReady", "status", "canaryStatus", "currentStepState"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := of.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.until("step 2 waits", a.waitsAt(2))
+	a.sees(a.onRecord("promote 1 admin applied"))
+
+	r, err = of.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stable := text(t, r, "status", "canaryStatus", "stableRevision")
+	sets, err := a.sets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.until("the earlier template is back", func(ctx context.Context) error {
+		d, err := a.deployment(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range sets {
+			if sets[i].Labels["pod-template-hash"] == stable {
+				d.Spec.Template = *sets[i].Spec.Template.DeepCopy()
+				delete(d.Spec.Template.Labels, "pod-template-hash")
+				return here.client.Update(ctx, d)
+			}
+		}
+		return fmt.Errorf("no ReplicaSet has the hash %s", stable)
+	})
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.says("cancel"))
+	a.sees(a.runs(versions{"v1": 6}))
+	a.traceless(workloadType)
+}
+
+// quiet does not print warnings.
+func quiet(config *rest.Config) *rest.Config {
+	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
+	t.Helper()
+	s, _, err := unstructured.NestedString(o.Object, path...)
+	if err != nil || s == "" {
+		t.Fatalf("%s is %q (%v)", strings.Join(path, "."), s, err)
+	}
+	return s
+}
+
+// Kuberik's gate keeps notes in annotations, stalls a release in its own name,
+// lets it go on, and approves from its dashboard.
+func TestClientKuberik(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	gate := a.writer()
+	dashboard := a.may("dashboard", "weir-promoter")
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	hash := a.fetch("web").Status.Canary.RolloutHash
+	put(a, gate, a.one(newVersion, "web"), "", func(r *rollout060) {
+		r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] = "2026-01-05T10:00:00Z"
+	})
+	say := func(kind, status, reason string) {
+		t.Helper()
+		put(a, gate, a.one(newVersion, "web"), "/status", func(r *rollout060) {
+			c := condition06{Type: kind, Status: status, Reason: reason, Message: "m", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()}
+			for i := range r.Status.Conditions {
+				if r.Status.Conditions[i].Type == kind {
+					r.Status.Conditions[i] = c
+					return
+				}
+			}
+			r.Status.Conditions = append(r.Status.Conditions, c)
+		})
+	}
+	say("KuberikBakeHealthy", "False", "BakeFailed")
+	a.until("tools see a release under way", a.looks("InProgress"))
+	say("Stalled", "True", "StepReadyTimeoutExceeded")
+	a.until("tools see a failed release", a.looks("Failed"))
+	a.stays("the step still waits", a.waitsAt(1))
+	say("Stalled", "False", "StepReadyTimeoutExceeded")
+	a.until("tools see a release under way", a.looks("InProgress"))
+
+	patch := request{
+		method: "PATCH", path: a.one(newVersion, "web") + "/status?fieldManager=rollout-dashboard", contentType: mergePatch,
+		body: `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`,
+	}
+	gate.send(t, patch).must(http.StatusForbidden, "rollouts/promote")
+	dashboard.send(t, patch).must(200, "StepReady", `"spec":`)
+	a.until("step 2 waits", a.waitsAt(2))
+	r := a.fetch("web")
+	a.keeps(r, "KuberikBakeHealthy", "Stalled", "Progressing")
+	if r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] == "" || r.Status.Canary.RolloutHash != hash || r.Generation != 1 {
+		t.Errorf("annotations %v, plan %s (was %s), generation %d", r.Annotations, r.Status.Canary.RolloutHash, hash, r.Generation)
+	}
+	dashboard.send(t, patch).must(200)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.onRecord("promote 1 dashboard applied", "promote 2 dashboard applied"))
+	a.until("tools see it as current", a.looks("Current"))
+	a.keeps(a.fetch("web"), "KuberikBakeHealthy")
+}
+
+// looks wants the Rollout to look so to tools that follow kstatus: they compare
+// generations first, then take the first of two conditions that is true.
+func (a *app) looks(want string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err != nil {
+			return err
+		}
+		if got := kstatus(r); got != want {
+			return fmt.Errorf("it looks %s: %v", got, r.Status.Conditions)
+		}
+		return nil
+	}
+}
+
+func kstatus(r *v1beta1.Rollout) string {
+	switch {
+	case r.DeletionTimestamp != nil:
+		return "Terminating"
+	case r.Status.ObservedGeneration != 0 && r.Status.ObservedGeneration != r.Generation:
+		return "InProgress"
+	}
+	for _, c := range r.Status.Conditions {
+		switch {
+		case c.Status != metav1.ConditionTrue:
+		case c.Type == "Reconciling":
+			return "InProgress"
+		case c.Type == "Stalled":
+			return "Failed"
+		}
+	}
+	return "Current"
+}
+
+// Twenty approvals by a write of the status at once advance one step. Those that
+// come after the first find the step approved, and have nothing to change.
+func TestClientApprovesOnce(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	version := a.fetch("web").ResourceVersion
+	codes := map[int]int{}
+	for _, got := range atOnce(t, 20, func(int) (answer, error) {
+		answered := here.admin.send(t, request{
+			method: "PATCH", path: a.one(newVersion, "web") + "/status", contentType: mergePatch,
+			body: `{"metadata":{"resourceVersion":"` + version + `"},"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`,
+		})
+		return answer{code: answered.code}, nil
+	}) {
+		codes[got.code]++
+	}
+	if codes[http.StatusOK] != 1 || codes[http.StatusConflict] != 19 {
+		t.Errorf("got %v, want one 200 and nineteen 409", codes)
+	}
+	a.until("step 2 waits", a.waitsAt(2))
+	a.stays("step 2 was not approved", a.waitsAt(2))
+	a.sees(a.onRecord("promote 1 admin applied"))
+}
