@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type plan struct {
 	// grace seconds for each change of the network.
 	routed bool
 	grace  int32
+	// change is made to the Rollout before it is created.
+	change func(*v1beta1.Rollout)
 }
 
 // manual is a step that waits for approval.
@@ -84,6 +87,7 @@ type app struct {
 	rollout   string
 	guard     *guard
 	before    original
+	once      sync.Once
 }
 
 const name = "web"
@@ -257,6 +261,9 @@ func (a *app) newRollout() *v1beta1.Rollout {
 		r.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{
 			Service: name, GracePeriodSeconds: &a.plan.grace, Ingress: &v1beta1.IngressRef{Name: name},
 		}}
+	}
+	if a.plan.change != nil {
+		a.plan.change(r)
 	}
 	return r
 }

@@ -86,6 +86,7 @@ func TestClientKubeVela(t *testing.T) {
 	a.until("the release goes on", a.doing("InRolling"))
 	after := a.fetch("web")
 	a.same("the spec", before.Spec, after.Spec)
+	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // how v1alpha1 says the style
 	a.same("the annotations", before.Annotations, after.Annotations)
 	a.same("the progress", before.Status.Canary, after.Status.Canary)
 	a.keeps(after, "KuberikBakeHealthy")

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,8 +145,14 @@ func (u *user) kubectl(a *app, args ...string) result {
 // kubectlWith gives it something to read from standard input.
 func (u *user) kubectlWith(a *app, stdin string, args ...string) result {
 	a.t.Helper()
+	return u.kubectlIn(a, nil, stdin, args...)
+}
+
+// kubectlIn adds to its environment.
+func (u *user) kubectlIn(a *app, env []string, stdin string, args ...string) result {
+	a.t.Helper()
 	cmd := exec.CommandContext(a.t.Context(), filepath.Join(here.cluster.Bin(), "kubectl"), append([]string{"-n", a.namespace}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig)
+	cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + u.kubeconfig}, env)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
