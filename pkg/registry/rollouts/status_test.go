@@ -142,6 +142,36 @@ func TestStatusOfOthers(t *testing.T) {
 	}
 }
 
+// An administrator's tool that has read the status into an older struct and puts
+// it back takes away nothing that the struct does not have.
+func TestStatusOfOlderAdministrators(t *testing.T) {
+	t.Parallel()
+	for name, version := range map[string]string{"v1beta1": v1beta1Path, "v1alpha1": v1alpha1Path} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			r := releasing(t, ns, "web")
+			r.Status.Canary.FullyPromoted, r.Status.Canary.Paused, r.Status.Canary.RollingBack = true, true, true
+			r.Status.Canary.FinalisingStep = v1beta1.FinalisingRouteToStable
+			path := one(version, ns, "web")
+			before := call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK).rollout(t)
+
+			obj := decoded[map[string]any](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
+			progress := obj["status"].(map[string]any)["canaryStatus"].(map[string]any)
+			for _, newer := range []string{"fullyPromoted", "paused", "rollingBack", "nextStepIndex", "finalisingStep"} {
+				if progress[newer] == nil {
+					t.Errorf("%s is not shown", newer)
+				}
+				delete(progress, newer)
+			}
+			call(t, request{as: admin, method: "PUT", path: path + "/status", body: obj}).must(t, http.StatusOK)
+			if diff := cmp.Diff(before.Status, get(t, ns, "web").Status); diff != "" {
+				t.Errorf("status (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A gate that stands beside us says that a release is stalled, and takes it
 // back; what we say ourselves it cannot.
 func TestStalledByOthers(t *testing.T) {

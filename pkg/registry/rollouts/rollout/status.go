@@ -131,6 +131,9 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	w.warning = ""
 	wish := wishOf(&r.Status, &stored.Status)
 	if w.progress && !w.wishes(ctx, wish, r, stored) {
+		if userName(ctx) != w.controller {
+			keepUnsaid(&r.Status, &stored.Status)
+		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
 		return r, nil
 	}

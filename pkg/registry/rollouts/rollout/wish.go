@@ -74,6 +74,26 @@ func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Conditi
 	}
 }
 
+// keepUnsaid gives back to a status what clients built for OpenKruise have no
+// fields for. Tools often run as administrators, who may write everything, and
+// would take it away with every condition that they write.
+func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
+	if sent.Active() == nil {
+		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
+	}
+	p, was := sent.Active(), stored.Active()
+	if p == nil || was == nil || p.UpdateRevision != was.UpdateRevision {
+		return
+	}
+	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
+	p.Paused = p.Paused || was.Paused
+	p.RollingBack = p.RollingBack || was.RollingBack
+	if p.NextStepIndex == 0 {
+		// No release has such a step: the client is older than the field.
+		p.NextStepIndex, p.FinalisingStep = was.NextStepIndex, was.FinalisingStep
+	}
+}
+
 // settleOutcomes keeps the decisions as they are stored: no writer of a status
 // adds, changes or forgets one. What became of a decision is said once.
 func settleOutcomes(sent, stored []rollouts.Decision) []rollouts.Decision {
