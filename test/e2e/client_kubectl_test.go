@@ -49,7 +49,7 @@ func TestClientKubectl(t *testing.T) {
 	kubectl("get", "rollout", "web", "--subresource=status", "-o", "jsonpath={.status.phase}").works("Initial")
 	kubectl("scale", "rollout/web", "--replicas=3").fails("could not find the requested resource")
 	kubectl("get", "rollout", "web", "--subresource=scale").fails("NotFound")
-	kubectl("rollout", "status", "rollout/web").fails("no status viewer")
+	kubectl("rollout", "status", "rollout/web").fails("no kind")
 	kubectl("set", "image", "rollout/web", "web=x").fails("error")
 	kubectl("explain", "rollout.status.canaryStatus").works("currentStepState", "nextStepIndex")
 	from(good, "replace", "--force", "-f", "-").works("replaced")
