@@ -43,8 +43,15 @@ var permissions = []permission{
 	{"delete a BatchRelease", "DELETE", "batchreleases/web", "", "wild"},
 	{"promote", "POST", "rollouts/web/promote", `{}`, "admin promoter manager starred wild"},
 	{"promote to the end", "POST", "rollouts/web/promote", `{"full":true}`, "admin promoter manager starred wild"},
+	{"pause", "POST", "rollouts/web/pause", `{}`, "admin promoter manager wild"},
 	{"abort", "POST", "rollouts/web/abort", `{}`, "admin manager wild"},
+	{"roll back", "POST", "rollouts/web/rollback", `{}`, "admin manager wild"},
+	{"jump", "POST", "rollouts/web/jump", `{"step":2}`, "admin manager wild"},
 	{"approve by the status", "PATCH", "rollouts/web/status", `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`, "admin promoter manager wild"},
+	{"jump by the status", "PATCH", "rollouts/web/status", `{"status":{"canaryStatus":{"nextStepIndex":3}}}`, "admin manager wild"},
+	// Neither is possible now, which only those are told who may ask.
+	{"resume", "POST", "rollouts/web/resume", `{}`, "admin promoter manager wild"},
+	{"retry", "POST", "rollouts/web/retry", `{}`, "admin manager wild"},
 }
 
 const other = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"other"},"spec":{
@@ -111,6 +118,10 @@ func (u *user) tries(ctx context.Context, a *app, p permission) error {
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusCreated:
 		return nil
+	case http.StatusConflict:
+		if p.name == "resume" || p.name == "retry" {
+			return nil
+		}
 	case http.StatusForbidden:
 		return fmt.Errorf("%w: %s", errForbidden, body)
 	}

@@ -73,6 +73,34 @@ func TestTypedVerbs(t *testing.T) {
 	}
 }
 
+// Each verb of the typed client is the verb of that name.
+func TestTypedVerbNames(t *testing.T) {
+	t.Parallel()
+	ns, name, c := namespace(t), "web", clientset(t, admin)
+	releasing(t, ns, name)
+	r, ctx, o := c.RolloutsV1beta1().Rollouts(ns), t.Context(), metav1.CreateOptions{}
+	verbs := []struct {
+		name string
+		send func() (*v1beta1.Rollout, error)
+	}{
+		{"pause", func() (*v1beta1.Rollout, error) { return r.Pause(ctx, name, &v1beta1.PauseOptions{}, o) }},
+		{"resume", func() (*v1beta1.Rollout, error) { return r.Resume(ctx, name, &v1beta1.ResumeOptions{}, o) }},
+		{"jump", func() (*v1beta1.Rollout, error) { return r.Jump(ctx, name, &v1beta1.JumpOptions{Step: 2}, o) }},
+		{"abort", func() (*v1beta1.Rollout, error) { return r.Abort(ctx, name, &v1beta1.AbortOptions{}, o) }},
+		{"retry", func() (*v1beta1.Rollout, error) { return r.Retry(ctx, name, &v1beta1.RetryOptions{}, o) }},
+		{"rollback", func() (*v1beta1.Rollout, error) { return r.Rollback(ctx, name, &v1beta1.RollbackOptions{}, o) }},
+	}
+	for i, verb := range verbs {
+		got, err := verb.send()
+		if err != nil {
+			t.Fatalf("%s: %v", verb.name, err)
+		}
+		if d := got.Status.Decisions; len(d) != i+1 || string(d[i].Verb) != verb.name {
+			t.Fatalf("after %s on record is %+v", verb.name, d)
+		}
+	}
+}
+
 // Informers and listers of the typed client follow what is stored.
 func TestTypedInformer(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,11 @@ import (
 // +genclient
 // +genclient:method=Promote,verb=create,subresource=promote,input=PromoteOptions,result=Rollout
 // +genclient:method=Abort,verb=create,subresource=abort,input=AbortOptions,result=Rollout
+// +genclient:method=Rollback,verb=create,subresource=rollback,input=RollbackOptions,result=Rollout
+// +genclient:method=Retry,verb=create,subresource=retry,input=RetryOptions,result=Rollout
+// +genclient:method=Pause,verb=create,subresource=pause,input=PauseOptions,result=Rollout
+// +genclient:method=Resume,verb=create,subresource=resume,input=ResumeOptions,result=Rollout
+// +genclient:method=Jump,verb=create,subresource=jump,input=JumpOptions,result=Rollout
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Rollout releases new revisions of one workload step by step.

@@ -80,10 +80,40 @@ func ExtractRolloutAbort(rollout *rolloutsv1alpha1.Rollout, fieldManager string)
 	return ExtractRolloutFrom(rollout, fieldManager, "abort")
 }
 
+// ExtractRolloutJump extracts the applied configuration owned by fieldManager from
+// rollout for the jump subresource.
+func ExtractRolloutJump(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "jump")
+}
+
+// ExtractRolloutPause extracts the applied configuration owned by fieldManager from
+// rollout for the pause subresource.
+func ExtractRolloutPause(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "pause")
+}
+
 // ExtractRolloutPromote extracts the applied configuration owned by fieldManager from
 // rollout for the promote subresource.
 func ExtractRolloutPromote(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
 	return ExtractRolloutFrom(rollout, fieldManager, "promote")
+}
+
+// ExtractRolloutResume extracts the applied configuration owned by fieldManager from
+// rollout for the resume subresource.
+func ExtractRolloutResume(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "resume")
+}
+
+// ExtractRolloutRetry extracts the applied configuration owned by fieldManager from
+// rollout for the retry subresource.
+func ExtractRolloutRetry(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "retry")
+}
+
+// ExtractRolloutRollback extracts the applied configuration owned by fieldManager from
+// rollout for the rollback subresource.
+func ExtractRolloutRollback(rollout *rolloutsv1alpha1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "rollback")
 }
 
 // ExtractRolloutStatus extracts the applied configuration owned by fieldManager from

@@ -40,6 +40,11 @@ type RolloutInterface interface {
 	ApplyStatus(ctx context.Context, rollout *applyconfigurationrolloutsv1alpha1.RolloutApplyConfiguration, opts v1.ApplyOptions) (result *rolloutsv1alpha1.Rollout, err error)
 	Promote(ctx context.Context, rolloutName string, promoteOptions *rolloutsv1alpha1.PromoteOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
 	Abort(ctx context.Context, rolloutName string, abortOptions *rolloutsv1alpha1.AbortOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
+	Rollback(ctx context.Context, rolloutName string, rollbackOptions *rolloutsv1alpha1.RollbackOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
+	Retry(ctx context.Context, rolloutName string, retryOptions *rolloutsv1alpha1.RetryOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
+	Pause(ctx context.Context, rolloutName string, pauseOptions *rolloutsv1alpha1.PauseOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
+	Resume(ctx context.Context, rolloutName string, resumeOptions *rolloutsv1alpha1.ResumeOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
+	Jump(ctx context.Context, rolloutName string, jumpOptions *rolloutsv1alpha1.JumpOptions, opts v1.CreateOptions) (*rolloutsv1alpha1.Rollout, error)
 
 	RolloutExpansion
 }
@@ -88,6 +93,81 @@ func (c *rollouts) Abort(ctx context.Context, rolloutName string, abortOptions *
 		SubResource("abort").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(abortOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Rollback takes the representation of a rollbackOptions and creates it.  Returns the server's representation of the rollout, and an error, if there is any.
+func (c *rollouts) Rollback(ctx context.Context, rolloutName string, rollbackOptions *rolloutsv1alpha1.RollbackOptions, opts v1.CreateOptions) (result *rolloutsv1alpha1.Rollout, err error) {
+	result = &rolloutsv1alpha1.Rollout{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("rollback").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(rollbackOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Retry takes the representation of a retryOptions and creates it.  Returns the server's representation of the rollout, and an error, if there is any.
+func (c *rollouts) Retry(ctx context.Context, rolloutName string, retryOptions *rolloutsv1alpha1.RetryOptions, opts v1.CreateOptions) (result *rolloutsv1alpha1.Rollout, err error) {
+	result = &rolloutsv1alpha1.Rollout{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("retry").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(retryOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Pause takes the representation of a pauseOptions and creates it.  Returns the server's representation of the rollout, and an error, if there is any.
+func (c *rollouts) Pause(ctx context.Context, rolloutName string, pauseOptions *rolloutsv1alpha1.PauseOptions, opts v1.CreateOptions) (result *rolloutsv1alpha1.Rollout, err error) {
+	result = &rolloutsv1alpha1.Rollout{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("pause").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(pauseOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Resume takes the representation of a resumeOptions and creates it.  Returns the server's representation of the rollout, and an error, if there is any.
+func (c *rollouts) Resume(ctx context.Context, rolloutName string, resumeOptions *rolloutsv1alpha1.ResumeOptions, opts v1.CreateOptions) (result *rolloutsv1alpha1.Rollout, err error) {
+	result = &rolloutsv1alpha1.Rollout{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("resume").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(resumeOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Jump takes the representation of a jumpOptions and creates it.  Returns the server's representation of the rollout, and an error, if there is any.
+func (c *rollouts) Jump(ctx context.Context, rolloutName string, jumpOptions *rolloutsv1alpha1.JumpOptions, opts v1.CreateOptions) (result *rolloutsv1alpha1.Rollout, err error) {
+	result = &rolloutsv1alpha1.Rollout{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("jump").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(jumpOptions).
 		Do(ctx).
 		Into(result)
 	return
