@@ -168,7 +168,7 @@ func (s *soaker) finish() {
 	s.t.Helper()
 	s.again(func() error {
 		r, err := s.stored(s.t.Context())
-		if err == nil && r.Spec.Strategy.Paused {
+		if err == nil && r.Spec.Strategy.Paused != nil && *r.Spec.Strategy.Paused {
 			err = s.setPaused(false)
 		}
 		return err

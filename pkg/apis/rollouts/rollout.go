@@ -55,6 +55,8 @@ type ObjectRef struct {
 type Strategy struct {
 	// Paused freezes the release where it is.
 	Paused bool
+	// PausedGiven tells a false that was written from none; see Pause.Given.
+	PausedGiven bool
 	// Canary is the release of the canary and partition styles.
 	Canary *Release
 	// BlueGreen is the release of the blue-green style.
@@ -74,9 +76,11 @@ type Release struct {
 	// PodTemplateMetadata is merged into the pods of the extra workload. Canary only.
 	PodTemplateMetadata *PodTemplateMetadata
 	// ExtraWorkload asks for an extra Deployment instead of a partition. Canary only.
-	ExtraWorkload bool
+	ExtraWorkload      bool
+	ExtraWorkloadGiven bool
 	// DisableCanaryService uses the stable Service for both revisions.
-	DisableCanaryService bool
+	DisableCanaryService      bool
+	DisableCanaryServiceGiven bool
 }
 
 // Step is one unit of progress.

@@ -1537,7 +1537,6 @@ func schema_pkg_apis_rollouts_v1alpha1_Release(ref common.ReferenceCallback) com
 					"disableGenerateCanaryService": {
 						SchemaProps: spec.SchemaProps{
 							Description: "DisableGenerateCanaryService uses the stable Service for both revisions instead of creating one that selects the update revision. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2355,7 +2354,6 @@ func schema_pkg_apis_rollouts_v1alpha1_Strategy(ref common.ReferenceCallback) co
 					"paused": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Paused freezes a release where it is until it is false again. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3356,7 +3354,6 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 					"disableGenerateCanaryService": {
 						SchemaProps: spec.SchemaProps{
 							Description: "DisableGenerateCanaryService uses the stable Service for both revisions instead of creating one that selects the update revision. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3570,7 +3567,6 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 					"disableGenerateCanaryService": {
 						SchemaProps: spec.SchemaProps{
 							Description: "DisableGenerateCanaryService uses the stable Service for both revisions instead of creating one that selects the update revision. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3584,7 +3580,6 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 					"enableExtraWorkloadForCanary": {
 						SchemaProps: spec.SchemaProps{
 							Description: "EnableExtraWorkloadForCanary runs the update revision in an extra Deployment instead of in a partition of the workload's pods. Only a Deployment can be released so; others are partitioned. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4489,7 +4484,6 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 					"disableGenerateCanaryService": {
 						SchemaProps: spec.SchemaProps{
 							Description: "DisableGenerateCanaryService uses the stable Service for both revisions instead of creating one that selects the update revision. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5136,7 +5130,6 @@ func schema_pkg_apis_rollouts_v1beta1_Strategy(ref common.ReferenceCallback) com
 					"paused": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Paused freezes a release where it is until it is false again. Default: false.",
-							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

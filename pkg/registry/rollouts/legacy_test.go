@@ -158,7 +158,7 @@ func TestApprovalBySpecAmongOthers(t *testing.T) {
 	}
 	after := get(t, ns, "web").Spec
 	before.Strategy.Canary.Steps[0].Pause = after.Strategy.Canary.Steps[0].Pause
-	before.Strategy.Canary.DisableGenerateCanaryService = true
+	before.Strategy.Canary.DisableGenerateCanaryService = new(true)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}

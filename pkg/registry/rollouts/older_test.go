@@ -110,6 +110,47 @@ func TestRolloutHistory(t *testing.T) {
 	}
 }
 
+// As in a list of custom resources, each item says what it is.
+func TestItemsHaveTypes(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	call(t, request{as: alice, method: "POST", path: older(ns, "trafficroutings"), body: routingManifest}).must(t, http.StatusCreated)
+	for path, want := range map[string]metav1.TypeMeta{
+		list(v1beta1Path, ns):        {APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout"},
+		list(v1alpha1Path, ns):       {APIVersion: "rollouts.kruise.io/v1alpha1", Kind: "Rollout"},
+		older(ns, "trafficroutings"): {APIVersion: "rollouts.kruise.io/v1alpha1", Kind: "TrafficRouting"},
+	} {
+		got := decoded[struct{ Items []metav1.TypeMeta }](t, call(t, request{as: alice, method: "GET", path: path}).must(t, http.StatusOK))
+		if diff := cmp.Diff([]metav1.TypeMeta{want}, got.Items); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// What is empty differs from what is absent, as in a CRD; and a finalizer that
+// could be anybody's is warned of.
+func TestLikeACRD(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	a := patch(t, alice, one(v1beta1Path, ns, "web"), `{"metadata":{"finalizers":["mine"]},"spec":{"strategy":{"paused":false,"canary":{"trafficRoutings":[]}}}}`)
+	strategy := a.must(t, http.StatusOK).fields(t)["spec"].(map[string]any)["strategy"].(map[string]any)
+	if paused, ok := strategy["paused"]; !ok || paused != false || strategy["canary"].(map[string]any)["trafficRoutings"] == nil {
+		t.Errorf("the strategy reads %v, want what was written", strategy)
+	}
+	if r := a.rollout(t); r.Generation != 2 {
+		t.Errorf("generation %d, want 2", r.Generation)
+	}
+	if len(a.warnings) != 1 || !strings.Contains(a.warnings[0], "example.com/mine") {
+		t.Errorf("warnings are %q, want one about the finalizer", a.warnings)
+	}
+	again := patch(t, alice, one(v1beta1Path, ns, "web"), `{"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
+	if r := again.rollout(t); r.Generation != 2 || len(again.warnings) > 0 {
+		t.Errorf("generation %d, warnings %q after a change of metadata", r.Generation, again.warnings)
+	}
+}
+
 // The columns are OpenKruise's.
 func TestOlderTables(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,7 @@ func TestBothVersions(t *testing.T) {
 
 	r := get(t, ns, "web")
 	canary := r.Spec.Strategy.Canary
-	if canary == nil || !canary.EnableExtraWorkloadForCanary || len(canary.Steps) != 2 {
+	if canary == nil || canary.EnableExtraWorkloadForCanary == nil || !*canary.EnableExtraWorkloadForCanary || len(canary.Steps) != 2 {
 		t.Fatalf("strategy is %+v, want two steps with an extra workload", r.Spec.Strategy)
 	}
 	if got := *canary.Steps[0].Traffic; got != "20%" {

@@ -57,7 +57,14 @@ func hub() []any {
 		func(s *rollouts.Strategy, c randfill.Continue) {
 			c.FillNoCustom(s)
 			if s.BlueGreen != nil {
-				s.BlueGreen.PodTemplateMetadata, s.BlueGreen.ExtraWorkload = nil, false
+				s.BlueGreen.PodTemplateMetadata, s.BlueGreen.ExtraWorkload, s.BlueGreen.ExtraWorkloadGiven = nil, false, false
+			}
+			s.PausedGiven = s.PausedGiven || s.Paused
+			for _, r := range []*rollouts.Release{s.Canary, s.BlueGreen} {
+				if r != nil {
+					r.ExtraWorkloadGiven = r.ExtraWorkloadGiven || r.ExtraWorkload
+					r.DisableCanaryServiceGiven = r.DisableCanaryServiceGiven || r.DisableCanaryService
+				}
 			}
 		},
 		func(s *rollouts.Step, c randfill.Continue) {

@@ -318,6 +318,7 @@ func sayable(r *rollouts.Rollout) {
 	}
 	annotateStyle(r, canary)
 	requireReplicas(canary)
+	canary.ExtraWorkloadGiven = canary.ExtraWorkload
 	if canary.TrafficRouting() == "" {
 		canary.TrafficRoutingRef = nil
 	}

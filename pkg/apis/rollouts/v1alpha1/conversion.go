@@ -29,6 +29,7 @@ func Convert_v1alpha1_Rollout_To_rollouts_Rollout(in *Rollout, out *rollouts.Rol
 	}
 	if canary := out.Spec.Strategy.Canary; canary != nil {
 		canary.ExtraWorkload = !strings.EqualFold(in.Annotations[rollouts.AnnotationRollingStyle], stylePartition)
+		canary.ExtraWorkloadGiven = canary.ExtraWorkload
 		if name := in.Annotations[rollouts.AnnotationTrafficRouting]; name != "" {
 			canary.TrafficRoutingRef = &name
 		}
@@ -83,23 +84,47 @@ func Convert_rollouts_RolloutSpec_To_v1alpha1_RolloutSpec(in *rollouts.RolloutSp
 	return autoConvert_rollouts_RolloutSpec_To_v1alpha1_RolloutSpec(in, out, s)
 }
 
+// Convert_v1alpha1_Strategy_To_rollouts_Strategy remembers whether a pause was given.
+func Convert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
+	if err := autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in, out, s); err != nil {
+		return err
+	}
+	out.Paused, out.PausedGiven = given(in.Paused)
+	return nil
+}
+
+// given reads a boolean that may be missing.
+func given(b *bool) (value, given bool) { return b != nil && *b, b != nil }
+
+// written is the opposite of given.
+func written(value, given bool) *bool {
+	if value || given {
+		return &value
+	}
+	return nil
+}
+
 // Convert_rollouts_Strategy_To_v1alpha1_Strategy drops blue-green, which this
 // version cannot say.
 func Convert_rollouts_Strategy_To_v1alpha1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	return autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in, out, s)
+	if err := autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in, out, s); err != nil {
+		return err
+	}
+	out.Paused = written(in.Paused, in.PausedGiven)
+	return nil
 }
 
 // Convert_v1alpha1_Release_To_rollouts_Release renames two fields.
 func Convert_v1alpha1_Release_To_rollouts_Release(in *Release, out *rollouts.Release, s conversion.Scope) error {
 	out.PodTemplateMetadata = (*rollouts.PodTemplateMetadata)(in.PatchPodTemplateMetadata)
-	out.DisableCanaryService = in.DisableGenerateCanaryService
+	out.DisableCanaryService, out.DisableCanaryServiceGiven = given(in.DisableGenerateCanaryService)
 	return autoConvert_v1alpha1_Release_To_rollouts_Release(in, out, s)
 }
 
 // Convert_rollouts_Release_To_v1alpha1_Release renames two fields.
 func Convert_rollouts_Release_To_v1alpha1_Release(in *rollouts.Release, out *Release, s conversion.Scope) error {
 	out.PatchPodTemplateMetadata = (*PodTemplateMetadata)(in.PodTemplateMetadata)
-	out.DisableGenerateCanaryService = in.DisableCanaryService
+	out.DisableGenerateCanaryService = written(in.DisableCanaryService, in.DisableCanaryServiceGiven)
 	return autoConvert_rollouts_Release_To_v1alpha1_Release(in, out, s)
 }
 

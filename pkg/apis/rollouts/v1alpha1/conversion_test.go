@@ -45,7 +45,7 @@ func TestRolloutToHub(t *testing.T) {
 		"nothing at all": {},
 		"no annotation means an extra workload": {
 			in:   v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{})},
-			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true}}}},
+			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, ExtraWorkloadGiven: true}}}},
 		},
 		"partition in any case of letters": {
 			in:   v1alpha1.Rollout{ObjectMeta: meta(map[string]string{style: "ParTition"}), Spec: canaryOnly(v1alpha1.Release{})},
@@ -53,13 +53,13 @@ func TestRolloutToHub(t *testing.T) {
 		},
 		"a routing in the annotation": {
 			in:   v1alpha1.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: canaryOnly(v1alpha1.Release{})},
-			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, TrafficRoutingRef: new("web")}}}},
+			want: rollouts.Rollout{ObjectMeta: meta(map[string]string{routing: "web"}), Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, ExtraWorkloadGiven: true, TrafficRoutingRef: new("web")}}}},
 		},
 		"replicas follow the weight": {
 			in: v1alpha1.Rollout{Spec: canaryOnly(v1alpha1.Release{Steps: []v1alpha1.Step{
 				{Weight: new(int32(20))}, {Weight: new(int32(5)), Replicas: &percent}, {Pause: &v1alpha1.Pause{}},
 			}})},
-			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, Steps: []rollouts.Step{
+			want: rollouts.Rollout{Spec: rollouts.RolloutSpec{Strategy: rollouts.Strategy{Canary: &rollouts.Release{ExtraWorkload: true, ExtraWorkloadGiven: true, Steps: []rollouts.Step{
 				{Traffic: new("20%"), Replicas: &percent}, {Traffic: new("5%"), Replicas: &percent}, {Pause: rollouts.Pause{Given: true}},
 			}}}}},
 		},
@@ -96,7 +96,7 @@ func TestRolloutFromHub(t *testing.T) {
 			want: v1alpha1.Rollout{
 				Spec: v1alpha1.RolloutSpec{
 					ObjectRef: v1alpha1.TargetRef{WorkloadRef: &v1alpha1.ObjectRef{Name: "web"}}, Disabled: true,
-					Strategy: v1alpha1.Strategy{Paused: true},
+					Strategy: v1alpha1.Strategy{Paused: new(true)},
 				},
 				Status: v1alpha1.RolloutStatus{Phase: "Progressing"},
 			},

@@ -25,8 +25,12 @@ func Preserve(written, old *rollouts.Rollout) {
 	case plan.Canary == nil:
 		plan.BlueGreen = oldPlan.BlueGreen.DeepCopy()
 	case oldPlan.Canary != nil:
+		if plan.Canary.ExtraWorkload == oldPlan.Canary.ExtraWorkload {
+			// The annotation does not tell whether a false was written.
+			plan.Canary.ExtraWorkloadGiven = oldPlan.Canary.ExtraWorkloadGiven
+		}
 		if plan.Canary.TrafficRoutingRef == nil && oldPlan.Canary.TrafficRouting() == "" {
-			// No annotation tells an empty name from none.
+			// Nor does another tell an empty name from none.
 			plan.Canary.TrafficRoutingRef = oldPlan.Canary.DeepCopy().TrafficRoutingRef
 		}
 		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)

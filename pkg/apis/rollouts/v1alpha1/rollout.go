@@ -27,7 +27,7 @@ type Rollout struct {
 
 	// Spec is written by the owner of the workload.
 	// +optional
-	Spec RolloutSpec `json:"spec,omitempty"`
+	Spec RolloutSpec `json:"spec,omitzero"`
 	// Status is written by the server and its controllers.
 	// +optional
 	Status RolloutStatus `json:"status,omitzero"`
@@ -82,7 +82,7 @@ type ObjectRef struct {
 type Strategy struct {
 	// Paused freezes a release where it is until it is false again. Default: false.
 	// +optional
-	Paused bool `json:"paused"`
+	Paused *bool `json:"paused,omitempty"`
 	// Canary is the plan. The annotation rollouts.kruise.io/rolling-style of
 	// the Rollout chooses between an extra Deployment (canary, the default)
 	// and a partition of the workload's pods (partition). A Rollout whose plan
@@ -115,7 +115,7 @@ type Release struct {
 	// DisableGenerateCanaryService uses the stable Service for both revisions
 	// instead of creating one that selects the update revision. Default: false.
 	// +optional
-	DisableGenerateCanaryService bool `json:"disableGenerateCanaryService"`
+	DisableGenerateCanaryService *bool `json:"disableGenerateCanaryService,omitempty"`
 }
 
 // Step is one unit of progress.

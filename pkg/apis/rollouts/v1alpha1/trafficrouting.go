@@ -20,7 +20,7 @@ type TrafficRouting struct {
 
 	// Spec is what is routed, and how.
 	// +optional
-	Spec TrafficRoutingSpec `json:"spec,omitempty"`
+	Spec TrafficRoutingSpec `json:"spec,omitzero"`
 	// Status is written by the controller.
 	// +optional
 	Status TrafficRoutingStatus `json:"status,omitzero"`

@@ -50,11 +50,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.BatchReleaseList)(nil), (*BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(a.(*rollouts.BatchReleaseList), b.(*BatchReleaseList), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*Condition)(nil), (*rollouts.Condition)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_Condition_To_rollouts_Condition(a.(*Condition), b.(*rollouts.Condition), scope)
 	}); err != nil {
@@ -285,11 +280,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutHistoryList)(nil), (*RolloutHistoryList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(a.(*rollouts.RolloutHistoryList), b.(*RolloutHistoryList), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*RolloutHistorySpec)(nil), (*rollouts.RolloutHistorySpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(a.(*RolloutHistorySpec), b.(*rollouts.RolloutHistorySpec), scope)
 	}); err != nil {
@@ -325,11 +315,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutList)(nil), (*RolloutList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_RolloutList_To_v1alpha1_RolloutList(a.(*rollouts.RolloutList), b.(*RolloutList), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*RolloutStatus)(nil), (*rollouts.RolloutStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_RolloutStatus_To_rollouts_RolloutStatus(a.(*RolloutStatus), b.(*rollouts.RolloutStatus), scope)
 	}); err != nil {
@@ -337,11 +322,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*RouteMatch)(nil), (*rollouts.RouteMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_RouteMatch_To_rollouts_RouteMatch(a.(*RouteMatch), b.(*rollouts.RouteMatch), scope)
-	}); err != nil {
-		return err
-	}
-	if err := s.AddGeneratedConversionFunc((*Strategy)(nil), (*rollouts.Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_v1alpha1_Strategy_To_rollouts_Strategy(a.(*Strategy), b.(*rollouts.Strategy), scope)
 	}); err != nil {
 		return err
 	}
@@ -367,11 +347,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*TrafficRoutingList)(nil), (*rollouts.TrafficRoutingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_TrafficRoutingList_To_rollouts_TrafficRoutingList(a.(*TrafficRoutingList), b.(*rollouts.TrafficRoutingList), scope)
-	}); err != nil {
-		return err
-	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.TrafficRoutingList)(nil), (*TrafficRoutingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(a.(*rollouts.TrafficRoutingList), b.(*TrafficRoutingList), scope)
 	}); err != nil {
 		return err
 	}
@@ -435,6 +410,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddConversionFunc((*rollouts.BatchReleaseList)(nil), (*BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(a.(*rollouts.BatchReleaseList), b.(*BatchReleaseList), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddConversionFunc((*rollouts.BatchReleaseSpec)(nil), (*BatchReleaseSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_BatchReleaseSpec_To_v1alpha1_BatchReleaseSpec(a.(*rollouts.BatchReleaseSpec), b.(*BatchReleaseSpec), scope)
 	}); err != nil {
@@ -465,6 +445,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddConversionFunc((*rollouts.RolloutHistoryList)(nil), (*RolloutHistoryList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(a.(*rollouts.RolloutHistoryList), b.(*RolloutHistoryList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*rollouts.RolloutList)(nil), (*RolloutList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutList_To_v1alpha1_RolloutList(a.(*rollouts.RolloutList), b.(*RolloutList), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddConversionFunc((*rollouts.RolloutSpec)(nil), (*RolloutSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_RolloutSpec_To_v1alpha1_RolloutSpec(a.(*rollouts.RolloutSpec), b.(*RolloutSpec), scope)
 	}); err != nil {
@@ -492,6 +482,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddConversionFunc((*rollouts.Strategy)(nil), (*Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_Strategy_To_v1alpha1_Strategy(a.(*rollouts.Strategy), b.(*Strategy), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*rollouts.TrafficRoutingList)(nil), (*TrafficRoutingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(a.(*rollouts.TrafficRoutingList), b.(*TrafficRoutingList), scope)
 	}); err != nil {
 		return err
 	}
@@ -532,6 +527,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddConversionFunc((*Step)(nil), (*rollouts.Step)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_Step_To_rollouts_Step(a.(*Step), b.(*rollouts.Step), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*Strategy)(nil), (*rollouts.Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_Strategy_To_rollouts_Strategy(a.(*Strategy), b.(*rollouts.Strategy), scope)
 	}); err != nil {
 		return err
 	}
@@ -641,11 +641,6 @@ func autoConvert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in *roll
 		out.Items = nil
 	}
 	return nil
-}
-
-// Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList is an autogenerated conversion function.
-func Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in *rollouts.BatchReleaseList, out *BatchReleaseList, s conversion.Scope) error {
-	return autoConvert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in, out, s)
 }
 
 func autoConvert_v1alpha1_BatchReleaseSpec_To_rollouts_BatchReleaseSpec(in *BatchReleaseSpec, out *rollouts.BatchReleaseSpec, s conversion.Scope) error {
@@ -1180,7 +1175,9 @@ func autoConvert_rollouts_Release_To_v1alpha1_Release(in *rollouts.Release, out 
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
 	// WARNING: in.PodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
+	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryService requires manual conversion: does not exist in peer-type
+	// WARNING: in.DisableCanaryServiceGiven requires manual conversion: does not exist in peer-type
 	return nil
 }
 
@@ -1361,11 +1358,6 @@ func autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in *
 	return nil
 }
 
-// Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList is an autogenerated conversion function.
-func Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in *rollouts.RolloutHistoryList, out *RolloutHistoryList, s conversion.Scope) error {
-	return autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in, out, s)
-}
-
 func autoConvert_v1alpha1_RolloutHistorySpec_To_rollouts_RolloutHistorySpec(in *RolloutHistorySpec, out *rollouts.RolloutHistorySpec, s conversion.Scope) error {
 	*out = *(*rollouts.RolloutHistorySpec)(unsafe.Pointer(in))
 	return nil
@@ -1461,11 +1453,6 @@ func autoConvert_rollouts_RolloutList_To_v1alpha1_RolloutList(in *rollouts.Rollo
 		out.Items = nil
 	}
 	return nil
-}
-
-// Convert_rollouts_RolloutList_To_v1alpha1_RolloutList is an autogenerated conversion function.
-func Convert_rollouts_RolloutList_To_v1alpha1_RolloutList(in *rollouts.RolloutList, out *RolloutList, s conversion.Scope) error {
-	return autoConvert_rollouts_RolloutList_To_v1alpha1_RolloutList(in, out, s)
 }
 
 func autoConvert_v1alpha1_RolloutSpec_To_rollouts_RolloutSpec(in *RolloutSpec, out *rollouts.RolloutSpec, s conversion.Scope) error {
@@ -1586,7 +1573,9 @@ func autoConvert_rollouts_Step_To_v1alpha1_Step(in *rollouts.Step, out *Step, s 
 }
 
 func autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	out.Paused = in.Paused
+	if err := v1.Convert_Pointer_bool_To_bool(&in.Paused, &out.Paused, s); err != nil {
+		return err
+	}
 	if in.Canary != nil {
 		in, out := &in.Canary, &out.Canary
 		*out = new(rollouts.Release)
@@ -1599,13 +1588,11 @@ func autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollo
 	return nil
 }
 
-// Convert_v1alpha1_Strategy_To_rollouts_Strategy is an autogenerated conversion function.
-func Convert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	return autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in, out, s)
-}
-
 func autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	out.Paused = in.Paused
+	if err := v1.Convert_bool_To_Pointer_bool(&in.Paused, &out.Paused, s); err != nil {
+		return err
+	}
+	// WARNING: in.PausedGiven requires manual conversion: does not exist in peer-type
 	if in.Canary != nil {
 		in, out := &in.Canary, &out.Canary
 		*out = new(Release)
@@ -1706,11 +1693,6 @@ func autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in *
 		out.Items = nil
 	}
 	return nil
-}
-
-// Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList is an autogenerated conversion function.
-func Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in *rollouts.TrafficRoutingList, out *TrafficRoutingList, s conversion.Scope) error {
-	return autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in, out, s)
 }
 
 func autoConvert_v1alpha1_TrafficRoutingRef_To_rollouts_TrafficRoutingRef(in *TrafficRoutingRef, out *rollouts.TrafficRoutingRef, s conversion.Scope) error {

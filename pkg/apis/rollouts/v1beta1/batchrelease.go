@@ -21,7 +21,7 @@ type BatchRelease struct {
 
 	// Spec is written by the owning Rollout's controller.
 	// +optional
-	Spec BatchReleaseSpec `json:"spec,omitempty"`
+	Spec BatchReleaseSpec `json:"spec,omitzero"`
 	// Status is written by the batch controller.
 	// +optional
 	Status BatchReleaseStatus `json:"status,omitzero"`

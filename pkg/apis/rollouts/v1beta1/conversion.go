@@ -36,17 +36,46 @@ func Convert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec(in *rollouts.RolloutSpe
 	return Convert_rollouts_Strategy_To_v1beta1_Strategy(&in.Strategy, &out.Strategy, s)
 }
 
+// Convert_v1beta1_Strategy_To_rollouts_Strategy remembers whether a pause was given.
+func Convert_v1beta1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
+	if err := autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in, out, s); err != nil {
+		return err
+	}
+	out.Paused, out.PausedGiven = given(in.Paused)
+	return nil
+}
+
+// Convert_rollouts_Strategy_To_v1beta1_Strategy writes a pause where one was given.
+func Convert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
+	if err := autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in, out, s); err != nil {
+		return err
+	}
+	out.Paused = written(in.Paused, in.PausedGiven)
+	return nil
+}
+
+// given reads a boolean that may be missing.
+func given(b *bool) (value, given bool) { return b != nil && *b, b != nil }
+
+// written is the opposite of given.
+func written(value, given bool) *bool {
+	if value || given {
+		return &value
+	}
+	return nil
+}
+
 // Convert_v1beta1_CanaryStrategy_To_rollouts_Release adds what canary has beyond a release.
 func Convert_v1beta1_CanaryStrategy_To_rollouts_Release(in *CanaryStrategy, out *rollouts.Release, s conversion.Scope) error {
 	out.PodTemplateMetadata = (*rollouts.PodTemplateMetadata)(in.PatchPodTemplateMetadata)
-	out.ExtraWorkload = in.EnableExtraWorkloadForCanary
+	out.ExtraWorkload, out.ExtraWorkloadGiven = given(in.EnableExtraWorkloadForCanary)
 	return Convert_v1beta1_Release_To_rollouts_Release(&in.Release, out, s)
 }
 
 // Convert_rollouts_Release_To_v1beta1_CanaryStrategy adds what canary has beyond a release.
 func Convert_rollouts_Release_To_v1beta1_CanaryStrategy(in *rollouts.Release, out *CanaryStrategy, s conversion.Scope) error {
 	out.PatchPodTemplateMetadata = (*PodTemplateMetadata)(in.PodTemplateMetadata)
-	out.EnableExtraWorkloadForCanary = in.ExtraWorkload
+	out.EnableExtraWorkloadForCanary = written(in.ExtraWorkload, in.ExtraWorkloadGiven)
 	return Convert_rollouts_Release_To_v1beta1_Release(in, &out.Release, s)
 }
 
@@ -62,13 +91,13 @@ func Convert_rollouts_Release_To_v1beta1_BlueGreenStrategy(in *rollouts.Release,
 
 // Convert_v1beta1_Release_To_rollouts_Release renames the canary Service's switch.
 func Convert_v1beta1_Release_To_rollouts_Release(in *Release, out *rollouts.Release, s conversion.Scope) error {
-	out.DisableCanaryService = in.DisableGenerateCanaryService
+	out.DisableCanaryService, out.DisableCanaryServiceGiven = given(in.DisableGenerateCanaryService)
 	return autoConvert_v1beta1_Release_To_rollouts_Release(in, out, s)
 }
 
 // Convert_rollouts_Release_To_v1beta1_Release renames the canary Service's switch.
 func Convert_rollouts_Release_To_v1beta1_Release(in *rollouts.Release, out *Release, s conversion.Scope) error {
-	out.DisableGenerateCanaryService = in.DisableCanaryService
+	out.DisableGenerateCanaryService = written(in.DisableCanaryService, in.DisableCanaryServiceGiven)
 	return autoConvert_rollouts_Release_To_v1beta1_Release(in, out, s)
 }
 

@@ -13,6 +13,6 @@
 // the names that OpenKruise clients use, and must not know what anything on
 // the wire leads to.
 //
-// Booleans of a spec are always written out: a manifest that says "false" must
-// read back as written, or GitOps tools report a difference for ever.
+// What a manifest says must read back as written, or GitOps tools report a
+// difference for ever: booleans are pointers, and omitzero keeps an empty list.
 package v1beta1

@@ -27,7 +27,7 @@ type Rollout struct {
 
 	// Spec is written by the owner of the workload.
 	// +optional
-	Spec RolloutSpec `json:"spec,omitempty"`
+	Spec RolloutSpec `json:"spec,omitzero"`
 	// Status is written by the server and its controllers.
 	// +optional
 	Status RolloutStatus `json:"status,omitzero"`
@@ -72,7 +72,7 @@ type ObjectRef struct {
 type Strategy struct {
 	// Paused freezes a release where it is until it is false again. Default: false.
 	// +optional
-	Paused bool `json:"paused"`
+	Paused *bool `json:"paused,omitempty"`
 	// Canary releases through a partition of the workload's pods or through an
 	// extra Deployment.
 	// +optional
@@ -93,7 +93,7 @@ type CanaryStrategy struct {
 	// Deployment instead of in a partition of the workload's pods. Only a
 	// Deployment can be released so; others are partitioned. Default: false.
 	// +optional
-	EnableExtraWorkloadForCanary bool `json:"enableExtraWorkloadForCanary"`
+	EnableExtraWorkloadForCanary *bool `json:"enableExtraWorkloadForCanary,omitempty"`
 }
 
 // BlueGreenStrategy is the plan of a release in the blue-green style.
@@ -127,7 +127,7 @@ type Release struct {
 	// DisableGenerateCanaryService uses the stable Service for both revisions
 	// instead of creating one that selects the update revision. Default: false.
 	// +optional
-	DisableGenerateCanaryService bool `json:"disableGenerateCanaryService"`
+	DisableGenerateCanaryService *bool `json:"disableGenerateCanaryService,omitempty"`
 }
 
 // Step is one unit of progress.

@@ -94,9 +94,7 @@ spec:
   disabled: false
   workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
   strategy:
-    paused: false
     blueGreen:
-      disableGenerateCanaryService: false
       steps:
       - replicas: 1
         matches:
@@ -133,10 +131,6 @@ status:
 apiVersion: rollouts.kruise.io/v1beta1
 kind: Rollout
 metadata: {name: web}
-spec:
-  disabled: false
-  workloadRef: {apiVersion: "", kind: "", name: ""}
-  strategy: {paused: false}
 status:
   conditions: [{type: Progressing, status: "True", reason: "", message: ""}]
   currentStepIndex: 0
@@ -195,9 +189,7 @@ spec:
   disabled: false
   objectRef: {workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
   strategy:
-    paused: false
     canary:
-      disableGenerateCanaryService: false
       steps: [{weight: 20, replicas: 20%}, {weight: 50, replicas: 3, pause: {}}]
       trafficRoutings: [{service: web, gracePeriodSeconds: 3, ingress: {name: web}}]
 `,

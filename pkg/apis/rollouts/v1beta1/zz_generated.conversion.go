@@ -60,11 +60,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.BatchReleaseList)(nil), (*BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList(a.(*rollouts.BatchReleaseList), b.(*BatchReleaseList), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*Condition)(nil), (*rollouts.Condition)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_Condition_To_rollouts_Condition(a.(*Condition), b.(*rollouts.Condition), scope)
 	}); err != nil {
@@ -260,11 +255,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutList)(nil), (*RolloutList)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_RolloutList_To_v1beta1_RolloutList(a.(*rollouts.RolloutList), b.(*RolloutList), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*RouteMatch)(nil), (*rollouts.RouteMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_RouteMatch_To_rollouts_RouteMatch(a.(*RouteMatch), b.(*rollouts.RouteMatch), scope)
 	}); err != nil {
@@ -272,16 +262,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.RouteMatch)(nil), (*RouteMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_RouteMatch_To_v1beta1_RouteMatch(a.(*rollouts.RouteMatch), b.(*RouteMatch), scope)
-	}); err != nil {
-		return err
-	}
-	if err := s.AddGeneratedConversionFunc((*Strategy)(nil), (*rollouts.Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_v1beta1_Strategy_To_rollouts_Strategy(a.(*Strategy), b.(*rollouts.Strategy), scope)
-	}); err != nil {
-		return err
-	}
-	if err := s.AddGeneratedConversionFunc((*rollouts.Strategy)(nil), (*Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_rollouts_Strategy_To_v1beta1_Strategy(a.(*rollouts.Strategy), b.(*Strategy), scope)
 	}); err != nil {
 		return err
 	}
@@ -302,6 +282,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ValueMatch)(nil), (*ValueMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ValueMatch_To_v1beta1_ValueMatch(a.(*rollouts.ValueMatch), b.(*ValueMatch), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*rollouts.BatchReleaseList)(nil), (*BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList(a.(*rollouts.BatchReleaseList), b.(*BatchReleaseList), scope)
 	}); err != nil {
 		return err
 	}
@@ -355,6 +340,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddConversionFunc((*rollouts.RolloutList)(nil), (*RolloutList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutList_To_v1beta1_RolloutList(a.(*rollouts.RolloutList), b.(*RolloutList), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddConversionFunc((*rollouts.RolloutSpec)(nil), (*RolloutSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec(a.(*rollouts.RolloutSpec), b.(*RolloutSpec), scope)
 	}); err != nil {
@@ -367,6 +357,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddConversionFunc((*rollouts.Step)(nil), (*Step)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_Step_To_v1beta1_Step(a.(*rollouts.Step), b.(*Step), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*rollouts.Strategy)(nil), (*Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Strategy_To_v1beta1_Strategy(a.(*rollouts.Strategy), b.(*Strategy), scope)
 	}); err != nil {
 		return err
 	}
@@ -422,6 +417,11 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddConversionFunc((*Step)(nil), (*rollouts.Step)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_Step_To_rollouts_Step(a.(*Step), b.(*rollouts.Step), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*Strategy)(nil), (*rollouts.Strategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Strategy_To_rollouts_Strategy(a.(*Strategy), b.(*rollouts.Strategy), scope)
 	}); err != nil {
 		return err
 	}
@@ -541,11 +541,6 @@ func autoConvert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList(in *rollo
 		out.Items = nil
 	}
 	return nil
-}
-
-// Convert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList is an autogenerated conversion function.
-func Convert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList(in *rollouts.BatchReleaseList, out *BatchReleaseList, s conversion.Scope) error {
-	return autoConvert_rollouts_BatchReleaseList_To_v1beta1_BatchReleaseList(in, out, s)
 }
 
 func autoConvert_v1beta1_BatchReleaseSpec_To_rollouts_BatchReleaseSpec(in *BatchReleaseSpec, out *rollouts.BatchReleaseSpec, s conversion.Scope) error {
@@ -1013,7 +1008,9 @@ func autoConvert_rollouts_Release_To_v1beta1_Release(in *rollouts.Release, out *
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
 	// WARNING: in.PodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
+	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryService requires manual conversion: does not exist in peer-type
+	// WARNING: in.DisableCanaryServiceGiven requires manual conversion: does not exist in peer-type
 	return nil
 }
 
@@ -1192,11 +1189,6 @@ func autoConvert_rollouts_RolloutList_To_v1beta1_RolloutList(in *rollouts.Rollou
 	return nil
 }
 
-// Convert_rollouts_RolloutList_To_v1beta1_RolloutList is an autogenerated conversion function.
-func Convert_rollouts_RolloutList_To_v1beta1_RolloutList(in *rollouts.RolloutList, out *RolloutList, s conversion.Scope) error {
-	return autoConvert_rollouts_RolloutList_To_v1beta1_RolloutList(in, out, s)
-}
-
 func autoConvert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(in *RolloutSpec, out *rollouts.RolloutSpec, s conversion.Scope) error {
 	// WARNING: in.WorkloadRef requires manual conversion: inconvertible types (github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1.ObjectRef vs *github.com/weir-rollouts/weir/pkg/apis/rollouts.ObjectRef)
 	if err := Convert_v1beta1_Strategy_To_rollouts_Strategy(&in.Strategy, &out.Strategy, s); err != nil {
@@ -1311,7 +1303,9 @@ func autoConvert_rollouts_Step_To_v1beta1_Step(in *rollouts.Step, out *Step, s c
 }
 
 func autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	out.Paused = in.Paused
+	if err := v1.Convert_Pointer_bool_To_bool(&in.Paused, &out.Paused, s); err != nil {
+		return err
+	}
 	if in.Canary != nil {
 		in, out := &in.Canary, &out.Canary
 		*out = new(rollouts.Release)
@@ -1333,13 +1327,11 @@ func autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollou
 	return nil
 }
 
-// Convert_v1beta1_Strategy_To_rollouts_Strategy is an autogenerated conversion function.
-func Convert_v1beta1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	return autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in, out, s)
-}
-
 func autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	out.Paused = in.Paused
+	if err := v1.Convert_bool_To_Pointer_bool(&in.Paused, &out.Paused, s); err != nil {
+		return err
+	}
+	// WARNING: in.PausedGiven requires manual conversion: does not exist in peer-type
 	if in.Canary != nil {
 		in, out := &in.Canary, &out.Canary
 		*out = new(CanaryStrategy)
@@ -1359,11 +1351,6 @@ func autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, ou
 		out.BlueGreen = nil
 	}
 	return nil
-}
-
-// Convert_rollouts_Strategy_To_v1beta1_Strategy is an autogenerated conversion function.
-func Convert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	return autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in, out, s)
 }
 
 func autoConvert_v1beta1_TrafficRoutingRef_To_rollouts_TrafficRoutingRef(in *TrafficRoutingRef, out *rollouts.TrafficRoutingRef, s conversion.Scope) error {

@@ -389,7 +389,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: disableGenerateCanaryService
       type:
         scalar: boolean
-      default: false
     - name: failureThreshold
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -612,7 +611,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
-      default: false
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TargetRef
   map:
     fields:
@@ -910,7 +908,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: disableGenerateCanaryService
       type:
         scalar: boolean
-      default: false
     - name: failureThreshold
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -997,11 +994,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: disableGenerateCanaryService
       type:
         scalar: boolean
-      default: false
     - name: enableExtraWorkloadForCanary
       type:
         scalar: boolean
-      default: false
     - name: failureThreshold
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1354,7 +1349,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
-      default: false
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficRoutingRef
   map:
     fields:

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
 // Object is a hub object.
@@ -138,11 +139,11 @@ func (s strategy[T, Spec, Status]) ValidateUpdate(_ context.Context, obj, old ru
 }
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.
-func (s strategy[T, Spec, Status]) WarningsOnCreate(context.Context, runtime.Object) []string {
-	return nil
+func (s strategy[T, Spec, Status]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	return validation.FinalizerWarnings(obj.(T), nil)
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (s strategy[T, Spec, Status]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+func (s strategy[T, Spec, Status]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	return validation.FinalizerWarnings(obj.(T), old.(T))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
 // strategy is what a user of the main resource may change: everything but the
@@ -80,10 +80,7 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	r.Status = stored.Status
 	recordEndOfPause(ctx, r, stored, s.clock)
-	r.Generation = stored.Generation
-	if !equality.Semantic.DeepEqual(r.Spec, stored.Spec) {
-		r.Generation++
-	}
+	r.Generation = plain.Generation(stored.Generation, r.Spec, stored.Spec)
 	adorn(r)
 }
 
@@ -115,12 +112,14 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	return validation.RolloutWarnings(obj.(*rollouts.Rollout), s.rulesFor(ctx))
+	r := obj.(*rollouts.Rollout)
+	return append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
-	return validation.RolloutWarnings(obj.(*rollouts.Rollout), s.rulesFor(ctx))
+func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	r := obj.(*rollouts.Rollout)
+	return append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, old.(*rollouts.Rollout))...)
 }
 
 // rulesFor are the rules of the API version that the client speaks.
