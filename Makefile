@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube cluster cluster-up cluster-down demo test e2e soak story fuzz bench mutants verify lint update size clean
+.PHONY: help build kube clients cluster cluster-up cluster-down demo test e2e soak story fuzz bench mutants verify lint update size clean
 
 export CGO_ENABLED = 0
 export GOFLAGS ?= -buildvcs=false
@@ -26,6 +26,9 @@ build: ## build bin/weir-apiserver and bin/weir-controller
 kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6 minutes, once)
 	hack/kube.sh
 
+clients: ## build the clients that others wrote for this API into bin/clients (a minute or two, once)
+	hack/clients.sh
+
 cluster: build kube
 	$(go_build) bin/weir-cluster ./hack/cluster
 
@@ -42,8 +45,8 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 	go test ./...
 	go test -tags e2e -count=1 -p 1 -short -timeout 20m ./test/...
 
-e2e: build kube ## every end-to-end test on a real control plane
-	go test -tags e2e -count=1 -p 1 -timeout 60m ./test/...
+e2e: build kube clients ## every end-to-end test on a real control plane
+	go test -tags e2e,clients -count=1 -p 1 -timeout 60m ./test/...
 
 soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h

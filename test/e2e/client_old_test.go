@@ -265,9 +265,23 @@ func TestClientKuberik(t *testing.T) {
 	if r.Annotations["internal.rollout.kuberik.io/step-1-started-at"] == "" || r.Status.Canary.RolloutHash != hash || r.Generation != 1 {
 		t.Errorf("annotations %v, plan %s (was %s), generation %d", r.Annotations, r.Status.Canary.RolloutHash, hash, r.Generation)
 	}
-	dashboard.send(t, patch).must(200)
+	// Or the gate approves by a pause that is over at once.
+	over := func(r *rollout060) {
+		steps, _, err := unstructured.NestedSlice(r.Spec, "strategy", "canary", "steps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps[1].(map[string]any)["pause"] = map[string]any{"duration": int64(0)}
+		if err := unstructured.SetNestedSlice(r.Spec, steps, "strategy", "canary", "steps"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := into[rollout060](gate.send(t, request{method: "GET", path: a.one(newVersion, "web")}).must(200))
+	over(&refused)
+	gate.send(t, request{method: "PUT", path: a.one(newVersion, "web"), body: refused}).must(http.StatusForbidden, "rollouts/promote")
+	put(a, here.admin, a.one(newVersion, "web"), "", over)
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.onRecord("promote 1 dashboard applied", "promote 2 dashboard applied"))
+	a.sees(a.onRecord("promote 1 dashboard applied", "promote 2 admin applied"))
 	a.until("tools see it as current", a.looks("Current"))
 	a.keeps(a.fetch("web"), "KuberikBakeHealthy")
 }

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds into bin/clients what others wrote for rollouts.kruise.io, for the
+# end-to-end tests: a program of their libraries, and the health script of
+# Argo CD with its test data. Nothing of theirs is kept in this repository.
+set -euo pipefail
+
+# Its hash is that of go.sum.
+argo=github.com/argoproj/argo-cd/v3@v3.2.0
+argo_sum=h1:m2eGAV+nXQGgzZbH5SyJD5laaPW27mzWXBrgisUHY/0=
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=${1:-$root/bin/clients}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+if command -v flock >/dev/null; then
+	exec 9>"$out/.lock"
+	flock 9
+fi
+export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
+
+(cd "$root/hack/clients" && go build -trimpath -ldflags="-s -w" -o "$out/clients" .)
+
+if [[ $(cat "$out/.argo" 2>/dev/null) != "$argo $argo_sum" ]]; then
+	# Outside of every module, so that the one named here is all that counts.
+	read -r sum dir < <(cd / && go mod download -json "$argo" |
+		awk -F'"' '$2 == "Sum" {sum = $4} $2 == "Dir" {dir = $4} END {print sum, dir}')
+	if [[ $sum != "$argo_sum" ]]; then
+		echo "$argo has the hash $sum, not $argo_sum" >&2
+		exit 1
+	fi
+	rm -rf "$out/argo"
+	cp -r "$dir/resource_customizations/rollouts.kruise.io/Rollout" "$out/argo"
+	chmod -R u+w "$out/argo"
+	echo "$argo $argo_sum" >"$out/.argo"
+fi
