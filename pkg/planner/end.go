@@ -78,7 +78,7 @@ func (x *pass) bringBack() {
 func (x *pass) setStable() {
 	switch {
 	case !x.progress().RollingBack || !x.w.Held || x.w.AtStable:
-	case x.w.StableGone:
+	case x.w.StableGone, x.w.StableRevision == "":
 		x.stall(rollouts.StalledStableGone, stableGone)
 	default:
 		x.act(SetStable{})
@@ -131,7 +131,7 @@ func (x *pass) updateShare() int32 {
 // stableWhole wants the pods back on stable and tells whether they are.
 func (x *pass) stableWhole(routed bool) bool {
 	b := x.Batch
-	if b == nil && x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas {
+	if b == nil && x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas && x.w.SupersededReplicas == 0 {
 		return true // no pod of another revision was ever asked for
 	}
 	if b != nil && b.Terminating {

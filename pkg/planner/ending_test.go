@@ -162,9 +162,10 @@ func (e *end) rollback() {
 	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
 		return // another template is about to take its place
 	}
+	stable := e.rollout().Status.Active().StableRevision
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
-	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" {
-		return
+	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" || e.check.set(stable) == nil {
+		return // where the native controller kept no history, nothing is left to set
 	}
 	e.runs("reversible", tag)
 	e.healthy("reversible")

@@ -34,6 +34,10 @@ func (w *world) observeTraffic(o *observation) {
 	if ref.Ingress != nil {
 		o.net.Ingress = find[*networkingv1.Ingress](ingresses, kindIngress, ref.Ingress.Name)
 		o.net.CanaryIngress = find[*networkingv1.Ingress](ingresses, kindIngress, ref.Ingress.Name+rollouts.CanarySuffix)
+		if o.net.CanaryService != nil && o.net.CanaryIngress == nil {
+			// Its absence is asked of the server.
+			o.net.CanaryIngress = find[*networkingv1.Ingress](w.store.objects, kindIngress, ref.Ingress.Name+rollouts.CanarySuffix)
+		}
 	}
 	seen := traffic.Observe(ref, o.net)
 	o.facts.Route = &seen

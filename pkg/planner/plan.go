@@ -60,6 +60,9 @@ type Workload struct {
 	UpdatedReplicas, UpdatedReadyReplicas int32
 	// StableReplicas is how many pods every other revision is asked to have.
 	StableReplicas int32
+	// SupersededReplicas is how many of those are asked of revisions that are
+	// not the stable one, left by a release that was superseded.
+	SupersededReplicas int32
 	// StableGone tells that nothing is left to bring the stable revision back from.
 	StableGone bool
 	// StableReadyReplicas counts the ready pods of the stable revision.

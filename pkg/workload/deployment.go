@@ -53,6 +53,9 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 		if rs != r.update {
 			w.StableReplicas += size(rs)
 		}
+		if rs != r.update && rs != r.stable {
+			w.SupersededReplicas += size(rs)
+		}
 	}
 	return *w
 }
@@ -162,6 +165,8 @@ func (deployment) Changed(oldObj, newObj object.Object) bool {
 }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.
+// The set is named as stable in the same write: at size 0 nothing else would
+// tell it from the older ones, once its template is the live one.
 func (deployment) SetStable(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	stable := findRevisions(d, owned).stable
@@ -170,6 +175,7 @@ func (deployment) SetStable(obj object.Object, owned []object.Object) []object.C
 	}
 	want := d.DeepCopy()
 	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
+	label(want, rollouts.LabelStableRevision, stable.Labels[hashKey])
 	return change(obj, want)
 }
 

@@ -119,7 +119,7 @@ func TestObserve(t *testing.T) {
 			set(t, owned, "web-zero").Annotations[annotationRevision] = "3"
 		}), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
-			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 0, 0, 11
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
@@ -160,7 +160,7 @@ func TestObserve(t *testing.T) {
 		}},
 		"the template went back": {driven, image("web:v1"), func(w *planner.Workload) {
 			w.AtStable, w.UpdateRevision, w.PodTemplateHash = true, hashV1, "one"
-			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas = 7, 7, 3
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 7, 7, 3, 3
 		}},
 		"at all pods, stable is known by its label": {driven, edits(resize("web-one", 0), resize("web-two", 10)),
 			func(w *planner.Workload) { w.StableReplicas = 0 }},

@@ -116,6 +116,13 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		if o.CanaryIngress, err = get(ctx, r.Server, ns, ref.Ingress.Name+rollouts.CanarySuffix, &networkingv1.Ingress{}); err != nil {
 			return err
 		}
+		// It is made after its Service and may not be in the cache yet. Who took
+		// it for absent would remove the Service that it sends requests to.
+		if o.CanaryService != nil && o.CanaryIngress == nil {
+			if o.CanaryIngress, err = get(ctx, r.Server.Live, ns, ref.Ingress.Name+rollouts.CanarySuffix, &networkingv1.Ingress{}); err != nil {
+				return err
+			}
+		}
 	}
 	route := traffic.Observe(ref, *o)
 	obs.facts.Route = &route
@@ -123,9 +130,9 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 }
 
 // get reads an object, or returns nil when there is none.
-func get[T client.Object](ctx context.Context, s effect.Server, namespace, name string, into T) (T, error) {
+func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T) (T, error) {
 	var none T
-	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
 	switch {
 	case apierrors.IsNotFound(err):
 		return none, nil
