@@ -46,7 +46,7 @@ func rich() plan {
 	p.change = func(r *v1beta1.Rollout) {
 		c := r.Spec.Strategy.Canary
 		c.PatchPodTemplateMetadata = &v1beta1.PodTemplateMetadata{Labels: map[string]string{"canary": "yes"}}
-		c.DisableGenerateCanaryService = true
+		c.DisableGenerateCanaryService = new(true)
 	}
 	return p
 }
@@ -79,7 +79,7 @@ func TestClientKubeVela(t *testing.T) {
 	suspend(here.admin, true)
 	a.until("the release is paused", a.doing("Paused"))
 	paused := a.fetch("web")
-	if !paused.Spec.Strategy.Paused {
+	if p := paused.Spec.Strategy.Paused; p == nil || !*p {
 		t.Error("the Rollout is not paused")
 	}
 	suspend(here.admin, false)

@@ -54,8 +54,9 @@ func TestClientPatches(t *testing.T) {
 				walter.send(t, request{method: "PATCH", path: path + "/status" + query(kind), body: bodies[1], contentType: kind}).must(200, "KuberikBakeHealthy")
 				a.seen("web")
 				r := a.fetch("web")
-				if !r.Spec.Strategy.Paused || r.Generation != 2 || len(r.Labels) > 0 || r.Status.Phase != v1beta1.PhaseInitial || r.Status.Message != "Workload Not Found" {
-					t.Errorf("paused %t, generation %d, labels %v, phase %s, %q", r.Spec.Strategy.Paused, r.Generation, r.Labels, r.Status.Phase, r.Status.Message)
+				paused := r.Spec.Strategy.Paused != nil && *r.Spec.Strategy.Paused
+				if !paused || r.Generation != 2 || len(r.Labels) > 0 || r.Status.Phase != v1beta1.PhaseInitial || r.Status.Message != "Workload Not Found" {
+					t.Errorf("paused %t, generation %d, labels %v, phase %s, %q", paused, r.Generation, r.Labels, r.Status.Phase, r.Status.Message)
 				}
 				a.keeps(r, "KuberikBakeHealthy", "Reconciling")
 			})
@@ -115,7 +116,7 @@ func TestClientApply(t *testing.T) {
 	apply("other", `{"strategy":`+plan("4")+`}`).must(409, "gitops", "steps")
 	apply("other", `{"strategy":`+plan("3")+`}`).must(200)
 	apply("operator", `{"strategy":{"canary":{"failureThreshold":"10%"}}}`).must(200, `"failureThreshold":"10%"`)
-	if r := a.fetch("web"); r.Spec.Strategy.Paused {
+	if r := a.fetch("web"); r.Spec.Strategy.Paused != nil {
 		t.Error("what an applier gives up should be gone")
 	}
 	apply("twice", `{"strategy":`+strings.Replace(plan("3"), `"name":"b"`, `"name":"a"`, 1)+`}`).must(500, "duplicate")

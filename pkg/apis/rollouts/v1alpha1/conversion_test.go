@@ -250,11 +250,11 @@ func TestPreserveOlder(t *testing.T) {
 			},
 			TrafficRoutings:      []rollouts.TrafficRoutingRef{{Service: "web", CustomNetworkRefs: []rollouts.ObjectRef{{Name: "c"}}}},
 			PodTemplateMetadata:  &rollouts.PodTemplateMetadata{Labels: map[string]string{"a": "b"}},
-			DisableCanaryService: true,
+			DisableCanaryService: true, DisableCanaryServiceGiven: true,
 		}}}
 	}
 	older := func() *rollouts.RolloutSpec {
-		return &rollouts.RolloutSpec{Strategy: rollouts.Strategy{Paused: true, Canary: &rollouts.Release{
+		return &rollouts.RolloutSpec{Strategy: rollouts.Strategy{Paused: true, PausedGiven: true, Canary: &rollouts.Release{
 			Steps: []rollouts.Step{
 				{Traffic: new("20%"), Matches: []rollouts.RouteMatch{{}}, Pause: rollouts.Pause{Given: true}},
 				{Traffic: new("50%"), Pause: rollouts.Pause{Duration: new(int32(5)), Given: true}},
@@ -280,7 +280,7 @@ func TestPreserveOlder(t *testing.T) {
 			v1alpha1.Preserve(written, old)
 			if c.kept {
 				want = old.DeepCopy()
-				want.Spec.Strategy.Paused = true
+				want.Spec.Strategy.Paused, want.Spec.Strategy.PausedGiven = true, true
 			} else if want.Spec.Strategy.Canary != nil {
 				want.Spec.Strategy.Canary.Steps[0].Matches = old.Spec.Strategy.Canary.Steps[0].Matches
 			}

@@ -16,18 +16,18 @@ import (
 // only a write that pauses or resumes, and loses nothing but such fields, is
 // taken for theirs.
 func preserveOlder(written, old *rollouts.RolloutSpec) {
-	paused := written.Strategy.Paused
+	paused, given := written.Strategy.Paused, written.Strategy.PausedGiven
 	if paused == old.Strategy.Paused {
 		return
 	}
 	sent, seen := written.DeepCopy(), asOlder(old)
-	sent.Strategy.Paused = seen.Strategy.Paused
+	sent.Strategy.Paused, sent.Strategy.PausedGiven = seen.Strategy.Paused, seen.Strategy.PausedGiven
 	givePauses(sent)
 	if !equality.Semantic.DeepEqual(sent, seen) {
 		return
 	}
 	*written = *old.DeepCopy()
-	written.Strategy.Paused = paused
+	written.Strategy.Paused, written.Strategy.PausedGiven = paused, given
 }
 
 // asOlder is what remains of a spec in the hands of such a client.
@@ -40,7 +40,7 @@ func asOlder(s *rollouts.RolloutSpec) *rollouts.RolloutSpec {
 		return seen
 	}
 	plan.PodTemplateMetadata = nil
-	plan.DisableCanaryService = false
+	plan.DisableCanaryService, plan.DisableCanaryServiceGiven = false, false
 	for i := range plan.Steps {
 		plan.Steps[i].RequestHeaderModifier = nil
 	}
