@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
 // Config is all that the server is made of.
@@ -29,6 +30,8 @@ type Config struct {
 	// ControllerUser is the name of the user that drives releases.
 	ControllerUser string
 	Clock          clock.PassiveClock
+	// Finder looks up what Rollouts name; nil where there is no cluster.
+	Finder rollout.Finder
 
 	options *Options
 }
@@ -57,19 +60,41 @@ func (o *Options) Config() (*Config, error) {
 	if err := recommended.ApplyTo(c.Generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
-	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
-		serving.Listener = newGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
-	}
-	if o.Standalone.Enabled {
-		c.setStandalone()
-	}
-	if inner := c.Generic.Authentication.Authenticator; inner != nil {
-		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
+	c.setAccess()
+	if err := c.setFinder(); err != nil {
+		return nil, err
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err
 	}
 	return c, c.setWebhook()
+}
+
+// setAccess says whom the server lets in.
+func (c *Config) setAccess() {
+	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
+		serving.Listener = newGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+	}
+	if c.options.Standalone.Enabled {
+		c.setStandalone()
+	}
+	if inner := c.Generic.Authentication.Authenticator; inner != nil {
+		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
+	}
+}
+
+// setFinder looks in the cluster, if there is one.
+func (c *Config) setFinder() error {
+	cluster := c.Generic.ClientConfig
+	if cluster == nil {
+		return nil
+	}
+	finder, err := newFinder(cluster)
+	if err != nil {
+		return err
+	}
+	c.Finder = finder
+	return nil
 }
 
 func (c *Config) setOpenAPI() {

@@ -35,6 +35,7 @@ func (c CompletedConfig) New() (*Server, error) {
 		Controller:      c.ControllerUser,
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
+		Finder:          c.Finder,
 	})
 	if err != nil {
 		return nil, err

@@ -42,6 +42,8 @@ type Config struct {
 	LegacyApprovals bool
 	// Rules are what an administrator decides about validation.
 	Rules validation.Options
+	// Finder looks up what Rollouts name; nil where there is no cluster.
+	Finder Finder
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
@@ -57,6 +59,7 @@ type REST struct {
 	claims      *claim.Claims
 	permissions permissions
 	clock       clock.PassiveClock
+	finder      Finder
 	destroy     func()
 }
 
@@ -117,6 +120,7 @@ func newREST(store *registry.Store, c Config) (*REST, error) {
 	r := &REST{
 		Store: store, destroy: destroy, claims: &claim.Claims{Storage: backend, Clock: c.Clock},
 		permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, clock: c.Clock,
+		finder: c.Finder,
 	}
 	r.claims.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		obj, err := store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
@@ -140,6 +144,9 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
 	out, err := r.Store.Create(ctx, obj, taken.onCreate(validate), options)
 	taken.settle(ctx, err)
+	if err == nil {
+		(&referral{finder: r.finder}).warn(ctx, out)
+	}
 	return out, err
 }
 
@@ -149,9 +156,13 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
-	info = rest.WrapUpdatedObjectInfo(info, r.complete)
+	referred := &referral{finder: r.finder}
+	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, taken.onCreate(create), taken.onUpdate(update), force, options)
 	taken.settle(ctx, err)
+	if err == nil {
+		referred.warn(ctx, out)
+	}
 	return out, created, err
 }
 

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	restclient "k8s.io/client-go/rest"
+
+	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// looked are the kinds that can be looked up in the cluster, in the version that
+// every cluster serves which has them. artifacts/base/rbac-apiserver.yaml allows
+// to get them.
+var looked = map[schema.GroupKind]schema.GroupVersionResource{
+	{Kind: "Service"}:                                       {Version: "v1", Resource: "services"},
+	{Group: "apps", Kind: "Deployment"}:                     {Group: "apps", Version: "v1", Resource: "deployments"},
+	{Group: "apps", Kind: "StatefulSet"}:                    {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	{Group: "apps", Kind: "DaemonSet"}:                      {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	{Group: "apps.kruise.io", Kind: "CloneSet"}:             {Group: "apps.kruise.io", Version: "v1alpha1", Resource: "clonesets"},
+	{Group: "apps.kruise.io", Kind: "StatefulSet"}:          {Group: "apps.kruise.io", Version: "v1beta1", Resource: "statefulsets"},
+	{Group: "apps.kruise.io", Kind: "DaemonSet"}:            {Group: "apps.kruise.io", Version: "v1alpha1", Resource: "daemonsets"},
+	{Group: "networking.k8s.io", Kind: "Ingress"}:           {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}: {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
+}
+
+// finder asks the cluster whether objects exist. It reads nothing but metadata.
+type finder struct{ client metadata.Interface }
+
+func newFinder(cluster *restclient.Config) (*finder, error) {
+	config := restclient.CopyConfig(cluster)
+	config.QPS = -1 // the cluster's own fairness is enough
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client of metadata: %w", err)
+	}
+	return &finder{client: client}, nil
+}
+
+// Exists implements rollout.Finder. A kind that the cluster does not have has no objects.
+func (f *finder) Exists(ctx context.Context, namespace string, ref hub.ObjectRef) (bool, error) {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	resource, ok := looked[kind]
+	if !ok {
+		return false, fmt.Errorf("looking for a %s, which is not looked up", kind)
+	}
+	_, err := f.client.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
