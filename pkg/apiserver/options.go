@@ -75,6 +75,7 @@ func NewOptions() *Options {
 	}
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
+	o.enforceQuotas()
 	// GoawayChance stays 0. It would spread the aggregator's one connection over
 	// replicas, but the aggregator answers 503 to a verb that meets a GOAWAY,
 	// since it cannot send the body again. Who runs replicas may set the flag.
@@ -90,16 +91,7 @@ func (o *Options) external() bool {
 
 // Validate checks the options before anything is started.
 func (o *Options) Validate() error {
-	errs := o.Run.Validate()
-	recommended := *o.Recommended
-	if !o.external() {
-		// Its only complaint that matters here is the missing server.
-		recommended.Etcd = nil
-		if o.Store.DataDir != "" || !o.Standalone.Enabled {
-			errs = append(errs, o.Store.Validate()...)
-		}
-	}
-	errs = append(errs, recommended.Validate()...)
+	errs := append(o.Run.Validate(), o.validateGeneric()...)
 	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port %d must be between 0 and 65535", o.WebhookPort))
 	}
@@ -113,4 +105,19 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("--controller-user must not be empty"))
 	}
 	return errors.Join(errs...)
+}
+
+// validateGeneric checks what every API server has, and where it stores.
+func (o *Options) validateGeneric() []error {
+	if o.external() {
+		return o.Recommended.Validate()
+	}
+	recommended := *o.Recommended
+	// Its only complaint that matters here is the missing server.
+	recommended.Etcd = nil
+	errs := recommended.Validate()
+	if o.Standalone.Enabled && o.Store.DataDir == "" {
+		return errs // a temporary directory is made
+	}
+	return append(errs, o.Store.Validate()...)
 }

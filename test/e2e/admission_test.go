@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// manifestOf is a Rollout of a Deployment of the same name.
+func manifestOf(name string) string { return strings.ReplaceAll(other, "other", name) }
+
+// A quota of Rollouts is enforced, and what is deleted may be created again.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	const counted = "count/rollouts.rollouts.kruise.io"
+	a.create(&corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse("2")}},
+	})
+	hard := func(ctx context.Context, n int) error {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "few"}}
+		patch := fmt.Sprintf(`{"spec":{"hard":{%q:"%d"}}}`, counted, n)
+		return here.client.Patch(ctx, q, client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	used := func(want, of int64) func(context.Context) error {
+		return func(ctx context.Context) error {
+			q := &corev1.ResourceQuota{}
+			if err := here.client.Get(ctx, a.key("few"), q); err != nil {
+				return err
+			}
+			got, known := q.Status.Used[counted]
+			if most := q.Status.Hard[counted]; !known || got.Value() != want || most.Value() != of {
+				return fmt.Errorf("%s of %s are used, want %d of %d", got.String(), most.String(), want, of)
+			}
+			return nil
+		}
+	}
+	// kube-controller-manager looks for new kinds twice a minute, and then counts
+	// only for quotas that change.
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		if err := errors.Join(hard(ctx, 3), hard(ctx, 2)); err != nil {
+			return false, err
+		}
+		return used(0, 2)(ctx) == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waiting until the quota is counted: %v", err)
+	}
+	for _, name := range []string{"one", "two"} {
+		here.admin.kubectlWith(a, manifestOf(name), "create", "-f", "-").works("created")
+	}
+	here.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").fails("forbidden", "exceeded quota: few", counted+"=1")
+	a.until("two are counted", used(2, 2))
+	here.admin.kubectl(a, "delete", "rollout", "one").works("deleted")
+	a.until("one is counted", used(1, 2))
+	here.admin.kubectlWith(a, manifestOf("three"), "create", "-f", "-").works("created")
+}
+
+// A policy that somebody wrote for Rollouts is run by our server, with its
+// authorizer: this is the one of docs/permissions.md.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	edit := a.may("policy-edit", "edit")
+	edit.kubectlWith(a, manifestOf("web"), "create", "-f", "-").works("created")
+	label := []string{"label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b"}
+	edit.kubectl(a, label...).works("labeled")
+
+	name := "e2e-" + a.namespace
+	deny := admissionv1.Fail
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &deny,
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Update, admissionv1.Delete},
+					Rule:       admissionv1.Rule{APIGroups: []string{"rollouts.kruise.io"}, APIVersions: []string{"*"}, Resources: []string{"rollouts"}},
+				},
+			}}},
+			MatchConditions: []admissionv1.MatchCondition{{
+				Name: "not-by-weir-controller", Expression: "request.userInfo.username != 'system:serviceaccount:weir-system:weir-controller'",
+			}},
+			Validations: []admissionv1.Validation{{
+				Expression: "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')" +
+					".namespace(request.namespace).name(request.name).check('create').allowed()",
+				Message: "changing or deleting a Rollout takes the permission of a release manager",
+			}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: a.namespace},
+			}},
+		},
+	}
+	for _, o := range []client.Object{policy, binding} {
+		if err := here.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := here.client.Delete(context.Background(), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	a.until("the policy is known", func(context.Context) error {
+		if r := edit.kubectl(a, label...); !r.failed {
+			return errors.New("a label was accepted")
+		}
+		return nil
+	})
+	edit.kubectl(a, label...).fails("denied", policy.Spec.Validations[0].Message)
+	edit.kubectl(a, "delete", "rollout", "web").fails("denied")
+	a.may("policy-admin", "admin").kubectl(a, label...).works("labeled")
+}
+
+// Whoever names objects that are not there is told by a warning, and once.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.plan = usual()
+	routed := `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web"},"spec":{
+		"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
+		"strategy":{"canary":{"steps":[{"replicas":"20%","traffic":"20%"},{"replicas":"100%"}],
+			"trafficRoutings":[{"service":"web","ingress":{"name":"web"}}]}}}}`
+	const noDeployment, noService, noIngress = `there is no Deployment "web"`, `there is no Service "web"`, `there is no Ingress "web"`
+	here.admin.kubectlWith(a, routed, "apply", "--server-side", "--dry-run=server", "-f", "-").works(noDeployment, noService, noIngress)
+	a.create(a.newService())
+	without(t, here.admin.kubectlWith(a, routed, "create", "-f", "-").
+		works("Warning: spec.workloadRef.name: "+noDeployment, "spec.strategy.canary.trafficRoutings[0].ingress.name: "+noIngress), noService)
+	without(t, here.admin.kubectl(a, "label", "rollout", "web", "a=b").works("labeled"), "Warning")
+	a.create(a.newDeployment())
+	patch := func(name string) []string {
+		return []string{"patch", "rollout", "web", "--type=merge", "--dry-run=server", `-p={"spec":{"workloadRef":{"name":"` + name + `"}}}`}
+	}
+	without(t, here.admin.kubectl(a, patch("other")...).works(`there is no Deployment "other"`), noIngress)
+	route := `-p={"spec":{"strategy":{"canary":{"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}}]}}}}`
+	here.admin.kubectl(a, "patch", "rollout", "web", "--type=merge", "--dry-run=server", route).works(`there is no HTTPRoute "web"`)
+	a.create(a.newIngress())
+	here.admin.kubectl(a, "delete", "rollout", "web").works("deleted")
+	without(t, here.admin.kubectlWith(a, routed, "create", "-f", "-").works("created"), "Warning")
+	here.admin.kubectl(a, "get", "rollouts", "--field-selector=spec.workloadRef.name=web,spec.workloadRef.kind=Deployment").works("web")
+	here.admin.kubectl(a, "get", "rollouts", "--field-selector=status.phase=Progressing").works("No resources found")
+}
+
+// without wants a word not to be in the output.
+func without(t *testing.T, out, word string) {
+	t.Helper()
+	if strings.Contains(out, word) {
+		t.Fatalf("it should not have said %q:\n%s", word, out)
+	}
+}
