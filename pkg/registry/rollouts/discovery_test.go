@@ -143,7 +143,7 @@ func TestTable(t *testing.T) {
 			rows = append(rows, append(r.Cells[:5], r.Cells[6]))
 		}
 		want := [][]any{
-			{"idle", "Initial", nil, nil, "", "workload"},
+			{"idle", "Initial", nil, nil, nil, "workload"},
 			{"web", "Progressing", float64(1), "StepPaused", "waiting", "approval of step 1/3"},
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {

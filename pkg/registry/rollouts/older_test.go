@@ -157,7 +157,7 @@ func TestOlderTables(t *testing.T) {
 	ns := namespace(t)
 	call(t, request{as: alice, method: "POST", path: older(ns, "trafficroutings"), body: routingManifest}).must(t, http.StatusCreated)
 	for resource, want := range map[string]struct{ columns, rows [][]any }{
-		"trafficroutings":  {columns: [][]any{{"Name", "STATUS", "MESSAGE", "AGE"}}, rows: [][]any{{"web", "", ""}}},
+		"trafficroutings":  {columns: [][]any{{"Name", "STATUS", "MESSAGE", "AGE"}}, rows: [][]any{{"web", nil, nil}}},
 		"rollouthistories": {columns: [][]any{{"Name", "Age"}}},
 	} {
 		a := call(t, request{as: alice, method: "GET", path: older(ns, resource), headers: map[string]string{

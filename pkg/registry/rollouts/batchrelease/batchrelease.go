@@ -33,11 +33,14 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 			{Name: "BATCH-STATE", Type: "string", Description: "The state of the current batch."},
 		},
 		Cells: func(b *rollouts.BatchRelease) []any {
-			kind := ""
+			var kind, batch any
 			if b.Spec.WorkloadRef != nil {
 				kind = b.Spec.WorkloadRef.Kind
 			}
-			return []any{kind, string(b.Status.Phase), int64(b.Status.CurrentBatch), string(b.Status.BatchState)}
+			if b.Status.BatchState != "" || b.Status.CurrentBatch != 0 {
+				batch = int64(b.Status.CurrentBatch)
+			}
+			return []any{kind, plain.Text(b.Status.Phase), batch, plain.Text(b.Status.BatchState)}
 		},
 	},
 }

@@ -48,6 +48,14 @@ func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object)
 	return t, err
 }
 
+// Text is a cell, empty for want of a text: kubectl tells the two apart.
+func Text[S ~string](s S) any {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}
+
 func (p Table[T]) columns() []metav1.TableColumnDefinition {
 	columns := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the " + p.Noun + "."}}
 	columns = append(columns, p.Columns...)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
 // table prints the columns that OpenKruise prints, in their order, and after
@@ -63,7 +64,7 @@ func cells(r *rollouts.Rollout) []any {
 	if p := r.Status.Active(); p != nil && p.CurrentStepIndex != 0 {
 		step, state = int64(p.CurrentStepIndex), string(p.State)
 	}
-	return []any{string(r.Status.Phase), step, state, r.Status.Message}
+	return []any{plain.Text(r.Status.Phase), step, state, plain.Text(r.Status.Message)}
 }
 
 func wideCells(r *rollouts.Rollout) []any {

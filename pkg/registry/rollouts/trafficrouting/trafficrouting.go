@@ -30,6 +30,8 @@ var Kind = plain.Kind[*rollouts.TrafficRouting, rollouts.TrafficRoutingSpec, rol
 			{Name: "STATUS", Type: "string", Description: "The phase of the traffic routing."},
 			{Name: "MESSAGE", Type: "string", Description: "What the traffic routing does or waits for."},
 		},
-		Cells: func(r *rollouts.TrafficRouting) []any { return []any{string(r.Status.Phase), r.Status.Message} },
+		Cells: func(r *rollouts.TrafficRouting) []any {
+			return []any{plain.Text(r.Status.Phase), plain.Text(r.Status.Message)}
+		},
 	},
 }
