@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube clients cluster cluster-up cluster-down demo test e2e soak story fuzz bench mutants verify lint update size clean
+.PHONY: help build kube clients cluster cluster-up cluster-down demo test e2e oracle soak story fuzz bench mutants verify lint update size clean
 
 export CGO_ENABLED = 0
 export GOFLAGS ?= -buildvcs=false
@@ -47,6 +47,9 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 
 e2e: build kube clients ## every end-to-end test on a real control plane
 	go test -tags e2e,clients -count=1 -p 1 -timeout 60m ./test/...
+
+oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
+	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
 
 soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h

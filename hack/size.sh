@@ -45,5 +45,5 @@ for row in "${areas[@]}"; do
 	sum=$((sum + lines)) planned=$((planned + plan))
 done
 printf '%-30s %6s %6d %8d\n' total '' "$sum" "$planned"
-read -r n lines longest < <(count hack/cluster hack/demo test/cluster test/e2e)
-printf '%-30s %6d %6d %8s %8d\n' 'beside it: clusters and demo' "$n" "$lines" '' "$longest"
+read -r n lines longest < <(count hack/cluster hack/demo hack/oracle test/cluster test/e2e)
+printf '%-30s %6d %6d %8s %8d\n' 'beside it: clusters, oracle' "$n" "$lines" '' "$longest"

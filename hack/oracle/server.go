@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// server is one of the two.
+type server struct {
+	client *http.Client
+	host   string
+}
+
+func newServer(config *rest.Config) (*server, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &server{client: client, host: config.Host}, nil
+}
+
+// answer is what a server said.
+type answer struct {
+	code     int
+	body     map[string]any
+	warnings []string
+}
+
+func (a *answer) failed() bool { return a.code >= http.StatusBadRequest }
+
+// summary is what two refusals must have in common.
+func (a *answer) summary() string {
+	if !a.failed() {
+		return http.StatusText(a.code)
+	}
+	reason, _ := a.body["reason"].(string)
+	return fmt.Sprintf("%d %s", a.code, reason)
+}
+
+func (a *answer) message() string {
+	message, _ := a.body["message"].(string)
+	return message
+}
+
+const jsonType = "application/json"
+
+func (s *server) call(ctx context.Context, method, path, contentType, accept string, body []byte) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, s.host+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("making a request: %w", err)
+	}
+	request.Header.Set("User-Agent", "oracle/1")
+	request.Header.Set("Accept", accept)
+	if body != nil {
+		request.Header.Set("Content-Type", contentType)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an answer: %w", err)
+	}
+	a := &answer{code: response.StatusCode}
+	// Numbers as they are written: 1 is not 1.0.
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&a.body); err != nil {
+		a.body = map[string]any{"message": string(data)}
+	}
+	for _, w := range response.Header.Values("Warning") {
+		a.warnings = append(a.warnings, strings.TrimPrefix(w, "299 - "))
+	}
+	slices.Sort(a.warnings)
+	return a, nil
+}
+
+// must calls and wants one of the codes.
+func (s *server) must(ctx context.Context, method, path string, body any, codes ...int) (*answer, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = encode(body); err != nil {
+			return nil, err
+		}
+	}
+	a, err := s.call(ctx, method, path, jsonType, jsonType, data)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(codes, a.code) {
+		return nil, fmt.Errorf("%s %s: %d %s", method, path, a.code, a.message())
+	}
+	return a, nil
+}
+
+// send sends one request of a case, given by its key and its body.
+func (s *server) send(ctx context.Context, c *testCase, namespace, key string, body any) (*answer, error) {
+	verb, query, _ := strings.Cut(key, "?")
+	verb, subresource, _ := strings.Cut(strings.TrimSpace(verb), " ")
+	all := "/apis/" + group + "/" + c.Version + "/namespaces/" + namespace + "/" + c.Resource
+	fields, _ := body.(map[string]any)
+	name := "web"
+	if metadata, ok := c.complete(fields)["metadata"].(map[string]any); ok && verb != "merge" {
+		if given, ok := metadata["name"].(string); ok {
+			name = given
+		}
+	}
+	if c.from == "corpus" {
+		name = corpusName(c)
+	}
+	path := all + "/" + name
+	if subresource != "" {
+		path += "/" + subresource
+	}
+	path = path + "?" + query
+	switch verb {
+	case "create":
+		return s.write(ctx, http.MethodPost, all+"?"+query, jsonType, c.complete(merged(c.Base, fields, false)))
+	case "post":
+		return s.write(ctx, http.MethodPost, all+"?"+query, jsonType, c.complete(fields))
+	case "text":
+		return s.call(ctx, http.MethodPost, all+"?"+query, "application/yaml", jsonType, []byte(fmt.Sprint(body)))
+	case "get":
+		return s.call(ctx, http.MethodGet, path, "", jsonType, nil)
+	case "list":
+		return s.call(ctx, http.MethodGet, all+"?"+query, "", jsonType, nil)
+	case "table":
+		return s.call(ctx, http.MethodGet, all+"?"+query, "", jsonType+";as=Table;v=v1;g=meta.k8s.io", nil)
+	case "delete":
+		return s.call(ctx, http.MethodDelete, path, "", jsonType, nil)
+	case "put":
+		stored, err := s.call(ctx, http.MethodGet, all+"/"+name, "", jsonType, nil)
+		if err != nil || stored.failed() {
+			return stored, err
+		}
+		return s.write(ctx, http.MethodPut, path, jsonType, merged(stored.body, fields, false))
+	case "merge":
+		return s.write(ctx, http.MethodPatch, path, "application/merge-patch+json", body)
+	case "json":
+		return s.write(ctx, http.MethodPatch, path, "application/json-patch+json", body)
+	case "strategic":
+		return s.write(ctx, http.MethodPatch, path, "application/strategic-merge-patch+json", body)
+	case "apply":
+		return s.write(ctx, http.MethodPatch, path+"&fieldManager=applier", "application/apply-patch+yaml", c.complete(merged(c.Base, fields, false)))
+	case "sparse":
+		return s.write(ctx, http.MethodPatch, path+"&fieldManager=other", "application/apply-patch+yaml", c.complete(fields))
+	}
+	return nil, fmt.Errorf("there is no verb %s", verb)
+}
+
+// corpusName is the name of the one object of a case.
+func corpusName(c *testCase) string {
+	object, _ := c.Do[0]["post"].(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+func (s *server) write(ctx context.Context, method, path, contentType string, body any) (*answer, error) {
+	data, err := encode(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, method, path, contentType, jsonType, data)
+}
