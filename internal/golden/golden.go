@@ -42,9 +42,15 @@ func Changes(t *testing.T, name string, changes []object.Change) {
 	if len(changes) == 0 {
 		b.WriteString("# nothing\n")
 	}
-	path := filepath.Join("testdata", name+".out.yaml")
+	File(t, name+".out.yaml", b.String())
+}
+
+// File compares a text with testdata/<name>.
+func File(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -53,7 +59,7 @@ func Changes(t *testing.T, name string, changes []object.Change) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }

@@ -4,22 +4,17 @@
 package install_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/weir-rollouts/weir/internal/golden"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func definitions() map[string]common.OpenAPIDefinition {
 	return openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(name) })
@@ -57,7 +52,7 @@ func TestSchema(t *testing.T) {
 				}
 				lines = append(lines, fields(models, kind, &model.Schema)...)
 			}
-			golden(t, filepath.Join("testdata", version+".txt"), strings.Join(lines, "\n")+"\n")
+			golden.File(t, version+".txt", strings.Join(lines, "\n")+"\n")
 		})
 	}
 }
@@ -104,20 +99,4 @@ func reference(schema *spec.Schema) string {
 		schema = &schema.AllOf[0]
 	}
 	return schema.Ref.String()
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: (-want +got)\n%s", path, diff)
-	}
 }
