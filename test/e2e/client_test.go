@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -79,9 +80,7 @@ func (u *user) send(t *testing.T, r request) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, values := range r.more {
-		out.Header[key] = values
-	}
+	maps.Copy(out.Header, r.more)
 	if r.contentType == "" {
 		r.contentType = "application/json"
 	}
