@@ -4,19 +4,25 @@
 package apiserver_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -76,24 +82,43 @@ func TestStandalone(t *testing.T) {
 	}
 
 	// The developer is the controller.
-	r.Status.Phase = v1beta1.PhaseProgressing
-	r.Status.Canary = &v1beta1.CanaryStatus{CanaryRevision: "v2", Progress: v1beta1.Progress{
-		CurrentStepIndex: 1, NextStepIndex: 2, State: v1beta1.StepPaused, LastUpdateTime: &r.CreationTimestamp,
-	}}
-	r.Status.Conditions = []v1beta1.Condition{{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "InRolling"}}
-	if _, err := rollouts.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
+	waits := func(since time.Time) {
+		t.Helper()
+		r.Status.Phase = v1beta1.PhaseProgressing
+		r.Status.Canary = &v1beta1.CanaryStatus{CanaryRevision: "v2", Progress: v1beta1.Progress{
+			CurrentStepIndex: 1, NextStepIndex: 2, State: v1beta1.StepPaused, LastUpdateTime: &metav1.Time{Time: since},
+		}}
+		r.Status.Conditions = []v1beta1.Condition{{Type: "Progressing", Status: metav1.ConditionTrue, Reason: "InRolling"}}
+		if r, err = rollouts.UpdateStatus(t.Context(), r, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits(r.CreationTimestamp.Time)
+	wanted.Spec.Strategy.Canary.Steps[0].WithPause(apply.Pause().WithDuration(0))
+	if r, err = rollouts.Apply(t.Context(), wanted, mine); err != nil {
 		t.Fatal(err)
 	}
+	waits(r.CreationTimestamp.Add(time.Minute))
 	approval := []byte(`{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`)
 	if r, err = rollouts.Patch(t.Context(), "web", types.MergePatchType, approval, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	if d := r.Status.Decisions; len(d) != 1 || d[0].User != "developer" || string(d[0].Via) != "status" {
+	if d := r.Status.Decisions; len(d) != 2 || d[1].User != "developer" || string(d[1].Via) != "status" {
 		t.Errorf("after an approval by the status on record is %+v", d)
 	}
-	if _, err := rollouts.Abort(t.Context(), "web", &v1beta1.AbortOptions{}, metav1.CreateOptions{}); err != nil {
-		t.Error(err)
+	abort := &v1beta1.AbortOptions{DecisionOptions: v1beta1.DecisionOptions{Reason: "too many errors"}}
+	for range 2 { // the second time it is so already
+		if _, err := rollouts.Abort(t.Context(), "web", abort, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
+	if _, err := rollouts.Promote(t.Context(), "web", &v1beta1.PromoteOptions{}, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("promoting what is aborted is answered with %v, want a conflict", err)
+	}
+	audited(t, filepath.Join(dir, "audit.log"),
+		"200|promote|spec|1|v2|1||Request", "200|promote|status|1|v2|2||Request",
+		"201|abort|verb|1|v2|3|too many errors|RequestResponse", "201|abort|verb|1|v2||too many errors|RequestResponse",
+		"409|promote|verb|||||RequestResponse")
 	for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Modified, watch.Modified} {
 		select {
 		case e := <-events.ResultChan():
@@ -105,8 +130,39 @@ func TestStandalone(t *testing.T) {
 		}
 	}
 	// The files of this test are all that there is of it.
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("beside the kubeconfig there are %v (%v)", left, err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("beside the kubeconfig and the audit log there are %v (%v)", left, err)
+	}
+}
+
+// audited wants these decisions in the log, as the example policy has them.
+func audited(t *testing.T, path string, want ...string) {
+	t.Helper()
+	var got []string
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return false, err
+		}
+		got = nil
+		for decoder := json.NewDecoder(bytes.NewReader(data)); ; {
+			var e auditv1.Event
+			if decoder.Decode(&e) != nil {
+				break // the end, or a line that is being written
+			}
+			if e.Annotations["rollouts.kruise.io/verb"] == "" {
+				continue
+			}
+			said := []string{strconv.Itoa(int(e.ResponseStatus.Code))}
+			for _, key := range []string{"verb", "via", "step", "revision", "decision", "reason"} {
+				said = append(said, e.Annotations["rollouts.kruise.io/"+key])
+			}
+			got = append(got, strings.Join(append(said, string(e.Level)), "|"))
+		}
+		return len(got) == len(want), nil
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the audit log says (-want +got; %v):\n%s", err, diff)
 	}
 }
 
@@ -118,7 +174,8 @@ func standalone(t *testing.T) (*versioned.Clientset, string) {
 	ctx, stop := context.WithCancel(context.Background())
 	out, said := io.Pipe()
 	cmd := apiserver.NewCommand()
-	cmd.SetArgs([]string{"--standalone", "--standalone-kubeconfig", path})
+	cmd.SetArgs([]string{"--standalone", "--standalone-kubeconfig", path,
+		"--audit-policy-file=../../artifacts/examples/audit-policy.yaml", "--audit-log-path=" + filepath.Join(dir, "audit.log")})
 	cmd.SetOut(said)
 	done := make(chan error, 1)
 	go func() {

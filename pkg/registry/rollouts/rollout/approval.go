@@ -36,6 +36,7 @@ func none(duration *int32) bool { return duration != nil && *duration == 0 }
 // and when a promotion is not possible.
 func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	next, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	again(ctx)
 	if stored.ResourceVersion == "" {
 		return obj, nil
 	}
@@ -48,7 +49,7 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	if err := r.permissions.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}
-	if _, err := planner.Decide(stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {
+	if _, err := decide(ctx, stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {
 		return nil, refused("Rollout", stored.Name, field.NewPath("spec"), err)
 	}
 	return obj, nil

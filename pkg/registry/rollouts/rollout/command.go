@@ -123,16 +123,18 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 
 	var warn string
-	decide := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
+	ctx, said := attempting(ctx)
+	settle := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
 		var err error
-		if warn, err = planner.Decide(r, asked); err != nil {
+		if warn, err = decide(ctx, r, asked); err != nil {
 			return nil, refused(c.kind, name, field.NewPath("step"), err)
 		}
 		return r, nil
 	}
-	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, decide),
+	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
+	said.annotate(ctx, err)
 	if err != nil {
 		return nil, err
 	}

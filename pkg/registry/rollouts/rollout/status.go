@@ -17,7 +17,6 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
-	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // statusStrategy keeps everything but the status. Which part of the status a
@@ -104,7 +103,9 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 		return nil, false, err
 	}
 	w.progress = progress
+	ctx, said := attempting(ctx)
 	out, created, err := s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
+	said.annotate(ctx, err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
 	}
@@ -129,6 +130,7 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 		return r, nil
 	}
 	w.warning = ""
+	again(ctx)
 	wish := wishOf(&r.Status, &stored.Status)
 	if w.progress && !w.wishes(ctx, wish, r, stored) {
 		if userName(ctx) != w.controller {
@@ -155,7 +157,7 @@ func (w *statusWrite) decide(ctx context.Context, wish wish, r *rollouts.Rollout
 	}
 	command := commandFrom(ctx, wish.verb, rollouts.ViaStatus, w.clock)
 	command.Step = wish.step
-	warn, err := planner.Decide(r, command)
+	warn, err := decide(ctx, r, command)
 	if err != nil {
 		return refused("Rollout", w.name, wish.path, err)
 	}

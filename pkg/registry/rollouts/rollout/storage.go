@@ -157,9 +157,11 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 ) (runtime.Object, bool, error) {
 	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
 	referred := &referral{finder: r.finder}
+	ctx, said := attempting(ctx)
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, taken.onCreate(create), taken.onUpdate(update), force, options)
 	taken.settle(ctx, err)
+	said.annotate(ctx, err)
 	if err == nil {
 		referred.warn(ctx, out)
 	}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"strconv"
+
+	"k8s.io/apiserver/pkg/audit"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Keys of the annotations in the audit log. They say of every decision,
+// whichever way it came, what the address of the request does not.
+const (
+	auditVerb     = rollouts.GroupName + "/verb"
+	auditVia      = rollouts.GroupName + "/via"
+	auditStep     = rollouts.GroupName + "/step"
+	auditRevision = rollouts.GroupName + "/revision"
+	auditDecision = rollouts.GroupName + "/decision"
+	auditReason   = rollouts.GroupName + "/reason"
+)
+
+// attempt is what a request decides, for the audit log. A request that meets a
+// conflict decides again, and what counts is the last time.
+type attempt struct {
+	command  *planner.Command
+	step     int32
+	revision string
+	// decision is the number of the entry in the record; 0 if nothing was added.
+	decision int64
+}
+
+type attemptKey struct{}
+
+// attempting lets a request remember what it decides.
+func attempting(ctx context.Context) (context.Context, *attempt) {
+	a := &attempt{}
+	return context.WithValue(ctx, attemptKey{}, a), a
+}
+
+// again forgets what an earlier try of the request has decided.
+func again(ctx context.Context) {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		*a = attempt{}
+	}
+}
+
+// decide has the planner decide, and remembers it for the audit log.
+func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string, error) {
+	again(ctx)
+	now := attempt{command: &c}
+	if p := r.Status.Active(); p != nil {
+		now.step, now.revision = p.CurrentStepIndex, p.UpdateRevision
+	}
+	before := len(r.Status.Decisions)
+	warn, err := planner.Decide(r, c)
+	if record := r.Status.Decisions; err == nil && len(record) > before {
+		now.decision = record[len(record)-1].ID
+	}
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		*a = now
+	}
+	return warn, err
+}
+
+// annotate writes to the audit log. A refusal names the verb only, since a patch
+// that is refused is tried again, and the log keeps what it was told first.
+func (a *attempt) annotate(ctx context.Context, err error) {
+	if a.command == nil {
+		return
+	}
+	audit.AddAuditAnnotations(ctx, auditVerb, string(a.command.Verb), auditVia, string(a.command.Via))
+	if err != nil {
+		return
+	}
+	audit.AddAuditAnnotations(ctx, auditStep, strconv.Itoa(int(a.step)), auditRevision, a.revision)
+	if a.decision != 0 {
+		audit.AddAuditAnnotation(ctx, auditDecision, strconv.FormatInt(a.decision, 10))
+	}
+	if reason := a.command.Options.Reason; reason != "" {
+		audit.AddAuditAnnotation(ctx, auditReason, reason)
+	}
+}
