@@ -125,7 +125,7 @@ func readObjects(path string) ([]map[string]any, error) {
 		return nil, fmt.Errorf("reading manifests: %w", err)
 	}
 	var objects []map[string]any
-	for _, document := range bytes.Split(append([]byte("\n"), data...), []byte("\n---")) {
+	for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
 		var object map[string]any
 		if err := yaml.Unmarshal(document, &object); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", path, err)

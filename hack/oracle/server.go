@@ -109,12 +109,17 @@ func (s *server) must(ctx context.Context, method, path string, body any, codes 
 	return a, nil
 }
 
-// send sends one request of a case, given by its key and its body.
-func (s *server) send(ctx context.Context, c *testCase, namespace, key string, body any) (*answer, error) {
+// place is where a request goes.
+type place struct {
+	verb string
+	// all is the path of the resource, one that of the object.
+	all, one, query string
+}
+
+// placeOf reads the key of a request.
+func placeOf(c *testCase, namespace, key string, fields map[string]any) place {
 	verb, query, _ := strings.Cut(key, "?")
 	verb, subresource, _ := strings.Cut(strings.TrimSpace(verb), " ")
-	all := "/apis/" + group + "/" + c.Version + "/namespaces/" + namespace + "/" + c.Resource
-	fields, _ := body.(map[string]any)
 	name := "web"
 	if metadata, ok := c.complete(fields)["metadata"].(map[string]any); ok && verb != "merge" {
 		if given, ok := metadata["name"].(string); ok {
@@ -124,44 +129,61 @@ func (s *server) send(ctx context.Context, c *testCase, namespace, key string, b
 	if c.from == "corpus" {
 		name = corpusName(c)
 	}
-	path := all + "/" + name
+	p := place{verb: verb, query: "?" + query, all: "/apis/" + group + "/" + c.Version + "/namespaces/" + namespace + "/" + c.Resource}
+	p.one = p.all + "/" + name
 	if subresource != "" {
-		path += "/" + subresource
+		p.one += "/" + subresource
 	}
-	path = path + "?" + query
-	switch verb {
+	return p
+}
+
+// patches are the verbs whose body is sent as it is, as a patch of that type.
+var patches = map[string]string{
+	"merge":     "application/merge-patch+json",
+	"json":      "application/json-patch+json",
+	"strategic": "application/strategic-merge-patch+json",
+}
+
+// send sends one request of a case, given by its key and its body.
+func (s *server) send(ctx context.Context, c *testCase, namespace, key string, body any) (*answer, error) {
+	const apply = "application/apply-patch+yaml"
+	fields, _ := body.(map[string]any)
+	p := placeOf(c, namespace, key, fields)
+	if contentType, ok := patches[p.verb]; ok {
+		return s.write(ctx, http.MethodPatch, p.one+p.query, contentType, body)
+	}
+	switch p.verb {
 	case "create":
-		return s.write(ctx, http.MethodPost, all+"?"+query, jsonType, c.complete(merged(c.Base, fields, false)))
+		return s.write(ctx, http.MethodPost, p.all+p.query, jsonType, c.complete(merged(c.Base, fields, false)))
 	case "post":
-		return s.write(ctx, http.MethodPost, all+"?"+query, jsonType, c.complete(fields))
+		return s.write(ctx, http.MethodPost, p.all+p.query, jsonType, c.complete(fields))
 	case "text":
-		return s.call(ctx, http.MethodPost, all+"?"+query, "application/yaml", jsonType, []byte(fmt.Sprint(body)))
+		return s.call(ctx, http.MethodPost, p.all+p.query, "application/yaml", jsonType, []byte(fmt.Sprint(body)))
 	case "get":
-		return s.call(ctx, http.MethodGet, path, "", jsonType, nil)
+		return s.call(ctx, http.MethodGet, p.one+p.query, "", jsonType, nil)
 	case "list":
-		return s.call(ctx, http.MethodGet, all+"?"+query, "", jsonType, nil)
+		return s.call(ctx, http.MethodGet, p.all+p.query, "", jsonType, nil)
 	case "table":
-		return s.call(ctx, http.MethodGet, all+"?"+query, "", jsonType+";as=Table;v=v1;g=meta.k8s.io", nil)
+		return s.call(ctx, http.MethodGet, p.all+p.query, "", jsonType+";as=Table;v=v1;g=meta.k8s.io", nil)
 	case "delete":
-		return s.call(ctx, http.MethodDelete, path, "", jsonType, nil)
+		return s.call(ctx, http.MethodDelete, p.one+p.query, "", jsonType, nil)
 	case "put":
-		stored, err := s.call(ctx, http.MethodGet, all+"/"+name, "", jsonType, nil)
-		if err != nil || stored.failed() {
-			return stored, err
-		}
-		return s.write(ctx, http.MethodPut, path, jsonType, merged(stored.body, fields, false))
-	case "merge":
-		return s.write(ctx, http.MethodPatch, path, "application/merge-patch+json", body)
-	case "json":
-		return s.write(ctx, http.MethodPatch, path, "application/json-patch+json", body)
-	case "strategic":
-		return s.write(ctx, http.MethodPatch, path, "application/strategic-merge-patch+json", body)
+		return s.put(ctx, p, fields)
 	case "apply":
-		return s.write(ctx, http.MethodPatch, path+"&fieldManager=applier", "application/apply-patch+yaml", c.complete(merged(c.Base, fields, false)))
+		return s.write(ctx, http.MethodPatch, p.one+p.query+"&fieldManager=applier", apply, c.complete(merged(c.Base, fields, false)))
 	case "sparse":
-		return s.write(ctx, http.MethodPatch, path+"&fieldManager=other", "application/apply-patch+yaml", c.complete(fields))
+		return s.write(ctx, http.MethodPatch, p.one+p.query+"&fieldManager=other", apply, c.complete(fields))
 	}
-	return nil, fmt.Errorf("there is no verb %s", verb)
+	return nil, fmt.Errorf("there is no verb %s", p.verb)
+}
+
+// put writes what is stored with the fields merged in.
+func (s *server) put(ctx context.Context, p place, fields map[string]any) (*answer, error) {
+	stored, err := s.call(ctx, http.MethodGet, strings.TrimSuffix(p.one, "/status"), "", jsonType, nil)
+	if err != nil || stored.failed() {
+		return stored, err
+	}
+	return s.write(ctx, http.MethodPut, p.one+p.query, jsonType, merged(stored.body, fields, false))
 }
 
 // corpusName is the name of the one object of a case.

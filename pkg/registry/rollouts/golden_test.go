@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,16 +97,16 @@ func operations(path string, item *spec3.Path) []string {
 			continue
 		}
 		action, _ := operation.Extensions.GetString("x-kubernetes-action")
-		line := fmt.Sprintf("%s %s %s", method, path, action)
+		line := []string{method, path, action}
 		if body := operation.RequestBody; body != nil {
-			line += " takes " + strings.Join(contents(body.Content), ", ")
+			line = append(line, "takes", strings.Join(contents(body.Content), ", "))
 		}
 		for _, code := range []int{http.StatusOK, http.StatusCreated, http.StatusAccepted} {
 			if response, ok := operation.Responses.StatusCodeResponses[code]; ok {
-				line += fmt.Sprintf(" %d %s", code, strings.Join(contents(response.Content), ", "))
+				line = append(line, strconv.Itoa(code), strings.Join(contents(response.Content), ", "))
 			}
 		}
-		lines = append(lines, line)
+		lines = append(lines, strings.Join(line, " "))
 	}
 	return lines
 }

@@ -28,6 +28,7 @@ func Funcs(codecs runtimeserializer.CodecFactory) []any {
 	funcs := metafuzzer.Funcs(codecs)
 	funcs = append(funcs, shared()...)
 	funcs = append(funcs, hub()...)
+	funcs = append(funcs, olderKinds()...)
 	funcs = append(funcs, wireV1beta1()...)
 	return append(funcs, wireV1alpha1()...)
 }
@@ -60,12 +61,11 @@ func hub() []any {
 				s.BlueGreen.PodTemplateMetadata, s.BlueGreen.ExtraWorkload, s.BlueGreen.ExtraWorkloadGiven = nil, false, false
 			}
 			s.PausedGiven = s.PausedGiven || s.Paused
-			for _, r := range []*rollouts.Release{s.Canary, s.BlueGreen} {
-				if r != nil {
-					r.ExtraWorkloadGiven = r.ExtraWorkloadGiven || r.ExtraWorkload
-					r.DisableCanaryServiceGiven = r.DisableCanaryServiceGiven || r.DisableCanaryService
-				}
-			}
+		},
+		func(r *rollouts.Release, c randfill.Continue) {
+			c.FillNoCustom(r)
+			r.ExtraWorkloadGiven = r.ExtraWorkloadGiven || r.ExtraWorkload
+			r.DisableCanaryServiceGiven = r.DisableCanaryServiceGiven || r.DisableCanaryService
 		},
 		func(s *rollouts.Step, c randfill.Continue) {
 			c.FillNoCustom(s)
@@ -82,6 +82,16 @@ func hub() []any {
 			c.FillNoCustom(m)
 			m.Type = orDefault(m.Type, "Exact")
 		},
+		func(p *rollouts.ReleasePlan, c randfill.Continue) {
+			c.FillNoCustom(p)
+			p.RollingStyle = style(c)
+		},
+	}
+}
+
+// olderKinds are those that exist in v1alpha1 only.
+func olderKinds() []any {
+	return []any{
 		func(s *rollouts.TrafficRoutingStrategy, c randfill.Continue) {
 			c.FillNoCustom(s)
 			for i := range s.Matches {
@@ -90,10 +100,6 @@ func hub() []any {
 			}
 		},
 		func(r *rollouts.RawJSON, c randfill.Continue) { r.Raw = rawJSON(c) },
-		func(p *rollouts.ReleasePlan, c randfill.Continue) {
-			c.FillNoCustom(p)
-			p.RollingStyle = style(c)
-		},
 	}
 }
 
