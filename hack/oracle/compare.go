@@ -104,18 +104,18 @@ func differences(in string, want, got *answer) []difference {
 			crd: want.summary() + " (" + want.message() + ")", weir: got.summary() + " (" + got.message() + ")",
 		})
 	}
-	all = append(all, diffLeaves(in, counted(want.warnings), counted(got.warnings))...)
+	all = append(all, diffLeaves(in, warned(want.warnings), warned(got.warnings))...)
 	if want.failed() || got.failed() {
 		return all
 	}
 	return append(all, diffLeaves(in, leaves(want.body), leaves(got.body))...)
 }
 
-// counted are warnings as leaves.
-func counted(warnings []string) map[string]string {
+// warned are warnings as leaves.
+func warned(warnings []string) map[string]string {
 	out := map[string]string{}
 	for _, w := range warnings {
-		out["warning"] += w + "\n"
+		out["warning "+w] = "given"
 	}
 	return out
 }

@@ -151,6 +151,29 @@ func TestLikeACRD(t *testing.T) {
 	}
 }
 
+// v1alpha1 has no limit of steps, so a Rollout may have more than v1beta1 would
+// take. There, all but the steps can be changed, and it can be deleted.
+func TestStoredBeforeTheRule(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	steps := strings.Repeat(`{"replicas":1},`, 59) + `{"replicas":2}`
+	old := `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"Rollout","metadata":{"name":"web"},"spec":{
+		"objectRef":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}},"strategy":{"canary":{"steps":[` + steps + `]}}}}`
+	call(t, request{as: alice, method: "POST", path: list(v1alpha1Path, ns), body: old}).must(t, http.StatusCreated)
+	path := one(v1beta1Path, ns, "web")
+	patch(t, alice, path, `{"spec":{"strategy":{"paused":true}},"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
+	refused := patch(t, alice, path, `{"spec":{"strategy":{"canary":{"steps":[{"replicas":1},`+steps+`]}}}}`).must(t, http.StatusUnprocessableEntity)
+	if message := refused.status().Message; !strings.Contains(message, "spec.strategy.canary.steps: Too many") {
+		t.Errorf("refused with %q, want that there are too many steps", message)
+	}
+	patch(t, alice, path, `{"spec":{"strategy":{"canary":{"steps":[{"replicas":1}]}}}}`).must(t, http.StatusOK)
+
+	patch(t, alice, one(v1alpha1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"steps":[`+steps+`]}}}}`).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "DELETE", path: path}).must(t, http.StatusOK)
+	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "GET", path: path}).must(t, http.StatusNotFound)
+}
+
 // The columns are OpenKruise's.
 func TestOlderTables(t *testing.T) {
 	t.Parallel()
