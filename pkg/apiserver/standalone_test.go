@@ -141,28 +141,30 @@ func audited(t *testing.T, path string, want ...string) {
 	var got []string
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			return false, err
-		}
-		got = nil
-		for decoder := json.NewDecoder(bytes.NewReader(data)); ; {
-			var e auditv1.Event
-			if decoder.Decode(&e) != nil {
-				break // the end, or a line that is being written
-			}
-			if e.Annotations["rollouts.kruise.io/verb"] == "" {
-				continue
-			}
-			said := []string{strconv.Itoa(int(e.ResponseStatus.Code))}
-			for _, key := range []string{"verb", "via", "step", "revision", "decision", "reason"} {
-				said = append(said, e.Annotations["rollouts.kruise.io/"+key])
-			}
-			got = append(got, strings.Join(append(said, string(e.Level)), "|"))
-		}
-		return len(got) == len(want), nil
+		got = decisions(data)
+		return len(got) == len(want), err
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the audit log says (-want +got; %v):\n%s", err, diff)
+	}
+}
+
+// decisions are the requests of an audit log that decided, or tried to.
+func decisions(log []byte) []string {
+	var got []string
+	for decoder := json.NewDecoder(bytes.NewReader(log)); ; {
+		var e auditv1.Event
+		if decoder.Decode(&e) != nil {
+			return got // the end, or a line that is being written
+		}
+		if e.Annotations["rollouts.kruise.io/verb"] == "" {
+			continue
+		}
+		said := []string{strconv.Itoa(int(e.ResponseStatus.Code))}
+		for _, key := range []string{"verb", "via", "step", "revision", "decision", "reason"} {
+			said = append(said, e.Annotations["rollouts.kruise.io/"+key])
+		}
+		got = append(got, strings.Join(append(said, string(e.Level)), "|"))
 	}
 }
 
