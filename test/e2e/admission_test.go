@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,12 +84,60 @@ func TestPolicy(t *testing.T) {
 	label := []string{"label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b"}
 	edit.kubectl(a, label...).works("labeled")
 
-	name := "e2e-" + a.namespace
-	deny := admissionv1.Fail
+	const message = "changing or deleting a Rollout takes the permission of a release manager"
+	a.enforce(nil, "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')"+
+		".namespace(request.namespace).name(request.name).check('create').allowed()", message)
+	a.until("the policy is known", func(context.Context) error {
+		if r := edit.kubectl(a, label...); !r.failed {
+			return errors.New("a label was accepted")
+		}
+		return nil
+	})
+	edit.kubectl(a, label...).fails("denied", message)
+	edit.kubectl(a, "delete", "rollout", "web").fails("denied")
+	a.may("policy-admin", "admin").kubectl(a, label...).works("labeled")
+}
+
+// A policy takes parameters of any kind that weir-apiserver is allowed to read.
+func TestPolicyParameters(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	here.admin.kubectlWith(a, manifestOf("web"), "create", "-f", "-").works("created")
+	a.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Data: map[string]string{"frozen": "true"}})
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + a.namespace, Labels: map[string]string{"rollouts.kruise.io/aggregate-to-apiserver": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
+	}
+	a.forAll(role)
+	a.enforce(&admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, "params.data.frozen != 'true'", "nothing changes today")
+	label := func() result {
+		return here.admin.kubectl(a, "label", "rollout", "web", "--overwrite", "--dry-run=server", "a=b")
+	}
+	refused := func(context.Context) error {
+		if r := label(); !strings.Contains(r.out, "nothing changes today") {
+			return errors.New(r.out)
+		}
+		return nil
+	}
+	a.until("the policy is known with its parameters", refused)
+	here.admin.kubectl(a, "patch", "configmap", "limits", `-p={"data":{"frozen":"false"}}`).works("patched")
+	a.until("the new parameters are known", func(context.Context) error {
+		if r := label(); r.failed {
+			return errors.New(r.out)
+		}
+		return nil
+	})
+}
+
+// enforce has updates and deletions of the namespace's Rollouts satisfy an
+// expression, whose parameters are an object named limits.
+func (a *app) enforce(parameters *admissionv1.ParamKind, expression, message string) {
+	a.t.Helper()
+	name, fail, deny := "e2e-"+a.namespace, admissionv1.Fail, admissionv1.DenyAction
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &deny,
+			FailurePolicy: &fail, ParamKind: parameters,
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Update, admissionv1.Delete},
@@ -98,11 +147,7 @@ func TestPolicy(t *testing.T) {
 			MatchConditions: []admissionv1.MatchCondition{{
 				Name: "not-by-weir-controller", Expression: "request.userInfo.username != 'system:serviceaccount:weir-system:weir-controller'",
 			}},
-			Validations: []admissionv1.Validation{{
-				Expression: "authorizer.group('rollouts.kruise.io').resource('rollouts').subresource('jump')" +
-					".namespace(request.namespace).name(request.name).check('create').allowed()",
-				Message: "changing or deleting a Rollout takes the permission of a release manager",
-			}},
+			Validations: []admissionv1.Validation{{Expression: expression, Message: message}},
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -114,25 +159,24 @@ func TestPolicy(t *testing.T) {
 			}},
 		},
 	}
-	for _, o := range []client.Object{policy, binding} {
-		if err := here.client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := here.client.Delete(context.Background(), o); err != nil {
-				t.Error(err)
-			}
-		})
+	if parameters != nil {
+		binding.Spec.ParamRef = &admissionv1.ParamRef{Name: "limits", Namespace: a.namespace, ParameterNotFoundAction: &deny}
 	}
-	a.until("the policy is known", func(context.Context) error {
-		if r := edit.kubectl(a, label...); !r.failed {
-			return errors.New("a label was accepted")
+	a.forAll(policy)
+	a.forAll(binding)
+}
+
+// forAll creates an object of the whole cluster, and deletes it in the end.
+func (a *app) forAll(o client.Object) {
+	a.t.Helper()
+	if err := here.client.Create(a.t.Context(), o); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		if err := here.client.Delete(context.Background(), o); err != nil {
+			a.t.Error(err)
 		}
-		return nil
 	})
-	edit.kubectl(a, label...).fails("denied", policy.Spec.Validations[0].Message)
-	edit.kubectl(a, "delete", "rollout", "web").fails("denied")
-	a.may("policy-admin", "admin").kubectl(a, label...).works("labeled")
 }
 
 // Whoever names objects that are not there is told by a warning, and once.
