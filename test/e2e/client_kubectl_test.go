@@ -37,7 +37,7 @@ func TestClientKubectl(t *testing.T) {
 	kubectl("get", "rollout", "web", "-o", "jsonpath={.metadata.generation}").works("3")
 
 	edit := func(script string, args ...string) result {
-		return here.admin.kubectlIn(a, []string{"KUBE_EDITOR=sed -i -e " + script, "TMPDIR=" + t.TempDir()}, "", append([]string{"edit", "rollout", "web"}, args...)...)
+		return here.admin.kubectlIn(a, []string{"KUBE_EDITOR=sed -i.bak -e " + script, "TMPDIR=" + t.TempDir()}, "", append([]string{"edit", "rollout", "web"}, args...)...)
 	}
 	edit("s/team:.payments/team:\\ search/").works("edited")
 	edit("s/no-such-thing//").works("no changes")
