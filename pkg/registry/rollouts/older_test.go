@@ -145,8 +145,9 @@ func TestLikeACRD(t *testing.T) {
 	if len(a.warnings) != 1 || !strings.Contains(a.warnings[0], "example.com/mine") {
 		t.Errorf("warnings are %q, want one about the finalizer", a.warnings)
 	}
+	patch(t, alice, one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"trafficRoutings":null}}}}`).must(t, http.StatusOK)
 	again := patch(t, alice, one(v1beta1Path, ns, "web"), `{"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
-	if r := again.rollout(t); r.Generation != 2 || len(again.warnings) > 0 {
+	if r := again.rollout(t); r.Generation != 3 || len(again.warnings) > 0 {
 		t.Errorf("generation %d, warnings %q after a change of metadata", r.Generation, again.warnings)
 	}
 }

@@ -68,6 +68,59 @@ spec:
       - {service: web, gracePeriodSeconds: 0, ingress: {name: web}}
 `,
 		},
+		"what is empty stays empty": {
+			version: v1beta1.SchemeGroupVersion,
+			write: `
+apiVersion: rollouts.kruise.io/v1beta1
+kind: Rollout
+metadata: {name: web}
+spec:
+  disabled: false
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  strategy:
+    canary:
+      trafficRoutingRef: ""
+      patchPodTemplateMetadata: {annotations: {}, labels: {}}
+      steps:
+      - replicas: 1
+        matches: []
+        requestHeaderModifier: {set: [], add: [], remove: []}
+      - replicas: 2
+        matches: [{headers: [], queryParams: []}, {}]
+        requestHeaderModifier: {}
+      trafficRoutings:
+      - {service: web, gracePeriodSeconds: 3, ingress: {name: web, classType: ""}, gateway: {}, customNetworkRefs: []}
+status:
+  conditions: []
+  currentStepIndex: 0
+  currentStepState: ""
+`,
+			read: `
+apiVersion: rollouts.kruise.io/v1beta1
+kind: Rollout
+metadata: {name: web}
+spec:
+  disabled: false
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  strategy:
+    canary:
+      trafficRoutingRef: ""
+      patchPodTemplateMetadata: {annotations: {}, labels: {}}
+      steps:
+      - replicas: 1
+        matches: []
+        requestHeaderModifier: {set: [], add: [], remove: []}
+      - replicas: 2
+        matches: [{headers: [], queryParams: []}, {}]
+        requestHeaderModifier: {}
+      trafficRoutings:
+      - {service: web, gracePeriodSeconds: 3, ingress: {name: web, classType: ""}, gateway: {}, customNetworkRefs: []}
+status:
+  conditions: []
+  currentStepIndex: 0
+  currentStepState: ""
+`,
+		},
 		"what is left out gets its default": {
 			version: v1beta1.SchemeGroupVersion,
 			write: `
