@@ -121,7 +121,12 @@ func TestStoredBeforeTheRule(t *testing.T) {
 				}
 				changed := old.DeepCopy()
 				test.change(changed)
-				if diff := cmp.Diff([]string{test.want}, render(validation.ValidateRolloutUpdate(changed, old, options))); diff != "" {
+				want := test.want
+				if options == alpha {
+					want = strings.Replace(want, "spec.workloadRef", "spec.objectRef.workloadRef", 1)
+					want = strings.Replace(want, ".traffic:", ".weight:", 1)
+				}
+				if diff := cmp.Diff([]string{want}, render(validation.ValidateRolloutUpdate(changed, old, options))); diff != "" {
 					t.Errorf("a change of the part: (-want +got)\n%s", diff)
 				}
 			})

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package validation judges one object, or its old and its new state. It
-// answers "may this be stored", names the field as a user of v1beta1 writes it
-// and says what to write instead. It must not know any other object: that two
+// answers "may this be stored", names the field as the version of the request
+// spells it and says what to write instead. It must not know any other object: that two
 // Rollouts name one workload is found elsewhere.
 package validation
 
@@ -43,6 +43,22 @@ type Options struct {
 const v1alpha1 = "v1alpha1"
 
 func (o Options) older() bool { return o.Version == v1alpha1 }
+
+// workloadRef is where the version keeps the reference to the workload.
+func (o Options) workloadRef() *field.Path {
+	if o.older() {
+		return field.NewPath("spec", "objectRef", "workloadRef")
+	}
+	return field.NewPath("spec", "workloadRef")
+}
+
+// traffic is what the version calls the share of a step.
+func (o Options) traffic() string {
+	if o.older() {
+		return "weight"
+	}
+	return "traffic"
+}
 
 func (o Options) percentLimit() int {
 	if o.PartitionPercentLimit == 0 {
@@ -86,7 +102,7 @@ func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList 
 
 func validateSpec(r *rollouts.Rollout, o Options) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := validateWorkloadRef(&r.Spec, spec.Child("workloadRef"), o)
+	errs := validateWorkloadRef(&r.Spec, o.workloadRef(), o)
 	errs = append(errs, validateStyleAnnotation(r, o)...)
 	return append(errs, validateStrategy(&r.Spec, spec.Child("strategy"), o)...)
 }
@@ -163,7 +179,7 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(s.WorkloadRef, old.WorkloadRef) {
-		errs = append(errs, field.Forbidden(spec.Child("workloadRef"), wait))
+		errs = append(errs, field.Forbidden(o.workloadRef(), wait))
 	}
 	style, release := s.Strategy.Active()
 	oldStyle, oldRelease := old.Strategy.Active()

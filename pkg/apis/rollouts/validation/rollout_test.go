@@ -86,6 +86,10 @@ func TestValidateRollout(t *testing.T) {
 			change: func(r *rollouts.Rollout) { r.Spec.WorkloadRef = nil },
 			want:   []string{"spec.workloadRef: Required value"},
 		},
+		"no workload in an older request": {
+			change: func(r *rollouts.Rollout) { r.Spec.WorkloadRef = nil }, options: alpha,
+			want: []string{"spec.objectRef.workloadRef: Required value"},
+		},
 		"an empty workload": {
 			change: func(r *rollouts.Rollout) { r.Spec.WorkloadRef = &rollouts.ObjectRef{} },
 			want: []string{
@@ -217,6 +221,7 @@ func TestValidateStep(t *testing.T) {
 		"no traffic":           {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, want: []string{"traffic: Invalid value"}},
 		"too much traffic":     {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, want: []string{"traffic: Invalid value"}},
 		"traffic as a number":  {step: rollouts.Step{Replicas: number(1), Traffic: new("20")}, want: []string{"traffic: Invalid value"}},
+		"too much weight":      {step: rollouts.Step{Replicas: number(1), Traffic: new("101%")}, options: alpha, want: []string{"weight: Invalid value"}},
 		"a weight of 0":        {step: rollouts.Step{Replicas: number(1), Traffic: new("0%")}, options: alpha},
 		"a pause of 0":         {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(0))}}},
 		"a pause less than 0":  {step: rollouts.Step{Replicas: number(1), Pause: rollouts.Pause{Duration: new(int32(-1))}}, want: []string{"pause.duration: Invalid value"}},

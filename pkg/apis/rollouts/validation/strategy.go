@@ -65,7 +65,7 @@ func validateSteps(steps []rollouts.Step, path *field.Path, style rollouts.Style
 
 func validateStep(step *rollouts.Step, path *field.Path, style rollouts.Style, o Options) field.ErrorList {
 	errs := validateReplicas(step.Replicas, path.Child("replicas"))
-	errs = append(errs, validateTraffic(step.Traffic, path.Child("traffic"), style, o)...)
+	errs = append(errs, validateTraffic(step.Traffic, path.Child(o.traffic()), style, o)...)
 	if d := step.Pause.Duration; d != nil && *d < 0 {
 		errs = append(errs, field.Invalid(path.Child("pause", "duration"), *d, "use seconds, 0 or more; without a duration the step waits for an approval"))
 	}
@@ -98,7 +98,13 @@ func validateTraffic(traffic *string, path *field.Path, style rollouts.Style, o 
 		return nil
 	}
 	share, ok := percent(*traffic)
-	if style == rollouts.StyleBlueGreen || o.older() {
+	if o.older() {
+		if !ok {
+			return field.ErrorList{field.Invalid(path, strings.TrimSuffix(*traffic, "%"), "use a weight from 0 to 100")}
+		}
+		return nil
+	}
+	if style == rollouts.StyleBlueGreen {
 		if !ok {
 			return field.ErrorList{field.Invalid(path, *traffic, `use a percentage from "0%" to "100%"`)}
 		}

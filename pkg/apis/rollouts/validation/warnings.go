@@ -19,7 +19,7 @@ func RolloutWarnings(r *rollouts.Rollout, o Options) []string {
 			warnings = append(warnings, fmt.Sprintf("%s: %s: %s", over.path, over.replicas, over.message))
 		}
 	}
-	return append(warnings, decreasingTraffic(&r.Spec)...)
+	return append(warnings, decreasingTraffic(&r.Spec, o)...)
 }
 
 // excess is a step that upgrades more than the limit while it routes traffic.
@@ -53,7 +53,7 @@ func overLimit(s *rollouts.RolloutSpec, o Options) []excess {
 }
 
 // decreasingTraffic finds steps that take traffic back from the new revision.
-func decreasingTraffic(s *rollouts.RolloutSpec) []string {
+func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 	style, release := s.Strategy.Active()
 	if release == nil {
 		return nil
@@ -67,7 +67,7 @@ func decreasingTraffic(s *rollouts.RolloutSpec) []string {
 		}
 		share, ok := percent(*release.Steps[i].Traffic)
 		if ok && share < last {
-			warnings = append(warnings, fmt.Sprintf("%s: %d%%: the new revision had %d%% before this step, so traffic goes back to the stable one", steps.Index(i).Child("traffic"), share, last))
+			warnings = append(warnings, fmt.Sprintf("%s: %d%%: the new revision had %d%% before this step, so traffic goes back to the stable one", steps.Index(i).Child(o.traffic()), share, last))
 		}
 		if ok {
 			last = share
