@@ -34,21 +34,29 @@ type BatchPlan struct {
 
 // The actions of a BatchRelease, beside RestoreWorkload and DropFinalizer.
 type (
-	// DriveTo tells the workload how far it may go.
-	DriveTo struct{ Drive Drive }
+	// DriveTo tells the workload how far it may go. Metadata is for the pods of
+	// an extra workload.
+	DriveTo struct {
+		Drive
+		Metadata *rollouts.PodTemplateMetadata
+	}
+	// Discard removes what was made beside the workload.
+	Discard struct{}
 	// Rest gives an aborted workload its owner's strategy back, still paused.
 	Rest struct{}
 )
 
 func (DriveTo) action() {}
+func (Discard) action() {}
 func (Rest) action()    {}
 
-func (Rest) String() string { return "rest workload" }
+func (Discard) String() string { return "discard extra workload" }
+func (Rest) String() string    { return "rest workload" }
 func (d DriveTo) String() string {
-	if d.Drive.Abort {
-		return "drive workload back, keeping " + d.Drive.Partition.String()
+	if d.Abort {
+		return "drive workload back, keeping " + d.Partition.String()
 	}
-	return "drive workload to " + d.Drive.Partition.String()
+	return "drive workload to " + d.Partition.String()
 }
 
 // BatchFacts is what a Rollout reads of a BatchRelease.
@@ -131,6 +139,10 @@ func (x *batchPass) letGo() {
 			return
 		}
 	}
+	if x.w != nil && x.w.Extra {
+		// The garbage collector would do it as well, and later.
+		x.actions = append(x.actions, Discard{})
+	}
 	x.actions = append(x.actions, DropFinalizer{})
 }
 
@@ -161,7 +173,11 @@ func (x *batchPass) giveBack() {
 		x.comeBack()
 		return
 	}
-	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort})
+	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
+	if wait && x.w.Rolling && x.w.Drive == nil {
+		return // it was given back, and its native controller is at work
+	}
+	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort, Wait: wait && !x.w.AtStable})
 }
 
 // returning tells that the template is stable's again and pods of another
@@ -176,7 +192,7 @@ func (x *batchPass) returning() bool {
 func (x *batchPass) comeBack() {
 	want := Drive{Owner: x.Release.UID, Revision: x.plan.Revision}
 	if *x.w.Drive != want {
-		x.actions = append(x.actions, DriveTo{Drive: want})
+		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 	}
 }
 
@@ -213,7 +229,7 @@ func (x *batchPass) drive() {
 	switch {
 	case !x.told(want):
 		x.pending()
-		x.actions = append(x.actions, DriveTo{Drive: want})
+		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 	case !x.w.Settled:
 	case x.plan.Abort && x.back() && !x.w.Native:
 		x.actions = append(x.actions, Rest{})
@@ -222,11 +238,9 @@ func (x *batchPass) drive() {
 	}
 }
 
-// told tells whether the workload has been told so. The owner's strategy is in
-// force before that, and again once an abort has come to rest.
+// told tells whether the workload has been told so.
 func (x *batchPass) told(want Drive) bool {
-	resting := x.plan.Abort && x.w.UpdatedReplicas == 0
-	return x.w.Drive != nil && *x.w.Drive == want && (!x.w.Native || resting)
+	return x.w.Drive != nil && *x.w.Drive == want && x.w.Obeyed
 }
 
 func (x *batchPass) judge() {
@@ -267,7 +281,7 @@ func (x *batchPass) want() Drive {
 	}
 	told := x.w.Drive
 	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
-	if same && Limit(told.Partition, x.w.Replicas) > Limit(want.Partition, x.w.Replicas) {
+	if same && x.limit(told.Partition) > x.limit(want.Partition) {
 		want.Partition = told.Partition
 	}
 	return want
@@ -281,19 +295,23 @@ func (x *batchPass) reached() bool {
 	if x.w.Replicas == 0 {
 		return true
 	}
-	desired := Limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas, x.w.Replicas)
+	desired := x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
 	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
 	tolerated := tolerance(x.plan.FailureThreshold, updated)
 	// Where stable cannot get ready, pods of other revisions must stay.
 	others := x.w.Replicas - desired
-	settled := x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
+	settled := x.plan.RollingStyle == rollouts.StyleCanary || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
+}
+
+func (x *batchPass) limit(share intstr.IntOrString) int32 {
+	return Limit(x.plan.RollingStyle, share, x.w.Replicas)
 }
 
 // back tells whether an aborted workload runs stable pods only, all of them ready.
 func (x *batchPass) back() bool {
 	w := x.w
-	return Limit(x.plan.Batches[0].CanaryReplicas, w.Replicas) == 0 &&
+	return x.limit(x.plan.Batches[0].CanaryReplicas) == 0 &&
 		w.UpdatedReplicas == 0 && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
 }
 

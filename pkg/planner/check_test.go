@@ -212,7 +212,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
 	lost := serving(was) - serving(is)
 	d := c.deployment()
-	if !lowered || lost <= 0 || c.excused(actor, d) {
+	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
 		return
 	}
 	n := *d.Spec.Replicas
@@ -236,11 +236,15 @@ func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 	}
 }
 
-// serving counts the ready pods of all sets that are asked to stay.
+// serving counts the ready pods of the workload's own sets that are asked to
+// stay. Those of an extra one are nobody's promise.
 func (c *checks) serving() int32 {
 	var n int32
+	d := c.deployment()
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		n += serving(rs)
+		if d != nil && metav1.IsControlledBy(rs, d) {
+			n += serving(rs)
+		}
 	}
 	return n
 }
@@ -270,6 +274,11 @@ func (c *checks) recover() {
 	d := c.deployment()
 	if d == nil || *d.Spec.Replicas <= 1 {
 		return
+	}
+	for v := c.w.seen[kindDeployment]; c.empty && v <= c.w.store.newest(); v++ {
+		if was := find[*appsv1.Deployment](c.w.store.at(v), kindDeployment, d.Name); was != nil && *was.Spec.Replicas <= 1 {
+			return // whoever sizes the sets may still see this
+		}
 	}
 	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, *d.Spec.Replicas)
 	whole := c.serving() >= *d.Spec.Replicas-unavailable

@@ -55,6 +55,9 @@ func (x *pass) bringBack() {
 		return
 	}
 	routed := !x.leaveUpdate()
+	if routed && !x.replaces() {
+		return // nothing is gained by taking pods away before the traffic
+	}
 	if !x.stableWhole(routed) || routed {
 		return
 	}

@@ -88,6 +88,7 @@ func (s *schedule) found() {
 		s.publish(app0, app0)
 		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
 	}
+	s.plan.ExtraWorkload = pick(s, false, false, true)
 	s.govern(app0, s.plan)
 }
 

@@ -33,7 +33,9 @@ func (k *kube) recreate() {
 		}
 	}
 	if k.update == nil {
-		k.make(k.n())
+		if k.make(k.n()); k.update == nil {
+			return
+		}
 	}
 	k.scaleTo(k.update, k.n())
 	k.done()
@@ -43,7 +45,9 @@ func (k *kube) recreate() {
 func (k *kube) roll() {
 	k.number()
 	if k.update == nil {
-		k.make(k.next(0))
+		if k.make(k.next(0)); k.update == nil {
+			return
+		}
 		k.revise(k.update.Annotations[revisionKey])
 	}
 	switch {
@@ -151,6 +155,9 @@ func (k *kube) make(size int32) {
 		Spec: appsv1.ReplicaSetSpec{Replicas: &size, Selector: selector, Template: template},
 	}
 	k.inherit(rs)
+	if left := find[*appsv1.ReplicaSet](k.store.objects, kindSet, rs.Name); left != nil && !metav1.IsControlledBy(left, k.d) {
+		return // of an earlier Deployment of the name; the real one would count a collision
+	}
 	if k.store.create(rs) != nil {
 		panic("native controller: a set of the name exists with another template: " + rs.Name)
 	}

@@ -153,6 +153,18 @@ func (x *pass) initialize() {
 	x.step()
 }
 
+// nameStable marks the stable set of a workload held at size 0. Nothing but its
+// pods tells it from older ones, until the batches mark it; and whoever sizes
+// the sets there must not take one for another.
+func (x *pass) nameStable() {
+	if x.w == nil || !x.w.Held || x.w.Named || x.w.Replicas > 0 || x.status.Phase != rollouts.PhaseProgressing || len(x.actions) > 0 {
+		return
+	}
+	if stable := x.progress().StableRevision; stable != "" {
+		x.act(NameStable{Revision: stable})
+	}
+}
+
 // freeze stays where it is until nobody wants it paused.
 func (x *pass) freeze() {
 	if !x.doing(rollouts.ActivityPaused) {

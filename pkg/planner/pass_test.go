@@ -25,7 +25,7 @@ func (w *world) batchPass(name string) {
 			return nil
 		}
 		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
-		row, d, owned := w.observeWorkload(b.Spec.WorkloadRef, rollouts.StylePartition)
+		row, d, owned := w.observeWorkload(b.Spec.WorkloadRef, b.Spec.Plan.RollingStyle)
 		if d != nil {
 			f := row.Observe(d, owned)
 			facts.Workload = &f
@@ -55,11 +55,13 @@ func (w *world) batchPass(name string) {
 func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) []object.Change {
 	switch a := action.(type) {
 	case planner.DriveTo:
-		return row.Drive(d, owned, a.Drive, *metav1.NewControllerRef(b, wire("BatchRelease")))
+		return row.Drive(d, owned, a, *metav1.NewControllerRef(b, wire("BatchRelease")))
+	case planner.Discard:
+		return row.Discard(d, owned)
 	case planner.Rest:
 		return row.Rest(d, owned)
 	case planner.RestoreWorkload:
-		return row.Restore(d, owned, a.KeepPaused)
+		return row.Restore(d, owned, a)
 	case planner.DropFinalizer:
 		next := clone(b)
 		next.Finalizers = nil
@@ -73,8 +75,8 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 func trouble(owned []object.Object, f planner.Workload) string {
 	var pods []corev1.Pod
 	for _, o := range owned {
-		rs := o.(*appsv1.ReplicaSet)
-		if rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs.Spec.Template) {
+		rs, ok := o.(*appsv1.ReplicaSet)
+		if !ok || rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs.Spec.Template) {
 			continue
 		}
 		for range rs.Status.Replicas {

@@ -44,6 +44,8 @@ type Workload struct {
 	Replicas int32
 	// StableRevision is the revision serving before the release.
 	StableRevision string
+	// Named tells that the workload itself says which one that is.
+	Named bool
 	// UpdateRevision identifies the live template by content.
 	UpdateRevision string
 	// PodTemplateHash is the label value of the pods of the live template;
@@ -73,6 +75,10 @@ type Workload struct {
 	Drive *Drive
 	// Native tells that the owner's own strategy is in force.
 	Native bool
+	// Extra tells that something was made beside the workload.
+	Extra bool
+	// Obeyed tells that all that Drive means is written.
+	Obeyed bool
 }
 
 // Is tells whether the live template is of the revision. Revisions are
@@ -159,8 +165,11 @@ type (
 	RunBatch struct{ Plan rollouts.ReleasePlan }
 	// ReleaseBatch wants the BatchRelease gone.
 	ReleaseBatch struct{}
-	// RestoreWorkload gives a workload back that no BatchRelease drives.
-	RestoreWorkload struct{ KeepPaused bool }
+	// RestoreWorkload gives a workload back: paused, or not. What was made
+	// beside it goes at once, or when the native controller is done if Wait.
+	RestoreWorkload struct{ KeepPaused, Wait bool }
+	// NameStable marks a revision of the workload as the stable one.
+	NameStable struct{ Revision string }
 	// SetStable sets the workload's template to the stable revision's.
 	SetStable struct{}
 	// Pin makes the stable Service select one revision.
@@ -185,6 +194,7 @@ func (Unlabel) action()             {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
+func (NameStable) action()          {}
 func (SetStable) action()           {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
@@ -197,6 +207,7 @@ func (Label) String() string        { return "label workload" }
 func (Unlabel) String() string      { return "unlabel workload" }
 func (ReleaseBatch) String() string { return "release batch" }
 func (SetStable) String() string    { return "set the stable template" }
+func (a NameStable) String() string { return "name " + a.Revision + " as stable" }
 func (Unpin) String() string        { return "unpin service" }
 func (Unroute) String() string      { return "unroute" }
 func (RemoveCanaryService) String() string {

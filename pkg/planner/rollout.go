@@ -23,6 +23,7 @@ func Rollout(o Observed) Plan {
 		}
 	}
 	x.mirrorBatch()
+	x.nameStable()
 	x.tellTools()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
 }

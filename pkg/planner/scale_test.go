@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -125,7 +126,7 @@ func TestLimit(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := planner.Limit(test.share, test.replicas); got != test.want {
+			if got := planner.Limit(rollouts.StylePartition, test.share, test.replicas); got != test.want {
 				t.Errorf("Limit(%s, %d) = %d, want %d", test.share.String(), test.replicas, got, test.want)
 			}
 		})

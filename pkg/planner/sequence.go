@@ -124,7 +124,7 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 	case x.w == nil:
 		return remains{}
 	case b == nil && x.w.Mine:
-		return remains{action: RestoreWorkload{KeepPaused: last.Abort}}
+		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: last.FinalizingPolicy == rollouts.WaitResume}}
 	case b == nil:
 		return remains{}
 	case b.Terminating:
@@ -167,6 +167,9 @@ func (x *pass) plan(step int32) rollouts.ReleasePlan {
 		FailureThreshold: x.release.FailureThreshold,
 		RollingStyle:     x.style,
 		Revision:         x.revision(),
+	}
+	if x.style == rollouts.StyleCanary {
+		plan.PodTemplateMetadata, plan.ExtraWorkload = x.release.PodTemplateMetadata, true
 	}
 	for _, s := range x.release.Steps {
 		if s.Replicas != nil {

@@ -38,6 +38,7 @@ func (x *pass) step() {
 	if x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
+	x.recover()
 	x.follow()
 	for {
 		p := x.progress()
@@ -60,6 +61,20 @@ func (x *pass) step() {
 		p.FinalisingStep = ""
 		x.stamp()
 	}
+}
+
+// recover takes a step up again from which another template had begun to take
+// over, until it was taken back: routes and batches may be gone.
+func (x *pass) recover() {
+	p := x.progress()
+	if p.FinalisingStep == "" || p.State == rollouts.BeforeStepUpgrade {
+		return
+	}
+	p.FinalisingStep = ""
+	if p.State != rollouts.StepReady && p.State != rollouts.StepCompleted {
+		p.State = rollouts.BeforeStepUpgrade
+	}
+	x.stamp()
 }
 
 // follow keeps the network on pods that exist, where the workload was scaled
@@ -129,7 +144,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
-	case x.everyPod(step), x.stableEmpty(), x.given() >= x.w.Replicas:
+	case x.everyPod(step), x.stableEmpty(), x.replaces() && x.given() >= x.w.Replicas:
 		// A Service pinned to no pod would lose every request.
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
@@ -154,9 +169,13 @@ func (x *pass) dwelling() bool {
 	return false
 }
 
-// everyPod tells that after the step no stable pod is left in the workload.
+// replaces tells that update pods take the place of stable ones.
+func (x *pass) replaces() bool { return x.style == rollouts.StylePartition }
+
+// everyPod tells that after the step no stable pod is left in the workload, or
+// that there is none at all.
 func (x *pass) everyPod(step *rollouts.Step) bool {
-	return x.style == rollouts.StylePartition && step.Replicas != nil && Limit(*step.Replicas, x.w.Replicas) >= x.w.Replicas
+	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && Limit(x.style, *step.Replicas, x.w.Replicas) >= x.w.Replicas
 }
 
 // stableEmpty tells that stable has no ready pod though there should be pods.
@@ -379,7 +398,7 @@ func (x *pass) given() int32 {
 	if b == nil || b.Plan.Abort || b.Plan.BatchPartition == nil || int(*b.Plan.BatchPartition) >= len(b.Plan.Batches) {
 		return 0
 	}
-	return Limit(b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
+	return Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
 }
 
 // stepWith returns the current step where it still wants what it wanted or what
@@ -390,7 +409,7 @@ func (x *pass) stepWith(have int32) int32 {
 		if s == nil || s.Replicas == nil {
 			return -1
 		}
-		return Limit(*s.Replicas, x.w.Replicas)
+		return Limit(x.style, *s.Replicas, x.w.Replicas)
 	}
 	current := x.progress().CurrentStepIndex
 	if now := wants(current); now >= 0 && (now == have || now == x.wanted(current)) {
@@ -408,7 +427,7 @@ func (x *pass) stepWith(have int32) int32 {
 // wanted is what a step wanted when it was last asked for.
 func (x *pass) wanted(step int32) int32 {
 	if b := x.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
-		return Limit(b.Plan.Batches[step-1].CanaryReplicas, x.w.Replicas)
+		return Limit(x.style, b.Plan.Batches[step-1].CanaryReplicas, x.w.Replicas)
 	}
 	return -1
 }

@@ -145,15 +145,27 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	case *appsv1.ReplicaSet:
 		t.wroteSet(actor, set, old, next)
 	case *appsv1.Deployment:
-		was, ok1 := old.(*appsv1.Deployment)
-		is, ok2 := next.(*appsv1.Deployment)
-		if ok1 && ok2 && governed(was) != governed(is) && actor != "user" {
-			t.line(actor, "deployment/%s %s", is.Name, governed(is))
-		}
+		was, _ := old.(*appsv1.Deployment)
+		is, _ := next.(*appsv1.Deployment)
+		t.wroteDeployment(actor, was, is)
 	case *rollouts.Rollout:
 		if next == nil {
 			t.line(actor, "rollout/%s is gone", old.GetName())
 		}
+	}
+}
+
+func (t *transcript) wroteDeployment(actor string, was, is *appsv1.Deployment) {
+	switch {
+	case actor == "user":
+	case is == nil:
+		t.line(actor, "deployment/%s deleted", was.Name)
+	case was == nil:
+		t.line(actor, "deployment/%s made with %d", is.Name, *is.Spec.Replicas)
+	case governed(was) != governed(is):
+		t.line(actor, "deployment/%s %s", is.Name, governed(is))
+	case *was.Spec.Replicas != *is.Spec.Replicas:
+		t.line(actor, "deployment/%s %d -> %d", is.Name, *was.Spec.Replicas, *is.Spec.Replicas)
 	}
 }
 

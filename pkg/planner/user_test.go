@@ -153,15 +153,17 @@ func (w *world) change(name string, mutate func(*appsv1.Deployment)) string {
 // admit does what the webhook does with an update.
 func (w *world) admit(before, update *appsv1.Deployment) string {
 	label := before.Labels[rollouts.LabelWorkloadType]
-	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
-	if !ok || label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
-		return "not asked"
-	}
+	style := rollouts.StylePartition
 	var named []*rollouts.Rollout
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.Name {
 			named = append(named, r)
+			style = rollouts.StyleFor(&r.Spec.Strategy, ref)
 		}
+	}
+	row, ok := workload.Find("apps/v1", "Deployment", style)
+	if !ok || label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
+		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named})
 	said := "as it is"

@@ -164,9 +164,19 @@ func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (
 	if d == nil {
 		return row, nil, nil
 	}
+	deployments := []*appsv1.Deployment{d}
+	if row.Extra {
+		for _, e := range each[*appsv1.Deployment](w.view(kindDeployment)) {
+			if e.Labels[rollouts.LabelCanaryDeployment] == d.Name {
+				deployments, owned = append(deployments, e), append(owned, e)
+			}
+		}
+	}
 	for _, rs := range each[*appsv1.ReplicaSet](w.view(kindSet)) {
-		if metav1.IsControlledBy(rs, d) {
-			owned = append(owned, rs)
+		for _, owner := range deployments {
+			if metav1.IsControlledBy(rs, owner) {
+				owned = append(owned, rs)
+			}
 		}
 	}
 	return row, d, owned
@@ -248,7 +258,9 @@ func (w *world) act(o *observation, action planner.Action) error {
 	case planner.Unlabel:
 		return w.write(o.row.Adapter.Unlabel(o.workload)...)
 	case planner.RestoreWorkload:
-		return w.write(o.row.Restore(o.workload, o.owned, a.KeepPaused)...)
+		return w.write(o.row.Restore(o.workload, o.owned, a)...)
+	case planner.NameStable:
+		return w.write(o.row.NameStable(o.workload, a.Revision)...)
 	case planner.SetStable:
 		return w.write(o.row.SetStable(o.workload, o.owned)...)
 	}

@@ -35,11 +35,13 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
+	w.Named = d.Labels[rollouts.LabelStableRevision] != ""
 	w.AtStable = r.atStable(d)
 	w.Rolling = !held(d) && rolling(d, r)
 	w.RolloutID = rolloutID(d)
 	w.Drive = readDrive(d)
 	w.Native = native(d)
+	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && (r.update == nil || r.update.Status.Replicas == 0)
 	_, w.Unavailable = ownersLimits(d)
 	if r.update != nil {
 		w.UpdatedReplicas = r.update.Status.Replicas
@@ -141,9 +143,7 @@ func (deployment) Hold(obj object.Object, by string) {
 // a strategy or a history limit changes what is given back in the end.
 func (deployment) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	d.Spec.Paused = true
-	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
-	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	keepMarks(was, d)
 	_, controlled := readOwner(was)
 	v, driven := readDriving(was)
 	switch {
@@ -156,12 +156,26 @@ func (deployment) Keep(oldObj, newObj object.Object) {
 	}
 }
 
+// keepMarks keeps a Deployment held, and what says how.
+func keepMarks(was, d *appsv1.Deployment) {
+	d.Spec.Paused = true
+	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
+	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+}
+
 // Changed implements Adapter.
 func (deployment) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	return !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
 		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
 		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
+}
+
+// NameStable implements Adapter.
+func (deployment) NameStable(obj object.Object, revision string) []object.Change {
+	want := obj.(*appsv1.Deployment).DeepCopy()
+	label(want, rollouts.LabelStableRevision, revision)
+	return change(obj, want)
 }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.

@@ -22,7 +22,7 @@ const minHistory int32 = 2
 // Drive implements Adapter. It writes Recreate, so sizes must not be written
 // before the native controller has observed it; and it must not be called on
 // an aborted workload that has come to rest.
-func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Drive, owner metav1.OwnerReference) []object.Change {
+func (deployment) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	want := d.DeepCopy()
 	if stable := findRevisions(d, owned).stableRevision; stable != "" {
@@ -105,12 +105,15 @@ func restoreStrategy(d *appsv1.Deployment) {
 	}
 }
 
+// Discard implements Adapter: nothing is made beside it.
+func (deployment) Discard(object.Object, []object.Object) []object.Change { return nil }
+
 // Restore implements Adapter. First the sizes that the native controller noted
 // on active sets are removed where they are stale, since they would wedge it or
 // break availability; then everything goes back in one write; then, when the
 // native controller has seen that, its copies of our annotations go, since
 // kubectl rollout undo would write them back to the Deployment.
-func (deployment) Restore(obj object.Object, owned []object.Object, keepPaused bool) []object.Change {
+func (deployment) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	var changes []object.Change
@@ -118,19 +121,25 @@ func (deployment) Restore(obj object.Object, owned []object.Object, keepPaused b
 		if !settled(d) {
 			return nil
 		}
-		for _, rs := range r.all {
-			want := rs.DeepCopy()
-			want.Annotations = without(want.Annotations, ourAnnotations...)
-			changes = append(changes, change(rs, want)...)
-		}
-		return changes
+		return stripped(r)
 	}
 	for _, rs := range r.all {
 		if stale(rs, replicas(d)) {
 			changes = append(changes, change(rs, resized(rs, size(rs)))...)
 		}
 	}
-	return append(changes, change(obj, restored(d, keepPaused))...)
+	return append(changes, change(obj, restored(d, how.KeepPaused))...)
+}
+
+// stripped takes our annotations off the sets that have copies of them.
+func stripped(r revisions) []object.Change {
+	var changes []object.Change
+	for _, rs := range r.all {
+		want := rs.DeepCopy()
+		want.Annotations = without(want.Annotations, ourAnnotations...)
+		changes = append(changes, change(rs, want)...)
+	}
+	return changes
 }
 
 // stale tells that the native controller would take an active set for one that

@@ -60,12 +60,12 @@ func TestChanges(t *testing.T) {
 	a := deployment{}
 	drive := func(to planner.Drive) func(*appsv1.Deployment, []object.Object) []object.Change {
 		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
-			return a.Drive(d, owned, to, owner())
+			return a.Drive(d, owned, planner.DriveTo{Drive: to}, owner())
 		}
 	}
 	restore := func(keepPaused bool) func(*appsv1.Deployment, []object.Object) []object.Change {
 		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
-			return a.Restore(d, owned, keepPaused)
+			return a.Restore(d, owned, planner.RestoreWorkload{KeepPaused: keepPaused})
 		}
 	}
 	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Label(d) }
@@ -166,7 +166,7 @@ func TestRestoreConverges(t *testing.T) {
 	var got []pass
 	for range 4 {
 		p := pass{Mine: a.Observe(d, owned).Mine}
-		changes := a.Restore(d, owned, false)
+		changes := a.Restore(d, owned, planner.RestoreWorkload{})
 		for _, c := range changes {
 			p.Changes = append(p.Changes, golden.Title(c.Base))
 		}
@@ -213,12 +213,12 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			for i, to := range []planner.Drive{
 				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
 			} {
-				d, owned = apply(d, owned, a.Drive(d, owned, to, owner()))
+				d, owned = apply(d, owned, a.Drive(d, owned, planner.DriveTo{Drive: to}, owner()))
 				if i == 1 {
 					d, owned = apply(d, owned, a.Rest(d, owned))
 				}
 			}
-			d, _ = apply(d, owned, a.Restore(d, owned, false))
+			d, _ = apply(d, owned, a.Restore(d, owned, planner.RestoreWorkload{}))
 			if diff := cmp.Diff(original, d); diff != "" {
 				t.Errorf("(-original +restored):\n%s", diff)
 			}

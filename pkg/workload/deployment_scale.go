@@ -26,6 +26,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || (!controlled && !held(d)) {
 		return planner.Scaling{}, false
 	}
+	if replicas(d) == 0 && !controlled && d.Labels[rollouts.LabelStableRevision] == "" {
+		return planner.Scaling{}, false // which set is stable is not told yet
+	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
 		v.Partition = intstr.FromInt32(0)
@@ -34,7 +37,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	r := findRevisions(d, owned)
 	s := planner.Scaling{
 		Replicas: n,
-		Target:   planner.Limit(v.Partition, n),
+		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
 		Full:     full(v.Partition, n),
 		Abort:    v.Abort,
 		Native:   !ours,

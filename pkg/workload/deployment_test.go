@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		Generation: 4, Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"},
+		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Named: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -154,7 +154,7 @@ func TestObserve(t *testing.T) {
 		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"a label that nothing of ours explains": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
-		}, func(w *planner.Workload) { w.Mine = true }},
+		}, func(w *planner.Workload) { w.Mine, w.Named = true, true }},
 		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
 			w.StableReplicas, w.StableReadyReplicas, w.StableGone = 0, 0, true
 		}},

@@ -31,12 +31,16 @@ type Adapter interface {
 	// Changed tells that an update asks for another release.
 	Changed(old, update object.Object) bool
 	// Drive tells the workload how far it may go. Owner is the BatchRelease.
-	Drive(obj object.Object, owned []object.Object, to planner.Drive, owner metav1.OwnerReference) []object.Change
+	Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change
 	// Rest gives the owner's strategy back once an abort is complete. The
 	// workload stays held.
 	Rest(obj object.Object, owned []object.Object) []object.Change
+	// Discard removes what was made beside the workload.
+	Discard(obj object.Object, owned []object.Object) []object.Change
 	// Restore gives the workload back to its native controller.
-	Restore(obj object.Object, owned []object.Object, keepPaused bool) []object.Change
+	Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change
+	// NameStable marks a revision as the stable one.
+	NameStable(obj object.Object, revision string) []object.Change
 	// SetStable sets the live template to the stable revision's.
 	SetStable(obj object.Object, owned []object.Object) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
@@ -59,6 +63,9 @@ type Row struct {
 	RevisionKey string
 	// Owns lists the kinds between the workload and its pods.
 	Owns []schema.GroupVersionKind
+	// Extra tells that objects of the workload's own kind are made beside it,
+	// and belong to it by a label.
+	Extra bool
 	Adapter
 }
 
@@ -71,6 +78,15 @@ var Table = []Row{
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Adapter:     deployment{},
+	},
+	{
+		GVK:         deploymentKind,
+		Style:       rollouts.StyleCanary,
+		Label:       deploymentLabel,
+		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		Extra:       true,
+		Adapter:     canary{},
 	},
 }
 

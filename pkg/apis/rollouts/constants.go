@@ -189,6 +189,8 @@ const (
 	LabelStableRevision = "rollouts.kruise.io/stable-revision"
 	// LabelControlled on a Deployment tells that its ReplicaSets are scaled here.
 	LabelControlled = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
+	// LabelCanaryDeployment on an extra Deployment names the one it belongs to.
+	LabelCanaryDeployment = "rollouts.kruise.io/canary-deployment"
 	// LabelRolloutID on a workload (also an annotation there) identifies a release.
 	LabelRolloutID = "rollouts.kruise.io/rollout-id"
 

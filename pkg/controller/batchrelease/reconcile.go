@@ -121,11 +121,13 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	case planner.DropFinalizer:
 		return r.Server.ReleaseBatchRelease(ctx, b)
 	case planner.DriveTo:
-		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a.Drive, effect.OwnedByBatchRelease(b)))
+		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(b)))
+	case planner.Discard:
+		return r.Server.Write(ctx, w.Row.Discard(w.Object, w.Owned))
 	case planner.Rest:
 		return r.Server.Write(ctx, w.Row.Rest(w.Object, w.Owned))
 	case planner.RestoreWorkload:
-		return r.Server.Write(ctx, w.Row.Restore(w.Object, w.Owned, a.KeepPaused))
+		return r.Server.Write(ctx, w.Row.Restore(w.Object, w.Owned, a))
 	default:
 		return fmt.Errorf("no effect for %q", action)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Index registers the indexes that reads and watches need.
@@ -39,9 +40,10 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 // KeyFunc names what an object means to an index; empty when nothing.
 type KeyFunc func(client.Object) string
 
-// IsWorkload takes the object for a workload of the kind.
+// IsWorkload takes the object for a workload of the kind, or for one made
+// beside it.
 func IsWorkload(gk schema.GroupKind) KeyFunc {
-	return func(o client.Object) string { return WorkloadKey(gk, o.GetName()) }
+	return func(o client.Object) string { return WorkloadKey(gk, workload.Principal(o.GetName())) }
 }
 
 // OwnedByWorkload takes the object for one that a workload of the kind owns.
@@ -51,7 +53,7 @@ func OwnedByWorkload(gk schema.GroupKind) KeyFunc {
 		if ref == nil || ref.Kind != gk.Kind {
 			return ""
 		}
-		return WorkloadKey(gk, ref.Name)
+		return WorkloadKey(gk, workload.Principal(ref.Name))
 	}
 }
 

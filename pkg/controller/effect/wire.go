@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // The kinds as the wire spells them.
@@ -63,6 +64,6 @@ func OwnedByDriven(gk schema.GroupKind) KeyFunc {
 		if set == nil || hash == "" || len(set.Name) <= len(hash)+1 {
 			return ""
 		}
-		return WorkloadKey(gk, set.Name[:len(set.Name)-len(hash)-1])
+		return WorkloadKey(gk, workload.Principal(set.Name[:len(set.Name)-len(hash)-1]))
 	}
 }

@@ -51,17 +51,28 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	}
 	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w := &Workload{Row: row, Object: obj}
-	for _, kind := range row.Owns {
-		owned, err := s.owned(ctx, kind, obj)
+	owners := []object.Object{obj}
+	if row.Extra {
+		extras, err := s.listed(ctx, row.GVK, obj, client.MatchingLabels{rollouts.LabelCanaryDeployment: name})
 		if err != nil {
 			return nil, err
 		}
-		w.Owned = append(w.Owned, owned...)
+		w.Owned, owners = extras, append(owners, extras...)
+	}
+	for _, kind := range row.Owns {
+		for _, owner := range owners {
+			owned, err := s.listed(ctx, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())})
+			if err != nil {
+				return nil, err
+			}
+			w.Owned = append(w.Owned, owned...)
+		}
 	}
 	return w, nil
 }
 
-func (s Server) owned(ctx context.Context, kind schema.GroupVersionKind, owner client.Object) ([]object.Object, error) {
+// listed are the objects of a kind beside another one.
+func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
@@ -70,8 +81,8 @@ func (s Server) owned(ctx context.Context, kind schema.GroupVersionKind, owner c
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	if err := s.List(ctx, objects, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ByOwner: string(owner.GetUID())}); err != nil {
-		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, owner.GetName(), err)
+	if err := s.List(ctx, objects, client.InNamespace(beside.GetNamespace()), which); err != nil {
+		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
 	var out []object.Object
 	err = meta.EachListItem(list, func(item runtime.Object) error {

@@ -47,7 +47,9 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 	case planner.Unlabel:
 		return w.Row.Unlabel(w.Object), true
 	case planner.RestoreWorkload:
-		return w.Row.Restore(w.Object, w.Owned, a.KeepPaused), true
+		return w.Row.Restore(w.Object, w.Owned, a), true
+	case planner.NameStable:
+		return w.Row.NameStable(w.Object, a.Revision), true
 	case planner.SetStable:
 		return w.Row.SetStable(w.Object, w.Owned), true
 	default:

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"maps"
+	"regexp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// canary releases a Deployment through a second one: the Deployment itself is
+// paused with the new template in its spec, so that only its stable set has
+// pods, and an extra Deployment of that template is sized from here. In the end
+// the native controller rolls the Deployment, and the extra one goes.
+type canary struct{ deployment }
+
+var _ Adapter = canary{}
+
+// Observe implements Adapter.
+func (c canary) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	d := obj.(*appsv1.Deployment)
+	w := c.deployment.Observe(obj, owned)
+	extra := extraOf(d, owned)
+	w.Extra = len(extras(d, owned)) > 0
+	w.Mine = w.Mine || w.Extra
+	w.Native = true
+	w.Obeyed = obeyed(d, extra)
+	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+	if extra == nil {
+		return w
+	}
+	w.Settled = w.Settled && settled(extra)
+	w.UpdatedReplicas, w.UpdatedReadyReplicas = extra.Status.Replicas, extra.Status.AvailableReplicas
+	if set := findRevisions(extra, owned).update; set != nil {
+		w.PodTemplateHash = set.Labels[hashKey]
+	}
+	return w
+}
+
+// obeyed tells that the extra Deployment is as large as was told.
+func obeyed(d, extra *appsv1.Deployment) bool {
+	drive := readDrive(d)
+	switch {
+	case drive == nil:
+		return false
+	case extra == nil:
+		return wanted(d, 0, drive) == 0
+	default:
+		return replicas(extra) == wanted(d, replicas(extra), drive)
+	}
+}
+
+// wanted is the size of an extra Deployment that has one now: it only grows,
+// until an abort, after which it only shrinks; and none serve where the owner
+// wants no pods at all.
+func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
+	size := planner.Limit(rollouts.StyleCanary, drive.Partition, replicas(d))
+	switch {
+	case replicas(d) == 0:
+		return 0
+	case drive.Abort:
+		return min(size, now)
+	default:
+		return max(size, now)
+	}
+}
+
+// extras are the extra Deployments of this one, of whatever template.
+func extras(d *appsv1.Deployment, owned []object.Object) []*appsv1.Deployment {
+	var found []*appsv1.Deployment
+	for _, o := range owned {
+		if e, ok := o.(*appsv1.Deployment); ok && e.Labels[rollouts.LabelCanaryDeployment] == d.Name {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// extraOf is the extra Deployment of the live template, or nil. Its name says
+// of which template it is: what the template became there depends on metadata
+// that only its maker knows.
+func extraOf(d *appsv1.Deployment, owned []object.Object) *appsv1.Deployment {
+	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
+	for _, e := range extras(d, owned) {
+		if e.Name == name && e.DeletionTimestamp == nil {
+			return e
+		}
+	}
+	return nil
+}
+
+const canaryInfix = rollouts.CanarySuffix + "-"
+
+func canaryName(deployment, revision string) string {
+	return setName(deployment+rollouts.CanarySuffix, revision)
+}
+
+var canaryNames = regexp.MustCompile(`^(.+)` + canaryInfix + `[a-z0-9]+$`)
+
+// Principal is the name of the Deployment that an extra one belongs to; other
+// names are their own.
+func Principal(name string) string {
+	if m := canaryNames.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return name
+}
+
+// Keep implements Adapter. Recreate is put back: when the Deployment is resumed
+// it would take all pods down at once.
+func (canary) Keep(oldObj, newObj object.Object) {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	keepMarks(was, d)
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
+	}
+}
+
+// Drive implements Adapter. What is told stands on the Deployment, so that an
+// abort is known before there is an extra one.
+func (canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	want := d.DeepCopy()
+	if stable := findRevisions(d, owned).stableRevision; stable != "" {
+		label(want, rollouts.LabelStableRevision, stable)
+	}
+	writeOwner(want, owner)
+	writeDriving(want, driving{RollingStyle: rollouts.StyleCanary, Partition: to.Partition, Abort: to.Abort, Revision: to.Revision})
+	want.Spec.Paused = true
+	changes := change(obj, want)
+	extra := extraOf(d, owned)
+	if extra == nil {
+		if size := wanted(d, 0, &to.Drive); size > 0 {
+			changes = append(changes, object.Change{Want: extraFor(d, to.Metadata, owner, size)})
+		}
+		return changes
+	}
+	sized, size := extra.DeepCopy(), wanted(d, replicas(extra), &to.Drive)
+	sized.Spec.Replicas = &size
+	return append(changes, change(extra, sized)...)
+}
+
+// extraFor is the extra Deployment of the live template. It belongs to the
+// BatchRelease, so that it never outlives the release.
+func extraFor(d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+	extra := &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       d.Namespace,
+			Name:            canaryName(d.Name, TemplateHash(&d.Spec.Template)),
+			Labels:          map[string]string{rollouts.LabelCanaryDeployment: d.Name},
+			OwnerReferences: []metav1.OwnerReference{owner},
+		},
+		Spec: *d.Spec.DeepCopy(),
+	}
+	writeOwner(extra, owner)
+	extra.Spec.Replicas, extra.Spec.Paused = &size, false
+	if metadata != nil {
+		t := &extra.Spec.Template
+		t.Labels = merged(t.Labels, metadata.Labels)
+		t.Annotations = merged(t.Annotations, metadata.Annotations)
+	}
+	return extra
+}
+
+func merged(m, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return m
+	}
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, over)
+	return out
+}
+
+// Rest implements Adapter: the owner's strategy was never touched.
+func (canary) Rest(object.Object, []object.Object) []object.Change { return nil }
+
+// Restore implements Adapter. The native controller rolls the Deployment while
+// the extra one still serves, which goes when that is done, or at once if
+// nobody waits for it.
+func (canary) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	if !hasKeys(d) && !settled(d) {
+		return nil
+	}
+	var changes []object.Change
+	if hasKeys(d) {
+		changes = change(obj, restored(d, how.KeepPaused))
+	} else {
+		changes = stripped(r)
+	}
+	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
+		return changes
+	}
+	return append(changes, discarded(extras(d, owned))...)
+}
+
+// Discard implements Adapter.
+func (canary) Discard(obj object.Object, owned []object.Object) []object.Change {
+	return discarded(extras(obj.(*appsv1.Deployment), owned))
+}
+
+func discarded(extras []*appsv1.Deployment) []object.Change {
+	var changes []object.Change
+	for _, e := range extras {
+		if e.DeletionTimestamp == nil {
+			changes = append(changes, object.Change{Base: e})
+		}
+	}
+	return changes
+}
+
+// Scaling implements Adapter: the native controller sizes the only set.
+func (canary) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
+	return planner.Scaling{}, false
+}

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func to(share string) planner.DriveTo {
+	return planner.DriveTo{
+		Drive:    planner.Drive{Partition: intstr.Parse(share), Owner: "b-1", Revision: hashV2},
+		Metadata: &rollouts.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}, Annotations: map[string]string{"a": "b"}},
+	}
+}
+
+// drivenCanary is the held Deployment with its extra one, and that one.
+func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
+	t.Helper()
+	d, owned = read(t, "held")
+	changes := canary{}.Drive(d, owned, to(share), owner())
+	if len(changes) != 2 || changes[1].Base != nil {
+		t.Fatalf("%d changes, want the Deployment and an extra one", len(changes))
+	}
+	extra = changes[1].Want.(*appsv1.Deployment)
+	return changes[0].Want.(*appsv1.Deployment), append(owned, extra), extra
+}
+
+// The extra Deployment is the live template with the metadata asked for, of the
+// size of the batch, and belongs to the BatchRelease; the Deployment is only
+// marked.
+func TestCanaryDrive(t *testing.T) {
+	was, _ := read(t, "held")
+	d, _, extra := drivenCanary(t, "25%")
+
+	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
+		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
+	}
+	if drive := readDrive(d); drive == nil || *drive != to("25%").Drive {
+		t.Errorf("told %+v, want %+v", drive, to("25%").Drive)
+	}
+	if extra.Name != "web-canary-"+hashV2 || Principal(extra.Name) != "web" {
+		t.Errorf("the extra one is %s, of %s", extra.Name, Principal(extra.Name))
+	}
+	want := was.Spec.DeepCopy()
+	want.Paused, want.Replicas = false, new(int32(3)) // 25% of 10, rounded up
+	want.Template.Labels["track"] = "canary"
+	want.Template.Annotations = map[string]string{"a": "b"}
+	if diff := cmp.Diff(*want, extra.Spec); diff != "" {
+		t.Errorf("the extra one's spec (-want +got):\n%s", diff)
+	}
+	if !metav1.IsControlledBy(extra, &metav1.ObjectMeta{UID: owner().UID}) || extra.Labels[rollouts.LabelCanaryDeployment] != "web" {
+		t.Errorf("the extra one has owners %v and labels %v", extra.OwnerReferences, extra.Labels)
+	}
+}
+
+// It grows with the batches and the Deployment, never shrinks with either, and
+// has no pods where the Deployment has none.
+func TestCanarySize(t *testing.T) {
+	for name, tc := range map[string]struct {
+		share    string
+		replicas int32
+		abort    bool
+		want     int32
+	}{
+		"the next batch":            {"60%", 10, false, 6},
+		"an earlier batch":          {"10%", 10, false, 3},
+		"scaled up":                 {"25%", 40, false, 10},
+		"scaled down":               {"25%", 4, false, 3},
+		"scaled to nothing":         {"25%", 0, false, 0},
+		"nearly all is not all":     {"99%", 10, false, 10},
+		"aborted":                   {"0", 10, true, 0},
+		"aborted, one is kept":      {"1", 10, true, 1},
+		"an abort makes none":       {"100%", 10, true, 3},
+		"aborted, then scaled down": {"1", 0, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned, extra := drivenCanary(t, "25%")
+			*d.Spec.Replicas = tc.replicas
+			next := to(tc.share)
+			next.Abort = tc.abort
+			for _, c := range (canary{}).Drive(d, owned, next, owner()) {
+				if c.Want.GetName() == extra.Name {
+					*extra = *c.Want.(*appsv1.Deployment)
+				} else {
+					*d = *c.Want.(*appsv1.Deployment)
+				}
+			}
+			if got := *extra.Spec.Replicas; got != tc.want {
+				t.Errorf("the extra one has %d, want %d", got, tc.want)
+			}
+			if !(canary{}).Observe(d, owned).Obeyed {
+				t.Error("what was told is not obeyed")
+			}
+			if again := (canary{}).Drive(d, owned, next, owner()); len(again) > 0 {
+				t.Errorf("told again: %v", again)
+			}
+		})
+	}
+}
+
+// Held, nobody resumes it, and nobody sets a strategy that would take all pods
+// down when it is resumed; the rest of the strategy is its owner's.
+func TestCanaryKeep(t *testing.T) {
+	was, _, _ := drivenCanary(t, "25%")
+	d := was.DeepCopy()
+	d.Spec.Paused, d.Annotations = false, nil
+	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	canary{}.Keep(was, d)
+	if diff := cmp.Diff(was, d); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	surge := intstr.FromInt32(7)
+	d.Spec.Strategy.RollingUpdate.MaxSurge = &surge
+	want := d.DeepCopy()
+	canary{}.Keep(was, d)
+	if diff := cmp.Diff(want, d); diff != "" {
+		t.Errorf("the owner's surge (-want +got):\n%s", diff)
+	}
+}
+
+// Given back, the extra one waits for the native controller if somebody does.
+func TestCanaryRestore(t *testing.T) {
+	names := func(changes []object.Change) string {
+		var out []string
+		for _, c := range changes {
+			if c.Want == nil {
+				out = append(out, "without "+c.Base.GetName())
+			} else {
+				out = append(out, c.Want.GetName())
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	d, owned, extra := drivenCanary(t, "25%")
+	both := "web, without " + extra.Name
+	if got := names(canary{}.Restore(d, owned, planner.RestoreWorkload{})); got != both {
+		t.Errorf("at once: %s, want %s", got, both)
+	}
+	changes := canary{}.Restore(d, owned, planner.RestoreWorkload{Wait: true})
+	if got := names(changes); got != "web" {
+		t.Fatalf("waiting: %s, want web", got)
+	}
+	d = changes[0].Want.(*appsv1.Deployment)
+	if d.Spec.Paused || hasKeys(d) {
+		t.Errorf("given back paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
+	}
+	d.Status.ObservedGeneration = d.Generation
+	if got := names(canary{}.Restore(d, owned, planner.RestoreWorkload{Wait: true})); got != "" {
+		t.Errorf("while it rolls: %s, want nothing", got)
+	}
+	if got := names(canary{}.Discard(d, owned)); got != "without "+extra.Name {
+		t.Errorf("discarded: %s", got)
+	}
+}
