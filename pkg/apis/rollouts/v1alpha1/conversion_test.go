@@ -278,6 +278,7 @@ func TestPreserveOlder(t *testing.T) {
 			c.change(&written.Spec)
 			want := written.DeepCopy()
 			v1alpha1.Preserve(written, old)
+			v1alpha1.PreserveOlder(&written.Spec, &old.Spec)
 			if c.kept {
 				want = old.DeepCopy()
 				want.Spec.Strategy.Paused, want.Spec.Strategy.PausedGiven = true, true

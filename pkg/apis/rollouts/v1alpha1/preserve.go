@@ -35,7 +35,6 @@ func Preserve(written, old *rollouts.Rollout) {
 		}
 		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)
 	}
-	preserveOlder(&written.Spec, &old.Spec)
 }
 
 func preserveMatches(written, old []rollouts.Step) {

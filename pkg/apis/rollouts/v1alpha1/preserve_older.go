@@ -9,13 +9,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// preserveOlder gives back what this version has got since release 0.3.0 of
+// PreserveOlder gives back what this version has got since release 0.3.0 of
 // OpenKruise Rollouts. Clients that were built with it, such as KubeVela, pause
 // and resume a release by writing back all that they have read of it, and would
 // take away the rest. Nothing tells them from a client that removes a field, so
 // only a write that pauses or resumes, and loses nothing but such fields, is
-// taken for theirs.
-func preserveOlder(written, old *rollouts.RolloutSpec) {
+// taken for theirs. It is for whole objects; a patch says what it means.
+func PreserveOlder(written, old *rollouts.RolloutSpec) {
 	paused, given := written.Strategy.Paused, written.Strategy.PausedGiven
 	if paused == old.Strategy.Paused {
 		return

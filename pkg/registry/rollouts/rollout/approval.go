@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -40,8 +41,11 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	if stored.ResourceVersion == "" {
 		return obj, nil
 	}
-	if versionOf(ctx) == v1alpha1.SchemeGroupVersion.Version {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.APIVersion == v1alpha1.SchemeGroupVersion.Version {
 		v1alpha1.Preserve(next, stored)
+		if info.Verb == "update" {
+			v1alpha1.PreserveOlder(&next.Spec, &stored.Spec)
+		}
 	}
 	if !endsPause(next, stored) {
 		return obj, nil
