@@ -119,10 +119,6 @@ var table = []known{
 	{class: typed, in: `/a finalizer that is none: `, at: `^warning .*finalizers`, reason: "warnings are in our own words"},
 	{class: more, how: added, at: `^warning .*few pods`, reason: "a warning of a partition that leaves few pods for the traffic"},
 	{class: more, how: added, at: `^warning .*there is no `, reason: "a warning of a workload, Service or route that does not exist yet"},
-	{
-		class: conversion, in: `^rollout-v1alpha1/apply: [45] `, how: changed, at: `\.spec\.disabled$`,
-		reason: "a write in v1alpha1 that pauses or resumes keeps what the oldest clients do not know, such as disabled",
-	},
 
 	{class: webhook, in: `/webhook: two Rollouts of a workload: 2 `, at: `^code$`, reason: "a second Rollout of a workload: 409, which names the first"},
 	{class: webhook, in: `/webhook: `, at: `^code$`, reason: "what breaks a rule between fields: 422, which names the field and the fix"},

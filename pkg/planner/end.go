@@ -134,8 +134,8 @@ func (x *pass) updateShare() int32 {
 // stableWhole wants the pods back on stable and tells whether they are.
 func (x *pass) stableWhole(routed bool) bool {
 	b := x.Batch
-	if b == nil && x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas && x.w.SupersededReplicas == 0 {
-		return true // no pod of another revision was ever asked for
+	if b == nil && x.untouched() {
+		return true
 	}
 	if b != nil && b.Terminating {
 		return false
@@ -153,6 +153,11 @@ func (x *pass) stableWhole(routed bool) bool {
 		return false
 	}
 	return b.Observed && b.State == rollouts.BatchReady
+}
+
+// untouched tells that no pod of another revision was ever asked for.
+func (x *pass) untouched() bool {
+	return x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas && x.w.SupersededReplicas == 0
 }
 
 // mirrorBatch shows the counters of the batches where clients look for them.

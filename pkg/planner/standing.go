@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -38,30 +39,42 @@ const (
 // underWay are the standings in which an abort has something to undo.
 var underWay = []standing{departing, starting, running, frozen, replacing, completing}
 
+// standings in order of precedence; the first that applies is it.
+var standings = []struct {
+	standing
+	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
+}{
+	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+		return r.Status.Phase != rollouts.PhaseProgressing || p == nil
+	}},
+	{cancelling, isDoing(rollouts.ActivityCancelling)},
+	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(p)
+	}},
+	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
+	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
+		return r.DeletionTimestamp != nil || r.Spec.Disabled
+	}},
+	{completing, isDoing(rollouts.ActivityFinalising)},
+	{frozen, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
+	{replacing, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
+		return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
+	}},
+	{starting, isDoing(rollouts.ActivityInitializing)},
+}
+
+func isDoing(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress) bool {
+	return func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return slices.Contains(as, r.Status.Activity()) }
+}
+
 func standingOf(r *rollouts.Rollout) standing {
 	p := r.Status.Active()
-	switch {
-	case r.Status.Phase != rollouts.PhaseProgressing || p == nil:
-		return atRest
-	case r.Status.Activity() == rollouts.ActivityCancelling:
-		return cancelling
-	case r.Status.Activity() == rollouts.ActivityFinalising && !abortable(p):
-		return handingBack
-	case r.Status.Activity() == rollouts.ActivityAborting || r.Status.Activity() == rollouts.ActivityAborted:
-		return reverting
-	case r.DeletionTimestamp != nil || r.Spec.Disabled:
-		return departing
-	case r.Status.Activity() == rollouts.ActivityFinalising:
-		return completing
-	case r.Spec.Strategy.Paused || p.Paused:
-		return frozen
-	case p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade:
-		return replacing
-	case r.Status.Activity() == rollouts.ActivityInitializing:
-		return starting
-	default:
-		return running
+	for _, s := range standings {
+		if s.applies(r, p) {
+			return s.standing
+		}
 	}
+	return running
 }
 
 // explain says where the release stands, and what would help.
@@ -77,7 +90,7 @@ func (s standing) explain(r *rollouts.Rollout) string {
 	case frozen:
 		return thaw(r)
 	case replacing:
-		return fmt.Sprintf("another template is taking the place of revision %s", p.UpdateRevision)
+		return "another template is taking the place of revision " + p.UpdateRevision
 	case reverting:
 		return fmt.Sprintf("the release was aborted%s; retry starts it again at step 1, rollback sets the stable template, and releasing another template supersedes it",
 			abortedBy(r))

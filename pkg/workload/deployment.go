@@ -41,13 +41,17 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.RolloutID = rolloutID(d)
 	w.Drive = readDrive(d)
 	w.Native = native(d)
-	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && (r.update == nil || r.update.Status.Replicas == 0)
 	_, w.Unavailable = ownersLimits(d)
-	if r.update != nil {
-		w.UpdatedReplicas = r.update.Status.Replicas
-		w.UpdatedReadyReplicas = r.update.Status.ReadyReplicas
-	}
 	w.StableGone = r.stable == nil && r.stableRevision != ""
+	r.count(w)
+	return *w
+}
+
+// count is the facts about pods.
+func (r revisions) count(w *planner.Workload) {
+	if r.update != nil {
+		w.UpdatedReplicas, w.UpdatedReadyReplicas = r.update.Status.Replicas, r.update.Status.ReadyReplicas
+	}
 	if r.stable != nil {
 		w.StableReadyReplicas = r.stable.Status.ReadyReplicas
 	}
@@ -59,7 +63,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	return *w
+	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && w.UpdatedReplicas == 0
 }
 
 // live is the facts that identify the live template.

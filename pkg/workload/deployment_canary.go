@@ -5,7 +5,7 @@ package workload
 
 import (
 	"maps"
-	"regexp"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,13 +102,11 @@ func canaryName(deployment, revision string) string {
 	return setName(deployment+rollouts.CanarySuffix, revision)
 }
 
-var canaryNames = regexp.MustCompile(`^(.+)` + canaryInfix + `[a-z0-9]+$`)
-
 // Principal is the name of the Deployment that an extra one belongs to; other
 // names are their own.
 func Principal(name string) string {
-	if m := canaryNames.FindStringSubmatch(name); m != nil {
-		return m[1]
+	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
+		return name[:i]
 	}
 	return name
 }

@@ -23,11 +23,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readDrive(d) != nil
-	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || (!controlled && !held(d)) {
+	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || (!controlled && (!held(d) || ambiguous(d))) {
 		return planner.Scaling{}, false
-	}
-	if replicas(d) == 0 && !controlled && d.Labels[rollouts.LabelStableRevision] == "" {
-		return planner.Scaling{}, false // which set is stable is not told yet
 	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
@@ -46,6 +43,12 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	s.Surge, s.Unavailable = ownersLimits(d)
 	assign(&s, d, r)
 	return s, true
+}
+
+// ambiguous tells that nothing says which set is stable: none has pods, and none
+// is named.
+func ambiguous(d *appsv1.Deployment) bool {
+	return replicas(d) == 0 && d.Labels[rollouts.LabelStableRevision] == ""
 }
 
 // assign gives sets their parts. Where the live template is the stable one, or

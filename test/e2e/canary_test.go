@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -39,9 +40,9 @@ func (a *app) extra(want int32) func(context.Context) error {
 		case len(list.Items) > 1:
 			return fmt.Errorf("there are %d extra Deployments", len(list.Items))
 		case len(list.Items) == 0 && want > 0:
-			return fmt.Errorf("there is no extra Deployment")
+			return errors.New("there is no extra Deployment")
 		case len(list.Items) == 1 && want == 0:
-			return fmt.Errorf("there is still an extra Deployment")
+			return errors.New("there is still an extra Deployment")
 		case want == 0:
 			return nil
 		}

@@ -110,23 +110,32 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		return err
 	}
 	if ref.Ingress != nil {
-		if o.Ingress, err = get(ctx, r.Server, ns, ref.Ingress.Name, &networkingv1.Ingress{}); err != nil {
+		if err := r.observeIngress(ctx, o, ns, ref.Ingress.Name); err != nil {
 			return err
-		}
-		if o.CanaryIngress, err = get(ctx, r.Server, ns, ref.Ingress.Name+rollouts.CanarySuffix, &networkingv1.Ingress{}); err != nil {
-			return err
-		}
-		// It is made after its Service and may not be in the cache yet. Who took
-		// it for absent would remove the Service that it sends requests to.
-		if o.CanaryService != nil && o.CanaryIngress == nil {
-			if o.CanaryIngress, err = get(ctx, r.Server.Live, ns, ref.Ingress.Name+rollouts.CanarySuffix, &networkingv1.Ingress{}); err != nil {
-				return err
-			}
 		}
 	}
 	route := traffic.Observe(ref, *o)
 	obs.facts.Route = &route
 	return nil
+}
+
+// observeIngress reads the Ingress and the one made beside it. That is made
+// after its Service and may not be in the cache yet. Who took it for absent
+// would remove the Service that it sends requests to, so its absence is asked
+// of the server.
+func (r *Reconciler) observeIngress(ctx context.Context, o *traffic.Objects, namespace, name string) error {
+	var err error
+	if o.Ingress, err = get(ctx, r.Server, namespace, name, &networkingv1.Ingress{}); err != nil {
+		return err
+	}
+	canary := name + rollouts.CanarySuffix
+	if o.CanaryIngress, err = get(ctx, r.Server, namespace, canary, &networkingv1.Ingress{}); err != nil || o.CanaryIngress != nil {
+		return err
+	}
+	if o.CanaryService != nil {
+		o.CanaryIngress, err = get(ctx, r.Server.Live, namespace, canary, &networkingv1.Ingress{})
+	}
+	return err
 }
 
 // get reads an object, or returns nil when there is none.
