@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 )
 
 // findTimeout bounds what a warning may cost; all objects are asked for at once.
@@ -65,6 +67,14 @@ func references(r *rollouts.Rollout) []reference {
 	return found
 }
 
+// spelled is a path as the version of the request has it.
+func spelled(ctx context.Context, path string) string {
+	if rest, ok := strings.CutPrefix(path, "spec.workloadRef"); ok && versionOf(ctx) == v1alpha1.SchemeGroupVersion.Version {
+		return "spec.objectRef.workloadRef" + rest
+	}
+	return path
+}
+
 // referral is one request that may name objects which are not there yet. That is
 // worth a warning, and never an error: they may be created in any order.
 type referral struct {
@@ -100,7 +110,7 @@ func (f *referral) warn(ctx context.Context, stored runtime.Object) {
 	wg.Wait()
 	for i, ref := range named {
 		if missing[i] {
-			warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q in namespace %q yet", ref.path, ref.object.Kind, ref.object.Name, r.Namespace))
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q in namespace %q yet", spelled(ctx, ref.path), ref.object.Kind, ref.object.Name, r.Namespace))
 		}
 	}
 }

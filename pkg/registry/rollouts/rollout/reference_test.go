@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -98,5 +99,18 @@ func TestReferral(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A client of v1alpha1 is told of the fields that it has.
+func TestReferralOfOldClient(t *testing.T) {
+	t.Parallel()
+	var got warnings
+	ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{APIVersion: "v1alpha1"})
+	f := &referral{finder: cluster{"Service svc": nil}}
+	f.warn(warning.WithWarningRecorder(ctx, &got), routed("web", "svc", "", ""))
+	want := warnings{`spec.objectRef.workloadRef.name: there is no Deployment "web" in namespace "ns" yet`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

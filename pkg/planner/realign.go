@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+
+// What an edit of the plan in the middle of a release means.
+
+// realign finds the step of an edited plan that has what was released so far.
+func (x *pass) realign() {
+	p := x.progress()
+	target := x.stepWith(x.given())
+	if x.Batch == nil {
+		target = 1
+	}
+	switch {
+	case target == p.NextStepIndex:
+		p.State = rollouts.StepReady
+	case target == p.CurrentStepIndex && p.State == rollouts.StepReady:
+		// It was approved as it is.
+	default:
+		p.CurrentStepIndex, p.State = target, rollouts.BeforeStepUpgrade
+		if !p.FullyPromoted {
+			x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
+		}
+	}
+	p.NextStepIndex = x.release.Next(p.CurrentStepIndex)
+	p.RolloutHash = x.planHash()
+	x.stamp()
+	x.step()
+}
+
+// given is how many pods the batches may bring up already.
+func (x *pass) given() int32 {
+	b := x.Batch
+	if b == nil || b.Plan.Abort || b.Plan.BatchPartition == nil || int(*b.Plan.BatchPartition) >= len(b.Plan.Batches) {
+		return 0
+	}
+	return Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
+}
+
+// stepWith returns the current step where it still wants what it wanted or what
+// is there, or else the first one that wants at least so many pods, or the last.
+func (x *pass) stepWith(have int32) int32 {
+	wants := func(i int32) int32 {
+		s := x.release.Step(i)
+		if s == nil || s.Replicas == nil {
+			return -1
+		}
+		return Limit(x.style, *s.Replicas, x.w.Replicas)
+	}
+	current := x.progress().CurrentStepIndex
+	if now := wants(current); now >= 0 && (now == have || now == x.wanted(current)) {
+		return current
+	}
+	last := int32(len(x.release.Steps))
+	for i := int32(1); i <= last; i++ {
+		if wants(i) >= have {
+			return i
+		}
+	}
+	return last
+}
+
+// wanted is what a step wanted when it was last asked for.
+func (x *pass) wanted(step int32) int32 {
+	if b := x.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
+		return Limit(x.style, b.Plan.Batches[step-1].CanaryReplicas, x.w.Replicas)
+	}
+	return -1
+}
