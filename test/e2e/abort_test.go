@@ -182,11 +182,11 @@ func TestReleaseAfterAbort(t *testing.T) {
 	a.guard.atMost("v2", 0)
 	a.release("v3")
 	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.runs(versions{"v1": 4, "v3": 2}))
+	a.until("its pods are there", a.runs(versions{"v1": 4, "v3": 2}))
 	a.sees(a.weight("20"))
 	a.promoteAll()
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{"v3": 6}))
+	a.until("its pods are there", a.runs(versions{"v3": 6}))
 	a.traceless(workloadType)
 }
 
@@ -281,7 +281,7 @@ func TestEditPlan(t *testing.T) {
 	a.until("step 1 waits", a.waitsAt(1))
 	a.promote(1)
 	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.runs(versions{"v1": 2, "v2": 4}))
+	a.until("its pods are there", a.runs(versions{"v1": 2, "v2": 4}))
 	a.sees(func(ctx context.Context) error {
 		r, err := a.stored(ctx)
 		if err == nil && r.Status.Phase != v1beta1.PhaseProgressing {

@@ -200,7 +200,7 @@ func TestClientErda(t *testing.T) {
 	})
 	a.until("the Rollout is Healthy", a.healthy)
 	a.sees(a.says("cancel"))
-	a.sees(a.runs(versions{"v1": 6}))
+	a.until("its pods are there", a.runs(versions{"v1": 6}))
 	a.traceless(workloadType)
 }
 

@@ -172,14 +172,14 @@ func TestTheirKruise(t *testing.T) {
 	// `rollout rollback --step` goes back a step, which takes no pods away.
 	call(alice, "rollback", "1").works(`{"status":{"canaryStatus":{"nextStepIndex":1}}}`)
 	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.runs(versions{"v1": 3, "v2": 3}))
+	a.until("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
 	call(alice, "approve").works()
 	a.until("step 2 waits", a.waitsAt(2))
 	call(alice, "approve").works()
 	a.until("the Rollout is Healthy", a.healthy)
 	(<-follower).works("step 1 StepPaused", "step 2 StepPaused", "phase Healthy")
 	a.sees(a.onRecord("promote 1 alice applied", "jump 1 alice applied", "promote 1 alice applied", "promote 2 alice applied"))
-	a.sees(a.runs(versions{"v2": 6}))
+	a.until("its pods are there", a.runs(versions{"v2": 6}))
 }
 
 // A release by what KubeVela sends, with the structs of its time, while

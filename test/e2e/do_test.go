@@ -139,7 +139,7 @@ func (a *app) cancel(stable string) {
 	a.t.Helper()
 	a.release(stable)
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{stable: a.plan.replicas}))
+	a.until("its pods are there", a.runs(versions{stable: a.plan.replicas}))
 	a.traceless(workloadType)
 }
 

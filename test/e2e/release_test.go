@@ -33,7 +33,7 @@ func TestBrief(t *testing.T) {
 	here.admin.kubectl(a, "set", "image", "deployment/web", "web=example.com/web:v2").works()
 	a.sees(a.held)
 	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.runs(versions{"1.10.2": 4, "v2": 2}))
+	a.until("its pods are there", a.runs(versions{"1.10.2": 4, "v2": 2}))
 	a.sees(a.weight("20"))
 	a.sees(a.serves("web", versions{"1.10.2": 4}))
 	a.sees(a.serves("web-canary", versions{"v2": 2}))
@@ -41,10 +41,10 @@ func TestBrief(t *testing.T) {
 	manager := a.may("maria", "weir-release-manager")
 	manager.kubectl(a, "create", "--raw", a.path()+"/promote", "-f", "/dev/null").works(`"kind":"Rollout"`, "maria")
 	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.runs(versions{"1.10.2": 3, "v2": 3}))
+	a.until("its pods are there", a.runs(versions{"1.10.2": 3, "v2": 3}))
 	a.sees(a.weight("50"))
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{"v2": 6}))
+	a.until("its pods are there", a.runs(versions{"v2": 6}))
 	a.sees(a.onRecord("promote 1 maria applied"))
 	a.until("nothing is left beside the application", a.alone)
 }
@@ -71,7 +71,7 @@ func TestTraceless(t *testing.T) {
 		"completed": func(a *app) {
 			a.promoteAll()
 			a.until("the Rollout is Healthy", a.healthy)
-			a.sees(a.runs(versions{"v2": 6}))
+			a.until("its pods are there", a.runs(versions{"v2": 6}))
 			a.traceless(workloadType)
 		},
 		"cancelled": func(a *app) {
@@ -98,7 +98,7 @@ func TestTraceless(t *testing.T) {
 			a.release("v3")
 			a.sees(a.held)
 			a.until("step 1 waits", a.waitsAt(1))
-			a.sees(a.runs(versions{"v2": 4, "v3": 2}))
+			a.until("its pods are there", a.runs(versions{"v2": 4, "v3": 2}))
 		},
 	}
 	for _, name := range some(ends, "completed", "deleted", "disabled and enabled") {
@@ -131,7 +131,7 @@ func TestBadImage(t *testing.T) {
 	a.until("step 1 waits", a.waitsAt(1))
 	a.promoteAll()
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{"v2": 6}))
+	a.until("its pods are there", a.runs(versions{"v2": 6}))
 	a.traceless(workloadType)
 }
 
@@ -157,6 +157,6 @@ func TestTimedStep(t *testing.T) {
 		}
 		return nil
 	})
-	a.sees(a.runs(versions{"v2": 6}))
+	a.until("its pods are there", a.runs(versions{"v2": 6}))
 	a.sees(a.onRecord())
 }

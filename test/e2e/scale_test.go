@@ -21,7 +21,7 @@ func TestScaleMidStep(t *testing.T) {
 	a := start(t, p)
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.runs(versions{"v1": 4, "v2": 2}))
+	a.until("its pods are there", a.runs(versions{"v1": 4, "v2": 2}))
 	a.scale(10)
 	a.settled(versions{"v1": 8, "v2": 2})
 	a.until("step 1 waits", a.waitsAt(1))
@@ -30,13 +30,13 @@ func TestScaleMidStep(t *testing.T) {
 	a.until("step 1 waits", a.waitsAt(1))
 	a.promote(1)
 	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.runs(versions{"v1": 1, "v2": 2}))
+	a.until("its pods are there", a.runs(versions{"v1": 1, "v2": 2}))
 	a.scale(8)
 	a.settled(versions{"v1": 4, "v2": 4})
 	a.until("step 2 waits", a.waitsAt(2))
 	a.promote(2)
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{"v2": 8}))
+	a.until("its pods are there", a.runs(versions{"v2": 8}))
 	a.traceless(workloadType)
 }
 
@@ -89,10 +89,10 @@ func TestScaleToZeroAborted(t *testing.T) {
 	a.isBack("v1")
 	a.release("v3")
 	a.until("step 1 waits", a.waitsAt(1))
-	a.sees(a.runs(versions{"v1": 4, "v3": 2}))
+	a.until("its pods are there", a.runs(versions{"v1": 4, "v3": 2}))
 	a.promoteAll()
 	a.until("the Rollout is Healthy", a.healthy)
-	a.sees(a.runs(versions{"v3": 6}))
+	a.until("its pods are there", a.runs(versions{"v3": 6}))
 	a.traceless(workloadType)
 }
 
@@ -149,7 +149,7 @@ func TestFloors(t *testing.T) {
 			a.until("step 1 waits", a.waitsAt(1))
 			a.promoteAll()
 			a.until("the Rollout is Healthy", a.healthy)
-			a.sees(a.runs(versions{"v3": 10}))
+			a.until("its pods are there", a.runs(versions{"v3": 10}))
 			a.traceless(workloadType)
 		})
 	}

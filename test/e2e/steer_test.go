@@ -30,7 +30,7 @@ func TestRetryThenRollback(t *testing.T) {
 
 	a.post(here.admin, "retry", `{"reason":"the database is back"}`, http.StatusCreated)
 	a.until("step 1 waits again", a.waitsAt(1))
-	a.sees(a.runs(versions{"v1": 4, "v2": 2}))
+	a.until("its pods are there", a.runs(versions{"v1": 4, "v2": 2}))
 	a.sees(a.weight("20"))
 
 	a.post(here.admin, "rollback", "", http.StatusCreated)
@@ -51,7 +51,7 @@ func TestJump(t *testing.T) {
 	a.post(here.admin, "jump", `{"step":4}`, http.StatusUnprocessableEntity, "1 to 3")
 	a.post(here.admin, "jump", `{"step":2}`, http.StatusCreated)
 	a.until("step 2 waits", a.waitsAt(2))
-	a.sees(a.runs(versions{"v1": 3, "v2": 3}))
+	a.until("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
 	a.sees(a.weight("50"))
 
 	// Back, by the field that clients of OpenKruise write.
@@ -65,7 +65,7 @@ func TestJump(t *testing.T) {
 	}
 	a.until("step 1 waits", a.waitsAt(1))
 	a.sees(a.weight("20"))
-	a.sees(a.runs(versions{"v1": 3, "v2": 3}))
+	a.until("its pods are there", a.runs(versions{"v1": 3, "v2": 3}))
 	a.promote(1)
 	a.until("step 2 waits", a.waitsAt(2))
 	a.promote(2)

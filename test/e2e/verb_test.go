@@ -82,7 +82,7 @@ func TestApprovalTheMomentItPauses(t *testing.T) {
 			a.release("v2")
 			approved := a.approveAtOnce(steps)
 			a.until("the Rollout is Healthy", a.healthy)
-			a.sees(a.runs(versions{"v2": steps}))
+			a.until("its pods are there", a.runs(versions{"v2": steps}))
 			var want []string
 			for n := int32(1); n <= steps; n++ {
 				want = append(want, fmt.Sprintf("promote %d admin applied", n))
