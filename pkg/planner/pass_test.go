@@ -101,9 +101,12 @@ func (w *world) sizePass(name string) {
 		if !ok {
 			return nil
 		}
-		scale := w.check.sizes(facts)
-		if len(scale.Steps) == 0 || !row.Observe(d, owned).Settled {
+		if !row.Observe(d, owned).Settled {
 			return nil
+		}
+		scale := w.check.sizes(facts)
+		if len(scale.Steps) == 0 {
+			return w.write(row.Tell(d, owned)...)
 		}
 		changes, err := row.Sets(d, owned, scale)
 		if err != nil {

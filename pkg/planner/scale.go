@@ -20,10 +20,14 @@ import (
 //     first set cannot be lowered before.
 //   - At size 0 the native controller would later give all pods to the newest
 //     set, so that no set newer than stable may be left then.
+//
+// A Deployment that no release drives follows other rules: see alone.
 func SizeSets(s Scaling) Scale {
 	switch {
 	case s.Replicas == 0:
 		return sizeZero(s)
+	case s.Alone && !s.Native:
+		return sizeAlone(s)
 	case s.Frozen:
 		return Scale{Rule: "frozen"}
 	case s.Native:

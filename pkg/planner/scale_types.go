@@ -22,6 +22,8 @@ type Scaling struct {
 	Native bool
 	// Frozen keeps sizes as they are.
 	Frozen bool
+	// Alone tells that no release drives the Deployment, only its annotation.
+	Alone bool
 	// Update is the set of the live template; nil until it exists.
 	Update *Set
 	// Stable is the set that served before; nil if it is gone.
@@ -40,6 +42,9 @@ type Set struct {
 	Created          time.Time
 	// Annotated tells that the native controller left its size annotations.
 	Annotated bool
+	// Noted is the size of the Deployment that the set was sized for, as one of
+	// them says; 0 if unknown.
+	Noted int32
 }
 
 // Scale is what one pass wants done to the sets, in order.
@@ -47,10 +52,13 @@ type Scale struct {
 	Steps []ScaleStep
 	// Rule says why, for logs and transcripts.
 	Rule string
+	// Note and NoteMax are the native controller's size annotations to write
+	// with every step; at 0 they are removed.
+	Note, NoteMax int32
 }
 
 // ScaleStep is one write to one set. The update set is created when Name is
-// empty. Every write removes the native controller's size annotations.
+// empty.
 type ScaleStep struct {
 	Name     string
 	Replicas int32

@@ -26,7 +26,7 @@ func walked(s planner.Scaling) string {
 			return strings.Join(path, " ") + ", " + scale.Rule
 		}
 		for _, step := range scale.Steps {
-			s = carriedOut(s, step)
+			s = carriedOut(s, step, scale.Note)
 		}
 		path = append(path, sizesOf(s))
 		for _, set := range setsOf(&s) {
@@ -63,14 +63,14 @@ func setsOf(s *planner.Scaling) []*planner.Set {
 	return sets
 }
 
-func carriedOut(s planner.Scaling, step planner.ScaleStep) planner.Scaling {
+func carriedOut(s planner.Scaling, step planner.ScaleStep, note int32) planner.Scaling {
 	if step.Name == "" {
-		s.Update = &planner.Set{Name: "made", Replicas: step.Replicas, Revision: 9}
+		s.Update = &planner.Set{Name: "made", Replicas: step.Replicas, Revision: 9, Noted: note}
 		return s
 	}
 	for _, set := range setsOf(&s) {
 		if set.Name == step.Name {
-			set.Replicas, set.Annotated = step.Replicas, false
+			set.Replicas, set.Annotated, set.Noted = step.Replicas, false, note
 			set.Ready, set.Available = min(set.Ready, step.Replicas), min(set.Available, step.Replicas)
 		}
 	}

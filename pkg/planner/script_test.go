@@ -5,12 +5,14 @@ package planner_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -33,6 +35,7 @@ var verbs = map[string]func(*story, command){
 	"update":   (*story).update,
 	"apply":    (*story).apply,
 	"scale":    (*story).scale,
+	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
 	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
 	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
 	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
@@ -140,6 +143,26 @@ func (s *story) apply(c command) {
 			d.Spec.Strategy = rolling(c.get("surge", "25%"), c.get("unavailable", "25%"))
 			s.w.check.owner.Strategy = d.Spec.Strategy
 		}
+	}))
+}
+
+// drive writes what a Deployment without a release is driven by, and takes it
+// from the native controller.
+func (s *story) drive(c command) {
+	share := intstr.Parse(c.get("partition", "0"))
+	rolling := s.w.check.owner.Strategy.RollingUpdate
+	s.t.under("user", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(d)
+		}
+		value, err := json.Marshal(map[string]any{"rollingUpdate": rolling, "paused": c.has("paused"), "partition": share})
+		if err != nil {
+			s.Fatal(err)
+		}
+		d.Annotations[rollouts.AnnotationControlInfo] = "anybody"
+		d.Annotations[rollouts.AnnotationDeploymentStrategy] = string(value)
+		d.Spec.Paused = true
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}))
 }
 

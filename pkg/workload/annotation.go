@@ -55,6 +55,12 @@ type driving struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
+// extraStatus is the value of the deployment-extra-status annotation.
+type extraStatus struct {
+	UpdatedReadyReplicas    int32 `json:"updatedReadyReplicas,omitempty"`
+	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
+}
+
 // readDriving tells false when the annotation is absent or unreadable.
 func readDriving(obj metav1.Object) (driving, bool) {
 	var v driving
@@ -80,6 +86,14 @@ func readOwner(obj metav1.Object) (types.UID, bool) {
 		return "", true
 	}
 	return ref.UID, true
+}
+
+// alone tells that no release drives a workload, but its annotation does: every
+// release names its revision there, and those who write it by hand do not.
+func alone(obj metav1.Object) bool {
+	_, controlled := readOwner(obj)
+	v, ok := readDriving(obj)
+	return controlled && ok && !held(obj) && v.Revision == "" && !v.Abort
 }
 
 func writeOwner(obj metav1.Object, ref metav1.OwnerReference) {

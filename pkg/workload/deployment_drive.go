@@ -125,7 +125,7 @@ func (deployment) Restore(obj object.Object, owned []object.Object, how planner.
 	}
 	for _, rs := range r.all {
 		if stale(rs, replicas(d)) {
-			changes = append(changes, change(rs, resized(rs, size(rs)))...)
+			changes = append(changes, change(rs, resized(rs, planner.Scale{}, size(rs)))...)
 		}
 	}
 	return append(changes, change(obj, restored(d, how.KeepPaused))...)

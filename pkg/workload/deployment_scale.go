@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"maps"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Abort:    v.Abort,
 		Native:   !ours,
 		Frozen:   v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
+		Alone:    alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
 	assign(&s, d, r)
@@ -114,6 +116,7 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),
+		Noted:     noted(rs),
 	}
 }
 
@@ -131,14 +134,35 @@ func (deployment) Sets(obj object.Object, owned []object.Object, scale planner.S
 		case rs == nil && step.Name != "":
 			return nil, fmt.Errorf("sizing replicaset %s: deployment %s does not have it", step.Name, d.Name)
 		case rs == nil:
-			changes = append(changes, object.Change{Want: created(d, owned, step.Replicas)})
+			changes = append(changes, object.Change{Want: created(d, owned, scale, step.Replicas)})
 		case step.Delete:
 			changes = append(changes, object.Change{Base: rs})
 		default:
-			changes = append(changes, change(rs, resized(rs, step.Replicas))...)
+			changes = append(changes, change(rs, resized(rs, scale, step.Replicas))...)
 		}
 	}
 	return changes, nil
+}
+
+// Tell implements Adapter. Only who drives a Deployment by its annotation reads
+// this; for releases the same stands in the status of the BatchRelease.
+func (deployment) Tell(obj object.Object, owned []object.Object) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	if !alone(d) {
+		return nil
+	}
+	v, _ := readDriving(d)
+	told := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
+	if update := facts(findRevisions(d, owned).update); update != nil {
+		told.UpdatedReadyReplicas = update.Ready
+	}
+	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
+	if now := encode(told); now != was && (said || told != extraStatus{}) {
+		want := d.DeepCopy()
+		annotate(want, rollouts.AnnotationDeploymentExtraStatus, now)
+		return change(obj, want)
+	}
+	return nil
 }
 
 func (r revisions) byName(name string) *appsv1.ReplicaSet {
@@ -150,18 +174,28 @@ func (r revisions) byName(name string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// resized is a set with another size and without the native controller's notes
-// on sizes, which would make it scale other sets.
-func resized(rs *appsv1.ReplicaSet, replicas int32) *appsv1.ReplicaSet {
+// resized is a set with another size.
+func resized(rs *appsv1.ReplicaSet, scale planner.Scale, replicas int32) *appsv1.ReplicaSet {
 	want := rs.DeepCopy()
 	want.Spec.Replicas = &replicas
-	want.Annotations = without(want.Annotations, annotationDesired, annotationMax)
+	note(want, scale)
 	return want
+}
+
+// note writes the native controller's notes on sizes, or removes them where
+// they would make it scale other sets.
+func note(rs *appsv1.ReplicaSet, scale planner.Scale) {
+	if scale.Note == 0 {
+		rs.Annotations = without(rs.Annotations, annotationDesired, annotationMax)
+		return
+	}
+	annotate(rs, annotationDesired, strconv.Itoa(int(scale.Note)))
+	annotate(rs, annotationMax, strconv.Itoa(int(scale.NoteMax)))
 }
 
 // created is the ReplicaSet that the native controller would make of the live
 // template. Anything more in the template and it would make a second one.
-func created(d *appsv1.Deployment, owned []object.Object, replicas int32) *appsv1.ReplicaSet {
+func created(d *appsv1.Deployment, owned []object.Object, scale planner.Scale, replicas int32) *appsv1.ReplicaSet {
 	name, hash := freeName(d, owned)
 	template := *d.Spec.Template.DeepCopy()
 	template.Labels = withHash(template.Labels, hash)
@@ -170,7 +204,7 @@ func created(d *appsv1.Deployment, owned []object.Object, replicas int32) *appsv
 		selector = &metav1.LabelSelector{}
 	}
 	selector.MatchLabels = withHash(selector.MatchLabels, hash)
-	return &appsv1.ReplicaSet{
+	rs := &appsv1.ReplicaSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       d.Namespace,
@@ -185,6 +219,8 @@ func created(d *appsv1.Deployment, owned []object.Object, replicas int32) *appsv
 			Template:        template,
 		},
 	}
+	note(rs, scale)
+	return rs
 }
 
 func withHash(m map[string]string, hash string) map[string]string {

@@ -31,11 +31,17 @@ func size10(n int32) edit {
 	return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { *d.Spec.Replicas = n }
 }
 
+// released takes the marks of a Rollout off, as on a Deployment without one.
+func released(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+	delete(d.Annotations, rollouts.AnnotationInProgress)
+	d.Annotations[rollouts.AnnotationControlInfo] = "nobody"
+}
+
 func TestScaling(t *testing.T) {
 	zero := planner.Set{Name: "web-zero", Revision: 1, Created: day(1)}
-	one := planner.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true}
-	two := planner.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true}
-	full := planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true}
+	one := planner.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
+	two := planner.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true, Noted: 10}
+	full := planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true, Noted: 10}
 	driven := planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
 	drivenBut := func(but func(*planner.Scaling)) *planner.Scaling {
 		s := driven
@@ -56,6 +62,14 @@ func TestScaling(t *testing.T) {
 			drivenBut(func(*planner.Scaling) {})},
 		"told nothing, as by others": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(*planner.Scaling) {})},
+		"alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Alone = true })},
+		"alone, and paused": {"driven", edits(released, says(`{"paused":true,"partition":3,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Alone, s.Frozen = true, true })},
+		"a release without a hold is not alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`)),
+			drivenBut(func(*planner.Scaling) {})},
+		"an abort without a hold is not alone": {"driven", edits(released, says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) { s.Target, s.Abort = 1, true })},
 		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(s *planner.Scaling) { s.Frozen = true })},
 		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
@@ -136,6 +150,7 @@ func TestSets(t *testing.T) {
 		in    string
 		edit  edit
 		scale []planner.ScaleStep
+		note  int32
 	}{
 		"sets-create": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}},
 		"sets-create-collided": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}, edit: edits(orphan("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
@@ -146,6 +161,8 @@ func TestSets(t *testing.T) {
 		"sets-resize":       {in: "driven", scale: []planner.ScaleStep{{Name: "web-two", Replicas: 5}, {Name: "web-one", Replicas: 7}}},
 		"sets-same":         {in: "aborted", scale: []planner.ScaleStep{{Name: "web-one", Replicas: 10}}},
 		"sets-delete":       {in: "aborted", scale: []planner.ScaleStep{{Name: "web-two", Delete: true}}},
+		"sets-create-noted": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}, note: 10},
+		"sets-noted":        {in: "driven", scale: []planner.ScaleStep{{Name: "web-one", Replicas: 7}}, note: 10},
 		"sets-nothing":      {in: "driven"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,11 +170,48 @@ func TestSets(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: tc.scale})
+			changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden.Changes(t, name, changes)
+		})
+	}
+}
+
+func TestTell(t *testing.T) {
+	const said = `{"updatedReadyReplicas":2,"expectedUpdatedReplicas":3}`
+	says3 := says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)
+	told := func(value string) edit {
+		return func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationDeploymentExtraStatus] = value
+		}
+	}
+	nothing := edits(orphan("web-two"), says(`{"partition":0}`))
+	for name, tc := range map[string]struct {
+		edit edit
+		want string
+	}{
+		"at first":              {edits(released, says3), said},
+		"nothing new":           {edits(released, says3, told(said)), ""},
+		"something new":         {edits(released, says3, told(`{"updatedReadyReplicas":1}`)), said},
+		"nothing to say":        {edits(released, nothing), ""},
+		"nothing left to say":   {edits(released, nothing, told(said)), "{}"},
+		"the share of pods":     {edits(released, says(`{"partition":"25%"}`)), said},
+		"not to a release":      {edits(released, says(`{"partition":3,"revision":"two"}`)), ""},
+		"not to what is held":   {says3, ""},
+		"not to what is not so": {edits(released, says("lost")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, owned := read(t, "driven")
+			tc.edit(t, d, owned)
+			got := ""
+			for _, c := range (deployment{}).Tell(d, owned) {
+				got += c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus]
+			}
+			if got != tc.want {
+				t.Errorf("told %q, want %q", got, tc.want)
+			}
 		})
 	}
 }

@@ -162,6 +162,15 @@ func annotated(rs *appsv1.ReplicaSet) bool {
 	return hasAny(rs.Annotations, []string{annotationDesired, annotationMax})
 }
 
+// noted is the size of the Deployment that a set was sized for; 0 if unknown.
+func noted(rs *appsv1.ReplicaSet) int32 {
+	n, err := strconv.ParseInt(rs.Annotations[annotationDesired], 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int32(n)
+}
+
 // sameTemplate compares all but the hash label.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(plain(a), plain(b))

@@ -51,6 +51,9 @@ type Adapter interface {
 	Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool)
 	// Sets turns decided sizes into changes.
 	Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error)
+	// Tell writes to the workload what its status cannot say, for those who drive
+	// it by its annotation.
+	Tell(obj object.Object, owned []object.Object) []object.Change
 }
 
 // Row is one kind of workload released in one style.

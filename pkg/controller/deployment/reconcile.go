@@ -62,15 +62,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	scale := planner.SizeSets(facts)
-	if len(scale.Steps) == 0 || !row.Observe(w.Object, w.Owned).Settled {
+	// Nobody can know a Deployment as it was before it was made. One that is
+	// made under control gets its first pods before anybody changes it.
+	created := facts.Alone && w.Object.GetGeneration() == 1
+	if !created && !row.Observe(w.Object, w.Owned).Settled {
 		return ctrl.Result{}, nil
 	}
-	changes, err := row.Sets(w.Object, w.Owned, scale)
-	if err != nil {
-		return ctrl.Result{}, err
+	scale := planner.SizeSets(facts)
+	// What is told is told when sizes rest: it is a write each time.
+	changes := row.Tell(w.Object, w.Owned)
+	if len(scale.Steps) > 0 {
+		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
+		if changes, err = row.Sets(w.Object, w.Owned, scale); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
-	logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
 	err = r.Server.Write(ctx, changes)
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
