@@ -35,11 +35,7 @@ func sizeAlone(s Scaling) Scale {
 		rule = "bring update up"
 		x.roll()
 	}
-	for _, set := range active {
-		if set.Noted != s.Replicas && !x.written(set) {
-			x.write(set, set.Replicas)
-		}
-	}
+	x.note(active)
 	if len(x.steps) == 0 {
 		rule = "sized"
 	}
@@ -48,6 +44,15 @@ func sizeAlone(s Scaling) Scale {
 
 func (x *alone) active() []*Set {
 	return slices.DeleteFunc(x.all(), func(s *Set) bool { return s.Replicas == 0 })
+}
+
+// note corrects what the size notes of sets say that keep their size.
+func (x *alone) note(active []*Set) {
+	for _, set := range active {
+		if set.Noted != x.Replicas && !x.written(set) {
+			x.write(set, set.Replicas)
+		}
+	}
 }
 
 func (x *alone) written(set *Set) bool {

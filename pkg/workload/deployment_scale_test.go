@@ -205,12 +205,15 @@ func TestTell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, owned := read(t, "driven")
 			tc.edit(t, d, owned)
-			got := ""
+			var got, want []string
 			for _, c := range (deployment{}).Tell(d, owned) {
-				got += c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus]
+				got = append(got, c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus])
 			}
-			if got != tc.want {
-				t.Errorf("told %q, want %q", got, tc.want)
+			if tc.want != "" {
+				want = []string{tc.want}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
 			}
 		})
 	}

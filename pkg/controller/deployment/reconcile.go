@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -58,30 +59,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || w == nil || !ours(w.Object) {
 		return ctrl.Result{}, err
 	}
-	facts, ok := row.Scaling(w.Object, w.Owned)
-	if !ok {
-		return ctrl.Result{}, nil
-	}
-	// Nobody can know a Deployment as it was before it was made. One that is
-	// made under control gets its first pods before anybody changes it.
-	created := facts.Alone && w.Object.GetGeneration() == 1
-	if !created && !row.Observe(w.Object, w.Owned).Settled {
-		return ctrl.Result{}, nil
-	}
-	scale := planner.SizeSets(facts)
-	// What is told is told when sizes rest: it is a write each time.
-	changes := row.Tell(w.Object, w.Owned)
-	if len(scale.Steps) > 0 {
-		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
-		if changes, err = row.Sets(w.Object, w.Owned, scale); err != nil {
-			return ctrl.Result{}, err
-		}
+	changes, err := due(ctx, w)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	err = r.Server.Write(ctx, changes)
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// due is what is to be written now. What is told is told when sizes rest, since
+// each time is a write.
+func due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
+	facts, ok := w.Row.Scaling(w.Object, w.Owned)
+	if !ok {
+		return nil, nil
+	}
+	// The native controller cannot know a Deployment as it was before it was
+	// made. One that is made under control gets its pods before it is changed.
+	made := facts.Alone && w.Object.GetGeneration() == 1
+	if !made && !w.Row.Observe(w.Object, w.Owned).Settled {
+		return nil, nil
+	}
+	scale := planner.SizeSets(facts)
+	if len(scale.Steps) == 0 {
+		return w.Row.Tell(w.Object, w.Owned), nil
+	}
+	logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
+	return w.Row.Sets(w.Object, w.Owned, scale)
 }
 
 // moved is how soon to look again when somebody else wrote first.
