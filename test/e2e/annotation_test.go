@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -278,4 +279,38 @@ func TestAnnotationOldUnhealthyFirst(t *testing.T) {
 	a.next("v3")
 	a.holds(5, 5, 0)
 	a.steps("5")
+}
+
+// As the documentation does it: a Deployment of the native controller is taken,
+// released by kubectl, and given back.
+func TestAnnotationByHand(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.plan = plan{replicas: 10, surge: 2, unavailable: 1}
+	a.create(a.newDeployment())
+	a.until("the Deployment is ready", a.runs(versions{"v1": 10}))
+	before := a.original()
+	a.guard = watchPods(a)
+	a.guard.atLeast(9)
+	const limits = `"rollingUpdate":{"maxSurge":2,"maxUnavailable":1}`
+	patch := func(control, strategy, spec string) {
+		t.Helper()
+		here.admin.kubectl(a, "patch", "deployment", name, "-p", fmt.Sprintf(`{"metadata":{"annotations":{%q:%s,%q:%s,%q:null}},"spec":{%s}}`,
+			hub.AnnotationControlInfo, control, hub.AnnotationDeploymentStrategy, strategy, hub.AnnotationDeploymentExtraStatus, spec)).works()
+	}
+	patch(`"by hand"`, strconv.Quote(`{`+limits+`,"paused":true}`), `"paused":true,"strategy":{"type":"Recreate","rollingUpdate":null},
+		"template":{"spec":{"containers":[{"name":"web","image":"`+image("v2")+`"}]}}`)
+	here.admin.kubectl(a, "annotate", "deployment", name, "--overwrite", hub.AnnotationDeploymentStrategy+`={`+limits+`,"partition":3}`).works()
+	a.until("three are new", a.runs(versions{"v1": 7, "v2": 3}))
+	a.stays("three are new", a.runs(versions{"v1": 7, "v2": 3}))
+	patch("null", "null", `"paused":false,"strategy":{"type":"RollingUpdate",`+limits+`}`)
+	a.until("the native controller goes on", a.runs(versions{"v2": 10}))
+	d, err := a.deployment(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before.deployment.Spec.Template.Spec.Containers[0].Image = image("v2")
+	a.same("the Deployment", before.deployment.Spec, d.Spec)
+	a.release("v3")
+	a.until("the native controller releases", a.runs(versions{"v3": 10}))
 }
