@@ -167,6 +167,25 @@ const (
 	OutcomeRejected   Outcome = "rejected"
 )
 
+// ReleaseOutcome is how a release ended.
+type ReleaseOutcome string
+
+// Outcomes of releases.
+const (
+	// ReleaseSucceeded: every pod runs the update revision.
+	ReleaseSucceeded ReleaseOutcome = "succeeded"
+	// ReleaseCancelled: the template was set back to the stable one.
+	ReleaseCancelled ReleaseOutcome = "cancelled"
+	// ReleaseAborted: somebody aborted it, whatever came after.
+	ReleaseAborted ReleaseOutcome = "aborted"
+	// ReleaseSuperseded: another template took its place.
+	ReleaseSuperseded ReleaseOutcome = "superseded"
+	// ReleaseDisabled: the Rollout was disabled.
+	ReleaseDisabled ReleaseOutcome = "disabled"
+	// ReleaseDeleted: the Rollout or its workload was deleted.
+	ReleaseDeleted ReleaseOutcome = "deleted"
+)
+
 // Annotations, labels and finalizers. Their spelling is wire format.
 const (
 	// AnnotationInProgress marks a held workload; any non-empty value counts.
@@ -193,6 +212,11 @@ const (
 	LabelCanaryDeployment = "rollouts.kruise.io/canary-deployment"
 	// LabelRolloutID on a workload (also an annotation there) identifies a release.
 	LabelRolloutID = "rollouts.kruise.io/rollout-id"
+	// LabelRolloutName on a RolloutHistory names the Rollout.
+	LabelRolloutName = "rollouts.kruise.io/rollout-name"
+	// LabelReleaseNumber on a RolloutHistory counts the releases of the Rollout;
+	// only those written here have it.
+	LabelReleaseNumber = "rollouts.kruise.io/release-number"
 
 	// FinalizerRollout keeps a Rollout until its workload is given back.
 	FinalizerRollout = "rollouts.kruise.io/rollout"

@@ -35,6 +35,8 @@ type RolloutHistorySpec struct {
 	Workload       *WorkloadInfo
 	Service        *ObjectInfo
 	TrafficRouting *TrafficRoutingInfo
+	// Stable is what the stable revision can be made anew from.
+	Stable *ObjectInfo
 }
 
 // RolloutInfo is a copy of the Rollout.
@@ -67,21 +69,30 @@ type RawJSON struct {
 	Raw []byte
 }
 
-// RolloutHistoryStatus is which pods each step had.
+// RolloutHistoryStatus is how the release went.
 type RolloutHistoryStatus struct {
 	// Phase is empty or PhaseHistoryCompleted.
 	Phase       string
 	CanarySteps []HistoryStep
+
+	StableRevision string
+	UpdateRevision string
+	StartTime      *metav1.Time
+	EndTime        *metav1.Time
+	Outcome        ReleaseOutcome
+	// Decisions of this release, oldest first.
+	Decisions []Decision
 }
 
 // PhaseHistoryCompleted is the phase of a history that is complete.
 const PhaseHistoryCompleted = "completed"
 
-// HistoryStep is the pods of one step.
+// HistoryStep is one visit to a step.
 type HistoryStep struct {
 	// CanaryStepIndex is 1-based.
 	CanaryStepIndex int32
 	Pods            []HistoryPod
+	StepTimes
 }
 
 // HistoryPod is one pod of the update revision.

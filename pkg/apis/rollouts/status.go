@@ -21,6 +21,50 @@ type RolloutStatus struct {
 	BlueGreen *Progress
 	// Decisions are the user's words, oldest first, written by the server only.
 	Decisions []Decision
+	// Releases are the latest release, and those before it that are not in a
+	// RolloutHistory yet, oldest first.
+	Releases []ReleaseRecord
+}
+
+// ReleaseRecord is what a release was, and how it went.
+type ReleaseRecord struct {
+	// Number counts the releases of a Rollout, from 1.
+	Number    int64
+	RolloutID string
+	// StableRevision served before the release, UpdateRevision was released.
+	StableRevision string
+	UpdateRevision string
+	// FirstDecision is the lowest ID that a decision of this release can have.
+	FirstDecision int64
+	StartTime     metav1.Time
+	// EndTime is nil while the release goes on.
+	EndTime *metav1.Time
+	// Outcome is empty while the release goes on; an abort is known before the end.
+	Outcome ReleaseOutcome
+	// Kept tells that the RolloutHistory exists.
+	Kept bool
+	// Filed tells that it says all there is to say.
+	Filed bool
+	// Steps are the visits to steps in their order.
+	Steps []StepRecord
+}
+
+// StepRecord is one visit to a step. Times are nil until they have come, or
+// where the step was left before.
+type StepRecord struct {
+	// Step is 1-based.
+	Step int32
+	StepTimes
+}
+
+// StepTimes are the moments of a visit to a step.
+type StepTimes struct {
+	EnteredTime *metav1.Time
+	// UpgradedTime is when the pods of the step were ready.
+	UpgradedTime *metav1.Time
+	// PausedTime is when the step began to wait.
+	PausedTime *metav1.Time
+	LeftTime   *metav1.Time
 }
 
 // Progress is where a release is.

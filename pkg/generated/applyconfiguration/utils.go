@@ -61,6 +61,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.ReleaseApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReleasePlan"):
 		return &rolloutsv1alpha1.ReleasePlanApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReleaseRecord"):
+		return &rolloutsv1alpha1.ReleaseRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Rollout"):
 		return &rolloutsv1alpha1.RolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHistory"):
@@ -79,6 +81,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.RouteMatchApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Step"):
 		return &rolloutsv1alpha1.StepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StepRecord"):
+		return &rolloutsv1alpha1.StepRecordApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StepTimes"):
+		return &rolloutsv1alpha1.StepTimesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Strategy"):
 		return &rolloutsv1alpha1.StrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TargetRef"):
@@ -145,6 +151,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.ReleaseApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ReleasePlan"):
 		return &rolloutsv1beta1.ReleasePlanApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ReleaseRecord"):
+		return &rolloutsv1beta1.ReleaseRecordApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Rollout"):
 		return &rolloutsv1beta1.RolloutApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("RolloutSpec"):
@@ -155,6 +163,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.RouteMatchApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Step"):
 		return &rolloutsv1beta1.StepApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StepRecord"):
+		return &rolloutsv1beta1.StepRecordApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StepTimes"):
+		return &rolloutsv1beta1.StepTimesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Strategy"):
 		return &rolloutsv1beta1.StrategyApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrafficRoutingRef"):

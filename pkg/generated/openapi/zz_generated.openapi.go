@@ -49,6 +49,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.RawJSON{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_RawJSON(ref),
 		v1alpha1.Release{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Release(ref),
 		v1alpha1.ReleasePlan{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref),
+		v1alpha1.ReleaseRecord{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref),
 		v1alpha1.ResumeOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref),
 		v1alpha1.RetryOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref),
 		v1alpha1.RollbackOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_RollbackOptions(ref),
@@ -63,6 +64,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.RolloutStatus{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref),
 		v1alpha1.RouteMatch{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_RouteMatch(ref),
 		v1alpha1.Step{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1alpha1_Step(ref),
+		v1alpha1.StepRecord{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_StepRecord(ref),
+		v1alpha1.StepTimes{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_StepTimes(ref),
 		v1alpha1.Strategy{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Strategy(ref),
 		v1alpha1.TargetRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref),
 		v1alpha1.TrafficRouting{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref),
@@ -103,6 +106,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.PromoteOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
 		v1beta1.Release{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Release(ref),
 		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
+		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
 		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
@@ -112,6 +116,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.RolloutStatus{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref),
 		v1beta1.RouteMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_RouteMatch(ref),
 		v1beta1.Step{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Step(ref),
+		v1beta1.StepRecord{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_StepRecord(ref),
+		v1beta1.StepTimes{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_StepTimes(ref),
 		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
@@ -945,7 +951,7 @@ func schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HistoryStep is the pods of one step.",
+				Description: "HistoryStep is one visit to a step.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"canaryStepIndex": {
@@ -973,11 +979,35 @@ func schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref common.ReferenceCallback)
 							},
 						},
 					},
+					"enteredTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EnteredTime is when the step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"upgradedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpgradedTime is when the pods of the step were ready.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pausedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PausedTime is when the step began to wait for approval or for its time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"leftTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LeftTime is when the release went on, or ended.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HistoryPod{}.OpenAPIModelName()},
+			v1alpha1.HistoryPod{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1645,6 +1675,109 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReleaseRecord is what a release was, and how it went.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Number counts the releases of a Rollout, from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"rolloutID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RolloutID is the workload's rollout-id, or else the update revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"canaryRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"firstDecision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "FirstDecision is the lowest ID that a decision of this release can have.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StartTime is when the release began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EndTime is when it was over; missing while it goes on.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted; missing while the release goes on, but for an abort.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kept": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kept tells that the RolloutHistory of the release exists.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"filed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Filed tells that the release is over and its RolloutHistory is complete.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Steps are the visits to steps in their order, until the release is filed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.StepRecord{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"number"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1900,7 +2033,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistory(ref common.ReferenceCallba
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Status is which pods each step had.",
+							Description: "Status is how the release went.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.RolloutHistoryStatus{}.OpenAPIModelName()),
 						},
@@ -1994,6 +2127,12 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistorySpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName()),
 						},
 					},
+					"stable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Stable is what ran the stable revision when the release began, such as a ReplicaSet, so that it can be made anew.",
+							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
@@ -2006,7 +2145,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RolloutHistoryStatus is which pods each step had.",
+				Description: "RolloutHistoryStatus is how the release went.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
@@ -2023,7 +2162,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "CanarySteps are the steps in their order.",
+							Description: "CanarySteps are the visits to steps in their order. A step that was visited again, as after a jump, is there again.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2034,11 +2173,62 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.Reference
 							},
 						},
 					},
+					"stableRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"canaryRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StartTime is when the release began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EndTime is when it was over.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"decisions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Decisions are the uses of verbs in this release, oldest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Decision{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HistoryStep{}.OpenAPIModelName()},
+			v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.HistoryStep{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2245,11 +2435,29 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 							},
 						},
 					},
+					"releases": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Releases are the latest release, and those before it that are not in a RolloutHistory yet, oldest first. Only the controller writes them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ReleaseRecord{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName()},
+			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName()},
 	}
 }
 
@@ -2341,6 +2549,93 @@ func schema_pkg_apis_rollouts_v1alpha1_Step(ref common.ReferenceCallback) common
 		},
 		Dependencies: []string{
 			v1alpha1.HeaderModifier{}.OpenAPIModelName(), v1alpha1.Pause{}.OpenAPIModelName(), v1alpha1.RouteMatch{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_StepRecord(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "StepRecord is one visit to a step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is counted from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"enteredTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EnteredTime is when the step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"upgradedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpgradedTime is when the pods of the step were ready.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pausedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PausedTime is when the step began to wait for approval or for its time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"leftTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LeftTime is when the release went on, or ended.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"step"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_StepTimes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "StepTimes are the moments of a visit to a step. One is missing until it has come, or where the step was left before.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"enteredTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EnteredTime is when the step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"upgradedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpgradedTime is when the pods of the step were ready.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pausedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PausedTime is when the step began to wait for approval or for its time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"leftTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LeftTime is when the release went on, or ended.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4592,6 +4887,109 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReleaseRecord is what a release was, and how it went.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Number counts the releases of a Rollout, from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"rolloutID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RolloutID is the workload's rollout-id, or else the update revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"canaryRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"firstDecision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "FirstDecision is the lowest ID that a decision of this release can have.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StartTime is when the release began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EndTime is when it was over; missing while it goes on.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted; missing while the release goes on, but for an abort.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kept": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kept tells that the RolloutHistory of the release exists.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"filed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Filed tells that the release is over and its RolloutHistory is complete.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Steps are the visits to steps in their order, until the release is filed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.StepRecord{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"number"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4990,12 +5388,30 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 							},
 						},
 					},
+					"releases": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Releases are the latest release, and those before it that are not in a RolloutHistory yet, oldest first. Only the controller writes them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.ReleaseRecord{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"currentStepIndex", "currentStepState"},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName()},
+			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName()},
 	}
 }
 
@@ -5117,6 +5533,93 @@ func schema_pkg_apis_rollouts_v1beta1_Step(ref common.ReferenceCallback) common.
 		},
 		Dependencies: []string{
 			v1beta1.HeaderModifier{}.OpenAPIModelName(), v1beta1.Pause{}.OpenAPIModelName(), v1beta1.RouteMatch{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_StepRecord(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "StepRecord is one visit to a step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is counted from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"enteredTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EnteredTime is when the step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"upgradedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpgradedTime is when the pods of the step were ready.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pausedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PausedTime is when the step began to wait for approval or for its time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"leftTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LeftTime is when the release went on, or ended.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"step"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_StepTimes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "StepTimes are the moments of a visit to a step. One is missing until it has come, or where the step was left before.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"enteredTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EnteredTime is when the step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"upgradedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpgradedTime is when the pods of the step were ready.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pausedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PausedTime is when the step began to wait for approval or for its time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"leftTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LeftTime is when the release went on, or ended.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -30,9 +30,10 @@ import (
 const rounds = 200
 
 // What is written as empty reads back as empty and not as absent, but for
-// metadata and for the decisions, which nobody but the server writes.
+// metadata and for the records of decisions and releases, which nobody but Weir
+// writes.
 var compare = cmp.FilterPath(func(p cmp.Path) bool {
-	return strings.Contains(p.String(), "ObjectMeta") || strings.HasSuffix(p.String(), "Decisions")
+	return strings.Contains(p.String(), "ObjectMeta") || strings.Contains(p.String(), "Releases") || strings.HasSuffix(p.String(), "Decisions")
 }, cmpopts.EquateEmpty())
 
 func newScheme() *runtime.Scheme {

@@ -21,7 +21,7 @@ type RolloutHistory struct {
 	// Spec holds copies of the objects that took part.
 	// +optional
 	Spec RolloutHistorySpec `json:"spec,omitzero"`
-	// Status is which pods each step had.
+	// Status is how the release went.
 	// +optional
 	Status RolloutHistoryStatus `json:"status,omitzero"`
 }
@@ -52,6 +52,10 @@ type RolloutHistorySpec struct {
 	// TrafficRouting is what routed to the Service.
 	// +optional
 	TrafficRouting *TrafficRoutingInfo `json:"trafficRouting,omitempty"`
+	// Stable is what ran the stable revision when the release began, such as a
+	// ReplicaSet, so that it can be made anew.
+	// +optional
+	Stable *ObjectInfo `json:"stable,omitempty"`
 }
 
 // RolloutInfo is a copy of the Rollout.
@@ -91,18 +95,38 @@ type ObjectInfo struct {
 	Data RawJSON `json:"data,omitzero"`
 }
 
-// RolloutHistoryStatus is which pods each step had.
+// RolloutHistoryStatus is how the release went.
 type RolloutHistoryStatus struct {
 	// Phase is completed once the release has ended, and empty before.
 	// +optional
 	Phase string `json:"phase,omitempty"`
-	// CanarySteps are the steps in their order.
+	// CanarySteps are the visits to steps in their order. A step that was
+	// visited again, as after a jump, is there again.
 	// +optional
 	// +listType=atomic
 	CanarySteps []HistoryStep `json:"canarySteps,omitzero"`
+	// StableRevision is the revision that served before the release.
+	// +optional
+	StableRevision string `json:"stableRevision,omitempty"`
+	// UpdateRevision is the revision that was released.
+	// +optional
+	UpdateRevision string `json:"canaryRevision,omitempty"`
+	// StartTime is when the release began.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// EndTime is when it was over.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.
+	// +optional
+	Outcome ReleaseOutcome `json:"outcome,omitempty"`
+	// Decisions are the uses of verbs in this release, oldest first.
+	// +optional
+	// +listType=atomic
+	Decisions []Decision `json:"decisions,omitempty"`
 }
 
-// HistoryStep is the pods of one step.
+// HistoryStep is one visit to a step.
 type HistoryStep struct {
 	// CanaryStepIndex is the step, counted from 1.
 	// +optional
@@ -110,7 +134,8 @@ type HistoryStep struct {
 	// Pods of the update revision that the step had.
 	// +optional
 	// +listType=atomic
-	Pods []HistoryPod `json:"pods,omitzero"`
+	Pods      []HistoryPod `json:"pods,omitzero"`
+	StepTimes `json:",inline"`
 }
 
 // HistoryPod is one pod of the update revision.

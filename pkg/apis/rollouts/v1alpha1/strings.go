@@ -25,4 +25,6 @@ type (
 	Via string
 	// Outcome is what became of a decision.
 	Outcome string
+	// ReleaseOutcome is how a release ended.
+	ReleaseOutcome string
 )

@@ -149,6 +149,11 @@ func (in ReleasePlan) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReleaseRecord) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.ReleaseRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResumeOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ResumeOptions"
 }
@@ -216,6 +221,16 @@ func (in RouteMatch) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Step) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.Step"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in StepRecord) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.StepRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in StepTimes) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.StepTimes"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -142,3 +142,16 @@ const (
 	OutcomeSuperseded Outcome = "superseded"
 	OutcomeRejected   Outcome = "rejected"
 )
+
+// ReleaseOutcome is how a release ended.
+type ReleaseOutcome string
+
+// Outcomes of releases.
+const (
+	ReleaseSucceeded  ReleaseOutcome = "succeeded"
+	ReleaseCancelled  ReleaseOutcome = "cancelled"
+	ReleaseAborted    ReleaseOutcome = "aborted"
+	ReleaseSuperseded ReleaseOutcome = "superseded"
+	ReleaseDisabled   ReleaseOutcome = "disabled"
+	ReleaseDeleted    ReleaseOutcome = "deleted"
+)

@@ -42,6 +42,73 @@ type RolloutStatus struct {
 	// +optional
 	// +listType=atomic
 	Decisions []Decision `json:"decisions,omitempty"`
+	// Releases are the latest release, and those before it that are not in a
+	// RolloutHistory yet, oldest first. Only the controller writes them.
+	// +optional
+	// +listType=atomic
+	Releases []ReleaseRecord `json:"releases,omitempty"`
+}
+
+// ReleaseRecord is what a release was, and how it went.
+type ReleaseRecord struct {
+	// Number counts the releases of a Rollout, from 1.
+	Number int64 `json:"number"`
+	// RolloutID is the workload's rollout-id, or else the update revision.
+	// +optional
+	RolloutID string `json:"rolloutID,omitempty"`
+	// StableRevision is the revision that served before the release.
+	// +optional
+	StableRevision string `json:"stableRevision,omitempty"`
+	// UpdateRevision is the revision that was released.
+	// +optional
+	UpdateRevision string `json:"canaryRevision,omitempty"`
+	// FirstDecision is the lowest ID that a decision of this release can have.
+	// +optional
+	FirstDecision int64 `json:"firstDecision,omitempty"`
+	// StartTime is when the release began.
+	// +optional
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
+	// EndTime is when it was over; missing while it goes on.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted;
+	// missing while the release goes on, but for an abort.
+	// +optional
+	Outcome ReleaseOutcome `json:"outcome,omitempty"`
+	// Kept tells that the RolloutHistory of the release exists.
+	// +optional
+	Kept bool `json:"kept,omitempty"`
+	// Filed tells that the release is over and its RolloutHistory is complete.
+	// +optional
+	Filed bool `json:"filed,omitempty"`
+	// Steps are the visits to steps in their order, until the release is filed.
+	// +optional
+	// +listType=atomic
+	Steps []StepRecord `json:"steps,omitempty"`
+}
+
+// StepRecord is one visit to a step.
+type StepRecord struct {
+	// Step is counted from 1.
+	Step      int32 `json:"step"`
+	StepTimes `json:",inline"`
+}
+
+// StepTimes are the moments of a visit to a step. One is missing until it has
+// come, or where the step was left before.
+type StepTimes struct {
+	// EnteredTime is when the step began.
+	// +optional
+	EnteredTime *metav1.Time `json:"enteredTime,omitempty"`
+	// UpgradedTime is when the pods of the step were ready.
+	// +optional
+	UpgradedTime *metav1.Time `json:"upgradedTime,omitempty"`
+	// PausedTime is when the step began to wait for approval or for its time.
+	// +optional
+	PausedTime *metav1.Time `json:"pausedTime,omitempty"`
+	// LeftTime is when the release went on, or ended.
+	// +optional
+	LeftTime *metav1.Time `json:"leftTime,omitempty"`
 }
 
 // CanaryStatus is where a release in the canary or partition style is.

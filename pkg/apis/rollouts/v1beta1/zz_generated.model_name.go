@@ -154,6 +154,11 @@ func (in ReleasePlan) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReleaseRecord) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.ReleaseRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResumeOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ResumeOptions"
 }
@@ -196,6 +201,16 @@ func (in RouteMatch) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Step) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Step"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in StepRecord) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.StepRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in StepTimes) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.StepTimes"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -251,12 +251,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: canaryStepIndex
       type:
         scalar: numeric
+    - name: enteredTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: leftTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: pausedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: pods
       type:
         list:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryPod
           elementRelationship: atomic
+    - name: upgradedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.IngressRef
   map:
     fields:
@@ -444,6 +456,46 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rolloutID
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
+  map:
+    fields:
+    - name: canaryRevision
+      type:
+        scalar: string
+    - name: endTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: filed
+      type:
+        scalar: boolean
+    - name: firstDecision
+      type:
+        scalar: numeric
+    - name: kept
+      type:
+        scalar: boolean
+    - name: number
+      type:
+        scalar: numeric
+      default: 0
+    - name: outcome
+      type:
+        scalar: string
+    - name: rolloutID
+      type:
+        scalar: string
+    - name: stableRevision
+      type:
+        scalar: string
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.StepRecord
+          elementRelationship: atomic
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Rollout
   map:
     fields:
@@ -495,6 +547,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: service
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
+    - name: stable
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
     - name: trafficRouting
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingInfo
@@ -504,15 +559,36 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutHistoryStatus
   map:
     fields:
+    - name: canaryRevision
+      type:
+        scalar: string
     - name: canarySteps
       type:
         list:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.HistoryStep
           elementRelationship: atomic
+    - name: decisions
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Decision
+          elementRelationship: atomic
+    - name: endTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: outcome
+      type:
+        scalar: string
     - name: phase
       type:
         scalar: string
+    - name: stableRevision
+      type:
+        scalar: string
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutInfo
   map:
     fields:
@@ -572,6 +648,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: releases
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
+          elementRelationship: atomic
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RouteMatch
   map:
     fields:
@@ -602,6 +684,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: weight
       type:
         scalar: numeric
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.StepRecord
+  map:
+    fields:
+    - name: enteredTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: leftTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: pausedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: numeric
+      default: 0
+    - name: upgradedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Strategy
   map:
     fields:
@@ -1220,6 +1321,46 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rolloutID
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
+  map:
+    fields:
+    - name: canaryRevision
+      type:
+        scalar: string
+    - name: endTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: filed
+      type:
+        scalar: boolean
+    - name: firstDecision
+      type:
+        scalar: numeric
+    - name: kept
+      type:
+        scalar: boolean
+    - name: number
+      type:
+        scalar: numeric
+      default: 0
+    - name: outcome
+      type:
+        scalar: string
+    - name: rolloutID
+      type:
+        scalar: string
+    - name: stableRevision
+      type:
+        scalar: string
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.StepRecord
+          elementRelationship: atomic
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Rollout
   map:
     fields:
@@ -1294,6 +1435,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: releases
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
+          elementRelationship: atomic
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RouteMatch
   map:
     fields:
@@ -1337,6 +1484,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: traffic
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.StepRecord
+  map:
+    fields:
+    - name: enteredTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: leftTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: pausedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: numeric
+      default: 0
+    - name: upgradedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Strategy
   map:
     fields:

@@ -78,6 +78,9 @@ func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Conditi
 // fields for. Tools often run as administrators, who may write everything, and
 // would take it away with every condition that they write.
 func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
+	if len(sent.Releases) == 0 {
+		sent.Releases = stored.DeepCopy().Releases
+	}
 	if sent.Active() == nil {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}

@@ -5,15 +5,20 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // HistoryStepApplyConfiguration represents a declarative configuration of the HistoryStep type for use
 // with apply.
 //
-// HistoryStep is the pods of one step.
+// HistoryStep is one visit to a step.
 type HistoryStepApplyConfiguration struct {
 	// CanaryStepIndex is the step, counted from 1.
 	CanaryStepIndex *int32 `json:"canaryStepIndex,omitempty"`
 	// Pods of the update revision that the step had.
-	Pods []HistoryPodApplyConfiguration `json:"pods,omitempty"`
+	Pods                        []HistoryPodApplyConfiguration `json:"pods,omitempty"`
+	StepTimesApplyConfiguration `json:""`
 }
 
 // HistoryStepApplyConfiguration constructs a declarative configuration of the HistoryStep type for use with
@@ -40,5 +45,37 @@ func (b *HistoryStepApplyConfiguration) WithPods(values ...*HistoryPodApplyConfi
 		}
 		b.Pods = append(b.Pods, *values[i])
 	}
+	return b
+}
+
+// WithEnteredTime sets the EnteredTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EnteredTime field is set to the value of the last call.
+func (b *HistoryStepApplyConfiguration) WithEnteredTime(value v1.Time) *HistoryStepApplyConfiguration {
+	b.StepTimesApplyConfiguration.EnteredTime = &value
+	return b
+}
+
+// WithUpgradedTime sets the UpgradedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpgradedTime field is set to the value of the last call.
+func (b *HistoryStepApplyConfiguration) WithUpgradedTime(value v1.Time) *HistoryStepApplyConfiguration {
+	b.StepTimesApplyConfiguration.UpgradedTime = &value
+	return b
+}
+
+// WithPausedTime sets the PausedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PausedTime field is set to the value of the last call.
+func (b *HistoryStepApplyConfiguration) WithPausedTime(value v1.Time) *HistoryStepApplyConfiguration {
+	b.StepTimesApplyConfiguration.PausedTime = &value
+	return b
+}
+
+// WithLeftTime sets the LeftTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LeftTime field is set to the value of the last call.
+func (b *HistoryStepApplyConfiguration) WithLeftTime(value v1.Time) *HistoryStepApplyConfiguration {
+	b.StepTimesApplyConfiguration.LeftTime = &value
 	return b
 }

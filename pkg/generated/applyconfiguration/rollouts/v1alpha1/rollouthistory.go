@@ -25,7 +25,7 @@ type RolloutHistoryApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// Spec holds copies of the objects that took part.
 	Spec *RolloutHistorySpecApplyConfiguration `json:"spec,omitempty"`
-	// Status is which pods each step had.
+	// Status is how the release went.
 	Status *RolloutHistoryStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -18,6 +18,9 @@ type RolloutHistorySpecApplyConfiguration struct {
 	Service *ObjectInfoApplyConfiguration `json:"service,omitempty"`
 	// TrafficRouting is what routed to the Service.
 	TrafficRouting *TrafficRoutingInfoApplyConfiguration `json:"trafficRouting,omitempty"`
+	// Stable is what ran the stable revision when the release began, such as a
+	// ReplicaSet, so that it can be made anew.
+	Stable *ObjectInfoApplyConfiguration `json:"stable,omitempty"`
 }
 
 // RolloutHistorySpecApplyConfiguration constructs a declarative configuration of the RolloutHistorySpec type for use with
@@ -55,5 +58,13 @@ func (b *RolloutHistorySpecApplyConfiguration) WithService(value *ObjectInfoAppl
 // If called multiple times, the TrafficRouting field is set to the value of the last call.
 func (b *RolloutHistorySpecApplyConfiguration) WithTrafficRouting(value *TrafficRoutingInfoApplyConfiguration) *RolloutHistorySpecApplyConfiguration {
 	b.TrafficRouting = value
+	return b
+}
+
+// WithStable sets the Stable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stable field is set to the value of the last call.
+func (b *RolloutHistorySpecApplyConfiguration) WithStable(value *ObjectInfoApplyConfiguration) *RolloutHistorySpecApplyConfiguration {
+	b.Stable = value
 	return b
 }

@@ -5,15 +5,33 @@
 
 package v1alpha1
 
+import (
+	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // RolloutHistoryStatusApplyConfiguration represents a declarative configuration of the RolloutHistoryStatus type for use
 // with apply.
 //
-// RolloutHistoryStatus is which pods each step had.
+// RolloutHistoryStatus is how the release went.
 type RolloutHistoryStatusApplyConfiguration struct {
 	// Phase is completed once the release has ended, and empty before.
 	Phase *string `json:"phase,omitempty"`
-	// CanarySteps are the steps in their order.
+	// CanarySteps are the visits to steps in their order. A step that was
+	// visited again, as after a jump, is there again.
 	CanarySteps []HistoryStepApplyConfiguration `json:"canarySteps,omitempty"`
+	// StableRevision is the revision that served before the release.
+	StableRevision *string `json:"stableRevision,omitempty"`
+	// UpdateRevision is the revision that was released.
+	UpdateRevision *string `json:"canaryRevision,omitempty"`
+	// StartTime is when the release began.
+	StartTime *v1.Time `json:"startTime,omitempty"`
+	// EndTime is when it was over.
+	EndTime *v1.Time `json:"endTime,omitempty"`
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.
+	Outcome *rolloutsv1alpha1.ReleaseOutcome `json:"outcome,omitempty"`
+	// Decisions are the uses of verbs in this release, oldest first.
+	Decisions []DecisionApplyConfiguration `json:"decisions,omitempty"`
 }
 
 // RolloutHistoryStatusApplyConfiguration constructs a declarative configuration of the RolloutHistoryStatus type for use with
@@ -39,6 +57,59 @@ func (b *RolloutHistoryStatusApplyConfiguration) WithCanarySteps(values ...*Hist
 			panic("nil value passed to WithCanarySteps")
 		}
 		b.CanarySteps = append(b.CanarySteps, *values[i])
+	}
+	return b
+}
+
+// WithStableRevision sets the StableRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableRevision field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithStableRevision(value string) *RolloutHistoryStatusApplyConfiguration {
+	b.StableRevision = &value
+	return b
+}
+
+// WithUpdateRevision sets the UpdateRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateRevision field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithUpdateRevision(value string) *RolloutHistoryStatusApplyConfiguration {
+	b.UpdateRevision = &value
+	return b
+}
+
+// WithStartTime sets the StartTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartTime field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithStartTime(value v1.Time) *RolloutHistoryStatusApplyConfiguration {
+	b.StartTime = &value
+	return b
+}
+
+// WithEndTime sets the EndTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EndTime field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithEndTime(value v1.Time) *RolloutHistoryStatusApplyConfiguration {
+	b.EndTime = &value
+	return b
+}
+
+// WithOutcome sets the Outcome field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Outcome field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithOutcome(value rolloutsv1alpha1.ReleaseOutcome) *RolloutHistoryStatusApplyConfiguration {
+	b.Outcome = &value
+	return b
+}
+
+// WithDecisions adds the given value to the Decisions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Decisions field.
+func (b *RolloutHistoryStatusApplyConfiguration) WithDecisions(values ...*DecisionApplyConfiguration) *RolloutHistoryStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDecisions")
+		}
+		b.Decisions = append(b.Decisions, *values[i])
 	}
 	return b
 }

@@ -29,6 +29,9 @@ type RolloutStatusApplyConfiguration struct {
 	// Decisions are the uses of verbs in the release under way, oldest first.
 	// Only the server writes them, from authenticated requests.
 	Decisions []DecisionApplyConfiguration `json:"decisions,omitempty"`
+	// Releases are the latest release, and those before it that are not in a
+	// RolloutHistory yet, oldest first. Only the controller writes them.
+	Releases []ReleaseRecordApplyConfiguration `json:"releases,omitempty"`
 }
 
 // RolloutStatusApplyConfiguration constructs a declarative configuration of the RolloutStatus type for use with
@@ -91,6 +94,19 @@ func (b *RolloutStatusApplyConfiguration) WithDecisions(values ...*DecisionApply
 			panic("nil value passed to WithDecisions")
 		}
 		b.Decisions = append(b.Decisions, *values[i])
+	}
+	return b
+}
+
+// WithReleases adds the given value to the Releases field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Releases field.
+func (b *RolloutStatusApplyConfiguration) WithReleases(values ...*ReleaseRecordApplyConfiguration) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReleases")
+		}
+		b.Releases = append(b.Releases, *values[i])
 	}
 	return b
 }
