@@ -135,7 +135,7 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 }
 
 // record appends the decision. The record of the release under way is never
-// cut; that of earlier ones makes room.
+// cut, nor any other that is not filed; what is filed makes room.
 func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
 	var last int64
@@ -143,7 +143,7 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		last = max(last, d.ID)
 	}
 	for len(next.Decisions) >= maxDecisions {
-		if next.Decisions[0].Revision == p.UpdateRevision {
+		if unfiled(next, next.Decisions[0]) {
 			return refuse("this release has %d decisions on record, which is the most; abort it by releasing another template", maxDecisions)
 		}
 		next.Decisions = next.Decisions[1:]
@@ -154,6 +154,17 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	})
 	return nil
+}
+
+// unfiled tells that a decision is in no history yet. The first release after
+// an update of this program may have no record.
+func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
+	for _, r := range s.Releases {
+		if !r.Filed && d.ID >= r.FirstDecision {
+			return true
+		}
+	}
+	return len(s.Releases) == 0 && d.Revision == s.Active().UpdateRevision
 }
 
 func approvedBy(r *rollouts.Rollout, p *rollouts.Progress) string {

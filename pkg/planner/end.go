@@ -16,16 +16,17 @@ import (
 
 // end runs the teardown of a completed or cancelled release.
 func (x *pass) end() {
-	rows, outcome := succeeded, metav1.ConditionTrue
+	rows, outcome, ended := succeeded, metav1.ConditionTrue, rollouts.ReleaseSucceeded
 	message, reason := "Rollout progressing has been completed", "RolloutSucceeded"
 	if x.doing(rollouts.ActivityCancelling) {
-		rows, outcome = cancelled, metav1.ConditionFalse
+		rows, outcome, ended = cancelled, metav1.ConditionFalse, rollouts.ReleaseCancelled
 		message, reason = "Rollout progressing has been canceled", ""
 	}
 	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
 		return
 	}
 	x.settleAll()
+	x.closeRecord(ended)
 	x.become(rollouts.ActivityCompleted, message)
 	x.status.SetCondition(rollouts.Condition{Type: rollouts.ConditionSucceeded, Status: outcome}, x.now())
 	x.status.Phase = rollouts.PhaseHealthy

@@ -30,6 +30,7 @@ func (x *pass) adopt() {
 	x.status.Phase = rollouts.PhaseHealthy
 	x.status.Message = "rollout is healthy"
 	x.settleAll()
+	x.closeRecord(rollouts.ReleaseDisabled)
 	x.watch()
 }
 
@@ -129,6 +130,7 @@ func (x *pass) start(message string) {
 		CurrentStepIndex: 1, NextStepIndex: x.release.Next(1), State: rollouts.BeforeStepUpgrade,
 	})
 	x.stamp()
+	x.openRecord()
 	x.become(rollouts.ActivityInitializing, message)
 	x.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", x.w.UpdateRevision))
 	x.initialize()
@@ -186,6 +188,7 @@ func (x *pass) reset() {
 		return
 	}
 	x.settleAll()
+	x.closeRecord(rollouts.ReleaseDeleted)
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.Message = "Workload Not Found"
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled} {
@@ -212,6 +215,7 @@ func (x *pass) standDown() {
 		return
 	}
 	x.settleAll()
+	x.closeRecord(rollouts.ReleaseDisabled)
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.Message = "Rollout is disabled"
@@ -239,6 +243,7 @@ func (x *pass) terminate() {
 	if !x.giveBack() {
 		return
 	}
+	x.closeRecord(rollouts.ReleaseDeleted)
 	x.terminating(metav1.ConditionFalse, "Completed")
 	x.unlabel()
 	x.act(DropFinalizer{})

@@ -26,6 +26,9 @@ type Observed struct {
 	Batch *Batch
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
+	// Histories are the stored histories of releases, by number, as far as
+	// Unfiled asks for them.
+	Histories map[int64]rollouts.RolloutHistoryStatus
 }
 
 // Workload is the facts of a workload, whatever its kind.

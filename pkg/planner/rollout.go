@@ -24,6 +24,7 @@ func Rollout(o Observed) Plan {
 	}
 	x.mirrorBatch()
 	x.nameStable()
+	x.keepRecord()
 	x.tellTools()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
 }

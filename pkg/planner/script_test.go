@@ -58,6 +58,7 @@ var verbs = map[string]func(*story, command){
 	"settle":  func(s *story, _ command) { s.settle() },
 	"advance": (*story).advance,
 	"show":    func(s *story, _ command) { s.t.show() },
+	"history": func(s *story, _ command) { s.t.histories() },
 }
 
 func (c command) has(word string) bool { return slices.Contains(c.words[1:], word) }

@@ -36,6 +36,7 @@ const (
 	kindSet        kind = "set"
 	kindService    kind = "service"
 	kindIngress    kind = "ingress"
+	kindHistory    kind = "history"
 )
 
 type key struct {
@@ -57,6 +58,8 @@ func keyOf(o object.Object) key {
 		return key{kindService, o.GetName()}
 	case *networkingv1.Ingress:
 		return key{kindIngress, o.GetName()}
+	case *rollouts.RolloutHistory:
+		return key{kindHistory, o.GetName()}
 	default:
 		panic(fmt.Sprintf("no kind for %T", o))
 	}
@@ -223,6 +226,10 @@ func keepAllButStatus(old, next object.Object) {
 	case *rollouts.BatchRelease:
 		status := n.Status
 		*n = *clone(old.(*rollouts.BatchRelease))
+		n.Status = status
+	case *rollouts.RolloutHistory:
+		status := n.Status
+		*n = *clone(old.(*rollouts.RolloutHistory))
 		n.Status = status
 	case *appsv1.Deployment:
 		// The real strategy keeps annotations of a status write, too.

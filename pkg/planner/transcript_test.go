@@ -269,7 +269,7 @@ func traces(s snapshot) []string {
 	}
 	for _, o := range s {
 		switch keyOf(o).kind {
-		case kindRollout:
+		case kindRollout, kindHistory:
 		case kindBatch:
 			found = append(found, "batchrelease "+o.GetName())
 		default:

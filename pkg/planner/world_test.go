@@ -49,6 +49,8 @@ type world struct {
 	died bool
 	// acts counts actions since it was last cleared.
 	acts int
+	// filed counts the writes made for histories alone.
+	filed int
 	// tell gets what happens, for people.
 	tell teller
 	// check gets what happens, for the invariants.
@@ -197,6 +199,7 @@ func (w *world) observe(name string) *observation {
 		o.facts.Workload = &facts
 	}
 	w.observeTraffic(o)
+	o.facts.Histories = w.histories(ro)
 	return o
 }
 
@@ -210,14 +213,21 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 		}
 		plan := w.check.rollout(o.facts)
 		wake, w.rule = plan.Wake, plan.Rule
-		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(o.rollout.Status, plan.Status) {
+		filings := planner.Filings(plan.Status, o.facts.Histories)
+		if len(plan.Actions)+len(filings) > 0 || !equality.Semantic.DeepEqual(o.rollout.Status, plan.Status) {
 			next := clone(o.rollout)
 			next.Status = plan.Status
 			if err := w.commit(next); err != nil {
 				return err
 			}
+			if onlyRecord(o.rollout.Status, plan.Status) {
+				w.filed++
+			}
 			w.tell.planned(o.rollout, plan)
 			o.rollout = find[*rollouts.Rollout](w.store.objects, kindRollout, name)
+		}
+		if err := w.file(o.rollout, filings); err != nil {
+			return err
 		}
 		for _, a := range plan.Actions {
 			if err := w.act(o, a); err != nil {

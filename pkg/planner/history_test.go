@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func TestOutdatedHistories(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	made := func(name string, number int64, ago time.Duration) planner.Aged {
+		return planner.Aged{Name: name, Number: number, Made: metav1.NewTime(now.Add(-ago))}
+	}
+	// A Rollout of the same name was there before, and counted from 1 as well.
+	all := []planner.Aged{
+		made("first", 1, 3*time.Hour), made("earlier", 7, 9*time.Hour), made("second", 2, 2*time.Hour), made("third", 3, 2*time.Hour),
+	}
+	for name, tc := range map[string]struct {
+		keep planner.Keep
+		all  []planner.Aged
+		want []string
+	}{
+		"enough room":           {keep: planner.Keep{Limit: 4}, all: all},
+		"the oldest goes":       {keep: planner.Keep{Limit: 3}, all: all, want: []string{"earlier"}},
+		"the newest stays":      {keep: planner.Keep{Limit: 1}, all: all, want: []string{"second", "first", "earlier"}},
+		"too old":               {keep: planner.Keep{Limit: 9, Age: 150 * time.Minute}, all: all, want: []string{"first", "earlier"}},
+		"old, but the only one": {keep: planner.Keep{Limit: 1, Age: time.Minute}, all: all[:1]},
+		"none":                  {keep: planner.Keep{Limit: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, tc.keep.Outdated(tc.all, now)); diff != "" {
+				t.Errorf("outdated (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Names and labels are valid for every name that a Rollout may have, and tell
+// releases apart.
+func TestHistoryNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, name := range []string{"web", strings.Repeat("a", 253), strings.Repeat("a", 252) + "b"} {
+		r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid"}}
+		for number := range int64(3) {
+			made := planner.HistoryName(r, number)
+			if seen[made] || made != planner.HistoryName(r, number) || len(validation.IsDNS1123Subdomain(made)) > 0 {
+				t.Errorf("release %d of %s has the name %s", number, name, made)
+			}
+			seen[made] = true
+		}
+		if wrong := validation.IsValidLabelValue(planner.HistoryLabel(name)); len(wrong) > 0 {
+			t.Errorf("label of %s: %v", name, wrong)
+		}
+	}
+}
+
+// A decision makes room for a new one only when it is in a history.
+func TestDecisionsAreKeptUntilFiled(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		releases []rollouts.ReleaseRecord
+		refused  bool
+		oldest   int64
+	}{
+		"all of the release under way": {releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}, refused: true, oldest: 1},
+		"of an earlier one, not filed": {
+			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}, {Number: 2, FirstDecision: 150}}, refused: true, oldest: 1,
+		},
+		"of an earlier one, filed": {
+			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1, Filed: true}, {Number: 2, FirstDecision: 150}}, oldest: 2,
+		},
+		"of one that was forgotten": {releases: []rollouts.ReleaseRecord{{Number: 2, FirstDecision: 150}}, oldest: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			for id := range int64(200) {
+				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbPause, Outcome: rollouts.OutcomeApplied})
+			}
+			r.Status.Releases = tc.releases
+			_, err := planner.Decide(r, planner.Command{Verb: rollouts.VerbPause, User: "alice"})
+			var refusal *planner.Refusal
+			if errors.As(err, &refusal) != tc.refused || r.Status.Decisions[0].ID != tc.oldest {
+				t.Errorf("got %v with the oldest %d", err, r.Status.Decisions[0].ID)
+			}
+		})
+	}
+}

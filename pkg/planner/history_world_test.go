@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// histories are the stored ones that the next pass asks for; they are in no cache.
+func (w *world) histories(r *rollouts.Rollout) map[int64]rollouts.RolloutHistoryStatus {
+	found := map[int64]rollouts.RolloutHistoryStatus{}
+	for _, release := range planner.Unfiled(r.Status) {
+		if h := find[*rollouts.RolloutHistory](w.store.objects, kindHistory, planner.HistoryName(r, release.Number)); h != nil {
+			found[release.Number] = *h.Status.DeepCopy()
+		}
+	}
+	return found
+}
+
+// file stores histories as the controller does: made without a status, which
+// is a second write.
+func (w *world) file(r *rollouts.Rollout, filings []planner.Filing) error {
+	for _, f := range filings {
+		w.acts++
+		name := planner.HistoryName(r, f.Release.Number)
+		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
+			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
+			if err := w.write(object.Change{Want: made}); err != nil {
+				return err
+			}
+			w.filed++
+		}
+		if f.Status == nil {
+			continue
+		}
+		if err := w.spend(acting); err != nil {
+			return err
+		}
+		w.check.effect(w.actor)
+		next := clone(find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name))
+		next.Status = *f.Status
+		if err := w.store.updateStatus(next); err != nil {
+			return err
+		}
+		w.filed++
+	}
+	return nil
+}
+
+// onlyRecord tells that a status is written for the record of releases alone.
+func onlyRecord(old, next rollouts.RolloutStatus) bool {
+	if equality.Semantic.DeepEqual(old.Releases, next.Releases) {
+		return false
+	}
+	next.Releases = old.Releases
+	return equality.Semantic.DeepEqual(old, next)
+}
+
+// histories writes down what is on file, the oldest release first, and how
+// many writes of their own the histories have cost since it was last asked.
+func (t *transcript) histories() {
+	all := each[*rollouts.RolloutHistory](t.w.store.objects)
+	slices.SortFunc(all, func(a, b *rollouts.RolloutHistory) int { return cmp.Compare(releaseOf(a), releaseOf(b)) })
+	t.under("histories", "%d, writes %d", len(all), t.w.filed)
+	t.w.filed = 0
+	for _, h := range all {
+		s := h.Status
+		t.under("history", "%s", strings.TrimSpace(fmt.Sprintf("%d of %s %s %s", releaseOf(h), s.UpdateRevision, s.Phase, s.Outcome)))
+		for _, v := range s.CanarySteps {
+			t.under("", "step %d entered %s, upgraded %s, paused %s, left %s", v.CanaryStepIndex,
+				t.moment(v.EnteredTime), t.moment(v.UpgradedTime), t.moment(v.PausedTime), t.moment(v.LeftTime))
+		}
+		for _, d := range s.Decisions {
+			t.under("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
+		}
+	}
+}
+
+func releaseOf(h *rollouts.RolloutHistory) int {
+	n, err := strconv.Atoi(h.Labels[rollouts.LabelReleaseNumber])
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (t *transcript) moment(at *metav1.Time) string {
+	if at == nil {
+		return "-"
+	}
+	d := at.Sub(t.start).Round(time.Second)
+	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}

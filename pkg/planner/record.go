@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The record of releases. It grows in the status of the Rollout, with writes
+// that are made anyway, and is filed in a RolloutHistory (history.go).
+
+// maxVisits bounds the visits to steps on record; a release that jumps back and
+// forth loses the oldest.
+const maxVisits = 100
+
+// openRecord begins the record of a release that starts.
+func (x *pass) openRecord() {
+	x.closeRecord(rollouts.ReleaseSuperseded)
+	var number, decision int64
+	for _, r := range x.status.Releases {
+		number = max(number, r.Number)
+	}
+	for _, d := range x.status.Decisions {
+		decision = max(decision, d.ID)
+	}
+	p := x.progress()
+	x.status.Releases = append(x.status.Releases, rollouts.ReleaseRecord{
+		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: x.now(),
+		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision,
+	})
+}
+
+// closeRecord ends the record of the release under way, if there is one. An
+// aborted release stays one, whatever comes after.
+func (x *pass) closeRecord(outcome rollouts.ReleaseOutcome) {
+	r := x.record()
+	if r == nil {
+		return
+	}
+	if r.Outcome == "" {
+		r.Outcome = outcome
+	}
+	now := x.now()
+	r.EndTime = &now
+	leave(r, now)
+}
+
+// record is that of the release under way, or nil.
+func (x *pass) record() *rollouts.ReleaseRecord {
+	if n := len(x.status.Releases); n > 0 && x.status.Releases[n-1].EndTime == nil {
+		return &x.status.Releases[n-1]
+	}
+	return nil
+}
+
+// leave ends the last visit to a step.
+func leave(r *rollouts.ReleaseRecord, now metav1.Time) {
+	if v := visit(r); v != nil {
+		v.LeftTime = &now
+	}
+}
+
+// visit is the visit to a step under way, or nil.
+func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
+	if n := len(r.Steps); n > 0 && r.Steps[n-1].LeftTime == nil {
+		return &r.Steps[n-1]
+	}
+	return nil
+}
+
+// keepRecord notes what this pass has made of the release, and forgets what is
+// filed. The last release stays, without its steps: it numbers the next.
+func (x *pass) keepRecord() {
+	last := len(x.status.Releases) - 1
+	x.status.Releases = slices.DeleteFunc(x.status.Releases, func(r rollouts.ReleaseRecord) bool {
+		return r.Number < x.status.Releases[last].Number && (r.Filed || x.isFiled(r))
+	})
+	for i := range x.status.Releases {
+		if r := &x.status.Releases[i]; !r.Filed && x.isFiled(*r) {
+			r.Filed, r.Kept, r.Steps = true, true, nil
+		}
+	}
+	r := x.record()
+	if r == nil {
+		return
+	}
+	if r.StableRevision == "" {
+		r.StableRevision = x.progress().StableRevision
+	}
+	if _, exists := x.Histories[r.Number]; x.noteStep(r) && exists {
+		r.Kept = true // not worth a write of its own
+	}
+	switch {
+	case x.aborted():
+		r.Outcome = rollouts.ReleaseAborted
+	case x.status.Phase == rollouts.PhaseProgressing && !x.ending():
+		r.Outcome = "" // it was tried again
+	}
+}
+
+// isFiled tells that a release is over and its history says all of it.
+func (x *pass) isFiled(r rollouts.ReleaseRecord) bool {
+	have, exists := x.Histories[r.Number]
+	return exists && r.EndTime != nil && sameHistory(have, HistoryStatus(x.Rollout.Status, r))
+}
+
+// noteStep notes where the release is, and tells whether that is new.
+func (x *pass) noteStep(r *rollouts.ReleaseRecord) bool {
+	now, v := x.now(), visit(r)
+	if v != nil && x.announced("StepUpgraded") && v.UpgradedTime == nil {
+		v.UpgradedTime = &now
+	}
+	p := x.progress()
+	if x.status.Phase != rollouts.PhaseProgressing || !x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
+		leave(r, now)
+		return v != nil
+	}
+	upgrading := p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
+	fresh := v == nil || v.Step != p.CurrentStepIndex || upgrading && v.UpgradedTime != nil
+	if fresh {
+		leave(r, now)
+		if len(r.Steps) >= maxVisits {
+			r.Steps = r.Steps[1:]
+		}
+		r.Steps = append(r.Steps, rollouts.StepRecord{Step: p.CurrentStepIndex, StepTimes: rollouts.StepTimes{EnteredTime: &now}})
+		v = visit(r)
+	}
+	if !upgrading && v.UpgradedTime == nil {
+		v.UpgradedTime, fresh = &now, true
+	}
+	if p.State == rollouts.StepPaused && v.PausedTime == nil {
+		v.PausedTime, fresh = &now, true
+	}
+	return fresh
+}
+
+func (x *pass) announced(reason string) bool {
+	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Reason == reason })
+}
