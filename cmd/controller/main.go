@@ -29,11 +29,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 func main() {
@@ -50,6 +52,9 @@ func main() {
 
 // run starts the manager and returns when the context ends.
 func run(ctx context.Context, o options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity)))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
@@ -66,7 +71,10 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("indexing: %w", err)
 	}
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
-		&rollout.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&rollout.Reconciler{
+			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
+			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge},
+		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
 	} {
@@ -109,7 +117,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	// The server's priority and fairness decides who waits, not the client.
 	config.QPS = -1
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}

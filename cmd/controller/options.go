@@ -4,7 +4,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -17,11 +19,13 @@ type options struct {
 	metricsAddress  string
 	probeAddress    string
 	concurrency     int
+	historyLimit    int
+	historyAge      time.Duration
 	verbosity       int
 }
 
 func defaults() options {
-	return options{leaderElect: true, leaderNamespace: "weir-system", metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16}
+	return options{leaderElect: true, leaderNamespace: "weir-system", metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16, historyLimit: 10}
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -31,7 +35,17 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "where /metrics is served; 0 turns it off")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "where /healthz and /readyz are served")
 	f.IntVar(&o.concurrency, "concurrency", o.concurrency, "how many objects of each kind are worked on at once")
+	f.IntVar(&o.historyLimit, "history-limit", o.historyLimit, "how many histories of releases are kept for each Rollout, at least 1")
+	f.DurationVar(&o.historyAge, "history-age", o.historyAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "how much to log: 0 what an operator must see, 4 every plan")
+}
+
+// validate refuses what makes no sense.
+func (o *options) validate() error {
+	if o.historyLimit < 1 || o.historyAge < 0 {
+		return errors.New("--history-limit must be at least 1, and --history-age not negative")
+	}
+	return nil
 }
 
 func usage(f *pflag.FlagSet) {

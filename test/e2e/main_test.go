@@ -54,10 +54,12 @@ func run(m *testing.M) (int, error) {
 	opts := cluster.Options{
 		Dir: dir, Weir: true, Log: os.Stderr,
 		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+		// So few that a test can have one too many.
+		WeirControllerArgs: []string{"--history-limit=2"},
 	}
 	if testing.Short() {
 		// A lease that a killed process held is waited for, for fifteen seconds.
-		opts.WeirControllerArgs = []string{"--leader-elect=false"}
+		opts.WeirControllerArgs = append(opts.WeirControllerArgs, "--leader-elect=false")
 	}
 	c, err := cluster.Start(ctx, opts)
 	if err != nil {

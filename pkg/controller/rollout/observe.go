@@ -49,7 +49,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeTraffic(ctx, obs, row); err != nil {
 		return nil, err
 	}
-	return obs, nil
+	obs.facts.Histories, err = r.Server.Histories(ctx, ro)
+	return obs, err
 }
 
 // observeWorkload finds the row of the workload and reads it.

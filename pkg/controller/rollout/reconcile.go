@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,8 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
+	// Keep bounds the histories of each Rollout.
+	Keep planner.Keep
 }
 
 // moved is how soon to look again when somebody else wrote first.
@@ -36,16 +39,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	plan := planner.Rollout(obs.facts)
-	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions) > 0)
+	filings := planner.Filings(plan.Status, obs.facts.Histories)
+	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions)+len(filings) > 0)
 	if err == nil {
 		r.announce(obs, plan.Events)
-		err = r.apply(ctx, obs, plan)
+		err = r.apply(ctx, obs, plan, filings)
 	}
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
+	}
+	if over(filings) {
+		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
 	return ctrl.Result{RequeueAfter: plan.Wake}, nil
 }
@@ -62,8 +69,22 @@ func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
 	}
 }
 
-// apply reaches the targets in order and stops at the first that fails.
-func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.Plan) error {
+// apply files what is to be filed and carries out the plan. A release does not
+// wait for its history; only a Rollout that is about to go does.
+func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.Plan, filings []planner.Filing) error {
+	err := r.file(ctx, obs, filings)
+	if err != nil && leaves(plan) {
+		if !hopeless(err) {
+			return err
+		}
+		logf.FromContext(ctx).Error(err, "Leaving without a history")
+		err = nil
+	}
+	return errors.Join(r.carryOut(ctx, obs, plan), err)
+}
+
+// carryOut reaches the targets in order and stops at the first that fails.
+func (r *Reconciler) carryOut(ctx context.Context, obs *observation, plan planner.Plan) error {
 	for _, action := range plan.Actions {
 		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", plan.Rule)
 		if err := r.act(ctx, obs, action); err != nil {
