@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
@@ -49,8 +50,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeTraffic(ctx, obs, row); err != nil {
 		return nil, err
 	}
-	obs.facts.Histories, err = r.Server.Histories(ctx, ro)
-	return obs, err
+	// A release does not wait for its history. What is not known to be filed is
+	// filed again, which changes nothing.
+	if obs.facts.Histories, err = r.Server.Histories(ctx, ro); err != nil {
+		logf.FromContext(ctx).Error(err, "Going on without histories")
+	}
+	return obs, nil
 }
 
 // observeWorkload finds the row of the workload and reads it.
