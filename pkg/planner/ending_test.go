@@ -52,6 +52,7 @@ func (e *end) settle() bool {
 	if !ok {
 		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
 	}
+	e.recorded()
 	if len(e.check.broken) > 0 {
 		return false
 	}

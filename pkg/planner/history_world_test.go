@@ -104,3 +104,35 @@ func (t *transcript) moment(at *metav1.Time) string {
 	d := at.Sub(t.start).Round(time.Second)
 	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
+
+// recorded is the invariant of that name: at rest, each release that is over is
+// on file, and each decision is in one history or belongs to the release that
+// goes on.
+func (e *end) recorded() {
+	in := map[int64]int{}
+	for _, h := range each[*rollouts.RolloutHistory](e.store.objects) {
+		for _, d := range h.Status.Decisions {
+			in[d.ID]++
+		}
+		if e.rollout() == nil && h.Status.Phase != rollouts.PhaseHistoryCompleted {
+			e.check.violate("recorded", "%s: the rollout is gone, and release %d is not on file", e.name, releaseOf(h))
+		}
+	}
+	r := e.rollout()
+	if r == nil {
+		return
+	}
+	var open int64 = 1 << 62
+	for _, release := range r.Status.Releases {
+		if release.EndTime == nil {
+			open = release.FirstDecision
+		} else if !release.Filed {
+			e.check.violate("recorded", "%s: release %d is over and not on file", e.name, release.Number)
+		}
+	}
+	for _, d := range r.Status.Decisions {
+		if n := in[d.ID]; d.ID < open && n != 1 || d.ID >= open && n > 1 {
+			e.check.violate("recorded", "%s: decision %d (%s) is in %d histories", e.name, d.ID, d.Verb, n)
+		}
+	}
+}
