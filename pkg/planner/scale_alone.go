@@ -95,7 +95,7 @@ func (x *alone) spare() int32 {
 func (x *alone) roll() {
 	updated, old := x.Update.size(), x.old()
 	room := x.Replicas + x.Surge - x.total()
-	if updated == 0 {
+	if updated == 0 && len(old) == 1 {
 		// The native controller undoes what is taken from the only set.
 		room = max(room, 1)
 	}
@@ -111,6 +111,10 @@ func (x *alone) roll() {
 		return
 	}
 	over := total(old) - (x.Replicas - max(x.target, updated))
+	if updated == 0 {
+		// No more than to make room, or one set is left, and filled again.
+		over = min(over, max(1-room, x.total()-x.Replicas, 0))
+	}
 	if over < 0 {
 		biggest := slices.MaxFunc(old, func(a, b *Set) int {
 			return cmp.Or(cmp.Compare(a.Replicas, b.Replicas), cmp.Compare(b.Revision, a.Revision))
@@ -228,10 +232,7 @@ func (x *alone) rest(shares []*share, more int32) {
 // keepServing gives available pods back where too few would be left, the old
 // sets' first, and takes pods that serve nobody instead.
 func (x *alone) keepServing(shares []*share) {
-	short := x.Replicas - x.Unavailable
-	for _, s := range shares {
-		short -= s.serving()
-	}
+	short := x.Replicas - x.Unavailable - serving(shares)
 	var given int32
 	for _, update := range []bool{false, true} {
 		for _, s := range shares {
@@ -250,20 +251,29 @@ func (x *alone) keepServing(shares []*share) {
 }
 
 // keepOld keeps rounding from giving all pods to a revision that is not wanted
-// everywhere yet.
+// everywhere yet, unless it has the only ones that serve.
 func (x *alone) keepOld(shares []*share) {
 	if x.target >= x.Replicas || len(shares) < 2 {
 		return
 	}
 	i := slices.IndexFunc(shares, func(s *share) bool { return s.Set == x.Update })
+	j := slices.IndexFunc(shares, func(s *share) bool { return s.Set != x.Update })
 	if i < 0 || shares[i].want < x.Replicas {
 		return
 	}
-	for _, s := range shares {
-		if s.Set != x.Update {
-			s.want += shares[i].want - (x.Replicas - 1)
-			shares[i].want = x.Replicas - 1
-			return
-		}
+	update, old := shares[i], shares[j]
+	move := update.want - (x.Replicas - 1)
+	was := serving(shares)
+	update.want, old.want = update.want-move, old.want+move
+	if is := serving(shares); is < was && is < x.Replicas-x.Unavailable {
+		update.want, old.want = update.want+move, old.want-move
 	}
+}
+
+func serving(shares []*share) int32 {
+	var n int32
+	for _, s := range shares {
+		n += s.serving()
+	}
+	return n
 }

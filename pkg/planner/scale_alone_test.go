@@ -4,6 +4,8 @@
 package planner_test
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +94,20 @@ func TestSizesAlone(t *testing.T) {
 			},
 			"-/3+2 2/3+2 2/2+0 3/2+0, sized",
 		},
+		"a surplus of old ones goes": {
+			planner.Scaling{
+				Replicas: 5, Surge: 2, Stable: sizedFor(5, set("s", 5, 5)),
+				Others: []planner.Set{numbered(2, sizedFor(5, set("o", 1, 0)))},
+			},
+			"-/5+1 -/5+0, sized",
+		},
+		"old ones make room for the first new pod, no more": {
+			planner.Scaling{
+				Replicas: 5, Unavailable: 2, Target: 5, Stable: sizedFor(5, set("s", 3, 3)),
+				Others: []planner.Set{numbered(2, sizedFor(5, set("o", 2, 2)))},
+			},
+			"-/3+2 -/3+1 1/3+1 1/2+0 3/2+0 3/0+0, native controller sizes the only set",
+		},
 		"what was taken from old ones comes back": {
 			planner.Scaling{Replicas: 5, Target: 2, Update: sizedFor(5, set("u", 2, 2)), Stable: sizedFor(5, set("s", 1, 1))},
 			"2/1 2/3, sized",
@@ -127,4 +143,69 @@ func TestNotes(t *testing.T) {
 	if diff := cmp.Diff(want, planner.SizeSets(s)); diff != "" {
 		t.Errorf("scale (-want +got):\n%s", diff)
 	}
+}
+
+// TestSizesAloneBounds tries many states: nothing goes on for ever, no write
+// takes what is needed for the floor, none exceeds the ceiling, and none gives
+// a version that is not wanted everywhere all pods.
+func TestSizesAloneBounds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s := anyAlone(r)
+		if got := walked(s); strings.HasSuffix(got, "for ever") {
+			t.Fatalf("seed %d: %s", seed, got)
+		}
+		scale := planner.SizeSets(s)
+		next := clonedScaling(s)
+		for _, step := range scale.Steps {
+			next = carriedOut(next, step, scale.Note)
+		}
+		all, available := totals(&s)
+		allNext, availableNext := totals(&next)
+		path := sizesOf(s) + " " + sizesOf(next)
+		if floor := min(available, s.Replicas-s.Unavailable); availableNext < floor {
+			t.Errorf("seed %d: %s leaves %d available pods of a floor of %d: %+v", seed, path, availableNext, floor, s)
+		}
+		if ceiling := max(all, s.Replicas+max(1, s.Surge)); allNext > ceiling {
+			t.Errorf("seed %d: %s makes %d pods of at most %d: %+v", seed, path, allNext, ceiling, s)
+		}
+		if s.Target < s.Replicas && next.Update != nil && next.Update.Replicas >= s.Replicas && (s.Update == nil || s.Update.Replicas < next.Update.Replicas) {
+			t.Errorf("seed %d: %s releases everywhere what is wanted %d times: %+v", seed, path, s.Target, s)
+		}
+	}
+}
+
+func totals(s *planner.Scaling) (all, available int32) {
+	for _, set := range setsOf(s) {
+		all, available = all+set.Replicas, available+set.Available
+	}
+	return all, available
+}
+
+// anyAlone is any state of a Deployment that only its annotation drives.
+func anyAlone(r *rand.Rand) planner.Scaling {
+	n := 1 + r.Int32N(12)
+	s := planner.Scaling{Replicas: n, Alone: true, Frozen: r.IntN(4) == 0, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1)}
+	s.Unavailable = min(s.Unavailable, n)
+	if s.Surge == 0 {
+		s.Unavailable = max(s.Unavailable, 1)
+	}
+	sized := n
+	if r.IntN(2) == 0 {
+		sized = 1 + r.Int32N(12)
+	}
+	some := func(name string, revision int64) *planner.Set {
+		size := r.Int32N(sized + 1)
+		made := numbered(revision, sizedFor(sized, set(name, size, r.Int32N(size+1))))
+		return &made
+	}
+	s.Stable = some("s", 1)
+	if r.IntN(3) > 0 {
+		s.Update = some("u", 3)
+	}
+	if r.IntN(3) == 0 {
+		s.Others = []planner.Set{*some("o", 2)}
+	}
+	return s
 }
