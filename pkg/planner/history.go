@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,7 +123,7 @@ func HistoryName(r *rollouts.Rollout, number int64) string {
 func HistoryLabels(r *rollouts.Rollout, release rollouts.ReleaseRecord) map[string]string {
 	labels := map[string]string{
 		rollouts.LabelRolloutName:   HistoryLabel(r.Name),
-		rollouts.LabelReleaseNumber: fmt.Sprint(release.Number),
+		rollouts.LabelReleaseNumber: strconv.FormatInt(release.Number, 10),
 	}
 	if release.RolloutID != "" {
 		labels[rollouts.LabelRolloutID] = release.RolloutID

@@ -74,17 +74,9 @@ func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 }
 
 // keepRecord notes what this pass has made of the release, and forgets what is
-// filed. The last release stays, without its steps: it numbers the next.
+// filed.
 func (x *pass) keepRecord() {
-	last := len(x.status.Releases) - 1
-	x.status.Releases = slices.DeleteFunc(x.status.Releases, func(r rollouts.ReleaseRecord) bool {
-		return r.Number < x.status.Releases[last].Number && (r.Filed || x.isFiled(r))
-	})
-	for i := range x.status.Releases {
-		if r := &x.status.Releases[i]; !r.Filed && x.isFiled(*r) {
-			r.Filed, r.Kept, r.Steps = true, true, nil
-		}
-	}
+	x.forgetFiled()
 	r := x.record()
 	if r == nil {
 		return
@@ -103,6 +95,22 @@ func (x *pass) keepRecord() {
 	}
 }
 
+// forgetFiled drops what is filed. The last release stays, without its steps:
+// it numbers the next.
+func (x *pass) forgetFiled() {
+	last := len(x.status.Releases) - 1
+	var kept []rollouts.ReleaseRecord
+	for i, r := range x.status.Releases {
+		if !r.Filed && x.isFiled(r) {
+			r.Filed, r.Kept, r.Steps = true, true, nil
+		}
+		if i == last || !r.Filed {
+			kept = append(kept, r)
+		}
+	}
+	x.status.Releases = kept
+}
+
 // isFiled tells that a release is over and its history says all of it.
 func (x *pass) isFiled(r rollouts.ReleaseRecord) bool {
 	have, exists := x.Histories[r.Number]
@@ -112,31 +120,45 @@ func (x *pass) isFiled(r rollouts.ReleaseRecord) bool {
 // noteStep notes where the release is, and tells whether that is new.
 func (x *pass) noteStep(r *rollouts.ReleaseRecord) bool {
 	now, v := x.now(), visit(r)
-	if v != nil && x.announced("StepUpgraded") && v.UpgradedTime == nil {
-		v.UpgradedTime = &now
+	if v != nil && x.announced("StepUpgraded") {
+		note(&v.UpgradedTime, now)
 	}
-	p := x.progress()
 	if x.status.Phase != rollouts.PhaseProgressing || !x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
 		leave(r, now)
 		return v != nil
 	}
+	p := x.progress()
 	upgrading := p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 	fresh := v == nil || v.Step != p.CurrentStepIndex || upgrading && v.UpgradedTime != nil
 	if fresh {
-		leave(r, now)
-		if len(r.Steps) >= maxVisits {
-			r.Steps = r.Steps[1:]
-		}
-		r.Steps = append(r.Steps, rollouts.StepRecord{Step: p.CurrentStepIndex, StepTimes: rollouts.StepTimes{EnteredTime: &now}})
-		v = visit(r)
+		v = enter(r, p.CurrentStepIndex, now)
 	}
-	if !upgrading && v.UpgradedTime == nil {
-		v.UpgradedTime, fresh = &now, true
+	if !upgrading {
+		fresh = note(&v.UpgradedTime, now) || fresh
 	}
-	if p.State == rollouts.StepPaused && v.PausedTime == nil {
-		v.PausedTime, fresh = &now, true
+	if p.State == rollouts.StepPaused {
+		fresh = note(&v.PausedTime, now) || fresh
 	}
 	return fresh
+}
+
+// enter begins a visit to a step.
+func enter(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.StepRecord {
+	leave(r, now)
+	if len(r.Steps) >= maxVisits {
+		r.Steps = r.Steps[1:]
+	}
+	r.Steps = append(r.Steps, rollouts.StepRecord{Step: step, StepTimes: rollouts.StepTimes{EnteredTime: &now}})
+	return visit(r)
+}
+
+// note keeps the first time that something was so, and tells whether this is it.
+func note(at **metav1.Time, now metav1.Time) bool {
+	if *at != nil {
+		return false
+	}
+	*at = &now
+	return true
 }
 
 func (x *pass) announced(reason string) bool {
