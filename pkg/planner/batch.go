@@ -184,7 +184,7 @@ func (x *batchPass) giveBack() {
 // revision are still to go. They go while the workload is held, so that a
 // template which comes meanwhile starts from the same stable revision.
 func (x *batchPass) returning() bool {
-	return x.w.Held && x.w.AtStable && x.w.Drive != nil && !x.w.Native && x.w.StableReplicas > 0
+	return x.replaces() && x.w.Held && x.w.AtStable && x.w.Drive != nil && !x.w.Native && x.w.StableReplicas > 0
 }
 
 // comeBack tells a workload whose sizes are frozen, since its template changed,
@@ -300,8 +300,13 @@ func (x *batchPass) reached() bool {
 	tolerated := tolerance(x.plan.FailureThreshold, updated)
 	// Where stable cannot get ready, pods of other revisions must stay.
 	others := x.w.Replicas - desired
-	settled := x.plan.RollingStyle == rollouts.StyleCanary || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
+	settled := !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
+}
+
+// replaces tells that update pods take the place of stable ones.
+func (x *batchPass) replaces() bool {
+	return x.plan.RollingStyle == rollouts.StylePartition || x.plan.RollingStyle == ""
 }
 
 func (x *batchPass) limit(share intstr.IntOrString) int32 {
@@ -312,7 +317,7 @@ func (x *batchPass) limit(share intstr.IntOrString) int32 {
 func (x *batchPass) back() bool {
 	w := x.w
 	return x.limit(x.plan.Batches[0].CanaryReplicas) == 0 &&
-		w.UpdatedReplicas == 0 && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
+		w.UpdatedReplicas == 0 && (x.replaces() || w.SupersededReplicas == 0) && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
 }
 
 // tolerance is how many of the updated pods may be unready.

@@ -177,6 +177,9 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		c.aborted = c.aborted && o.Spec.Paused
 		// Of one pod every share is all of it, so that stable goes down to none.
 		c.empty = c.empty || *o.Spec.Replicas <= 1
+		if was, ok := old.(*appsv1.Deployment); ok && o.Spec.MinReadySeconds > 0 && *was.Spec.Replicas != *o.Spec.Replicas {
+			c.empty = true // the native controller sizes both sets of a blue-green release, in proportion
+		}
 	case *appsv1.ReplicaSet:
 		c.images[o.Labels[hashKey]] = image(o)
 		was, _ := old.(*appsv1.ReplicaSet)
@@ -272,7 +275,7 @@ func (c *checks) moved() {
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
 	d := c.deployment()
-	if d == nil || *d.Spec.Replicas <= 1 {
+	if d == nil || *d.Spec.Replicas <= 1 || d.Spec.MinReadySeconds > 0 {
 		return
 	}
 	for v := c.w.seen[kindDeployment]; c.empty && v <= c.w.store.newest(); v++ {

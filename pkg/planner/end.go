@@ -16,10 +16,10 @@ import (
 
 // end runs the teardown of a completed or cancelled release.
 func (x *pass) end() {
-	rows, outcome, ended := succeeded, metav1.ConditionTrue, rollouts.ReleaseSucceeded
+	rows, outcome, ended := teardowns[x.style].succeeded, metav1.ConditionTrue, rollouts.ReleaseSucceeded
 	message, reason := "Rollout progressing has been completed", "RolloutSucceeded"
 	if x.doing(rollouts.ActivityCancelling) {
-		rows, outcome, ended = cancelled, metav1.ConditionFalse, rollouts.ReleaseCancelled
+		rows, outcome, ended = teardowns[x.style].cancelled, metav1.ConditionFalse, rollouts.ReleaseCancelled
 		message, reason = "Rollout progressing has been canceled", ""
 	}
 	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
@@ -148,6 +148,9 @@ func (x *pass) stableWhole(routed bool) bool {
 	want := rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: x.progress().ObservedRolloutID,
 		RollingStyle: x.style, Abort: true, Revision: x.revision(),
+	}
+	if x.style == rollouts.StyleBlueGreen {
+		want.Revision = "" // a template that was refused meanwhile changes nothing about it
 	}
 	if b == nil || batchPlanHash(b.Plan) != batchPlanHash(want) {
 		x.act(RunBatch{Plan: want})

@@ -223,6 +223,13 @@ func (e *end) release() {
 			return
 		}
 	}
+	if c := e.rollout().Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
+		stable := e.rollout().Status.Active().StableRevision
+		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
+		if !e.settle() || e.check.set(stable) == nil {
+			return // where the native controller kept no history, nothing is left to go back to
+		}
+	}
 	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {
 		return

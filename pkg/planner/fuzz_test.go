@@ -26,8 +26,9 @@ type schedule struct {
 	*world
 	bytes []byte
 	// fails allows pods to fail by themselves.
-	fails bool
-	plan  rollouts.Release
+	fails     bool
+	plan      rollouts.Release
+	blueGreen bool
 }
 
 func (s *schedule) next() byte {
@@ -88,8 +89,9 @@ func (s *schedule) found() {
 		s.publish(app0, app0)
 		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
 	}
-	s.plan.ExtraWorkload = pick(s, false, false, true)
-	s.govern(app0, s.plan)
+	style := pick(s, rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen)
+	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
+	s.govern(app0, s.plan, s.blueGreen)
 }
 
 // plans are what a user may ask for.
@@ -150,12 +152,15 @@ var moves = []struct {
 	}},
 	{"replan", 1, func(s *schedule, b byte) {
 		next := plans[int(b)%len(plans)]()
-		s.edit(app0, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = next.Steps })
+		s.edit(app0, func(r *rollouts.RolloutSpec) {
+			_, release := r.Strategy.Active()
+			release.Steps = next.Steps
+		})
 	}},
 	{"apply", 1, (*schedule).apply},
 	{"delete", 1, func(s *schedule, b byte) {
 		if b%4 == 0 && !s.remove(kindRollout, app0) {
-			s.govern(app0, s.plan)
+			s.govern(app0, s.plan, s.blueGreen)
 		}
 	}},
 	{"rollback", 1, func(s *schedule, _ byte) {

@@ -192,7 +192,7 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	want.Status.ObservedGeneration = rs.Generation
 	want.Status.Replicas = *rs.Spec.Replicas
 	want.Status.ReadyReplicas = min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
-	want.Status.AvailableReplicas = want.Status.ReadyReplicas
+	want.Status.AvailableReplicas = availableOf(want)
 	_ = s.updateStatus(want)
 }
 
@@ -204,8 +204,16 @@ func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
 	}
 	want := clone(rs)
 	want.Status.ReadyReplicas = max(min(rs.Status.ReadyReplicas+n, rs.Status.Replicas), 0)
-	want.Status.AvailableReplicas = want.Status.ReadyReplicas
+	want.Status.AvailableReplicas = availableOf(want)
 	_ = s.updateStatus(want)
+}
+
+// availableOf are ready pods, unless they have to be so for years first.
+func availableOf(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.MinReadySeconds > 1_000_000 {
+		return 0
+	}
+	return rs.Status.ReadyReplicas
 }
 
 // image is the tag of the first container's image.

@@ -48,6 +48,7 @@ var rules = []rule{
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},
+	{"refused", (*pass).refused, (*pass).refuse},
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},
 	{"paused", (*pass).paused, (*pass).freeze},
@@ -194,7 +195,19 @@ func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused || x.was().
 
 func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
 
-func (x *pass) supersededWhenAborted() bool { return x.aborted() && x.superseded() }
+// supersededWhenAborted waits for the end of the abort where two revisions may
+// not make room for a third.
+func (x *pass) supersededWhenAborted() bool {
+	over := x.doing(rollouts.ActivityAborted) || x.style != rollouts.StyleBlueGreen
+	return x.aborted() && over && x.superseded()
+}
+
+// refused tells that another template was set while a blue-green release has
+// pods: there is no room for those of a third revision.
+func (x *pass) refused() bool {
+	return x.style == rollouts.StyleBlueGreen && x.Batch != nil && x.superseded() &&
+		!x.doing(rollouts.ActivityAborted, rollouts.ActivityAborting, rollouts.ActivityCancelling)
+}
 
 // supersededWhenEnding covers a template that changes between the last step
 // and the give-back: giving back would release it unasked. A release being

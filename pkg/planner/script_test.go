@@ -30,7 +30,7 @@ var verbs = map[string]func(*story, command){
 	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
-	"rollout":    (*story).rollout, // web [canary] [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
+	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
 	"update":   (*story).update,
 	"apply":    (*story).apply,
@@ -111,7 +111,7 @@ func (s *story) rollout(c command) {
 	if c.has("traffic") {
 		release.TrafficRoutings = routing(c.words[1], s.duration(c.get("grace", "3s")))
 	}
-	s.w.govern(c.words[1], release)
+	s.w.govern(c.words[1], release, c.has("bluegreen"))
 }
 
 func (s *story) steps(c command) []rollouts.Step {

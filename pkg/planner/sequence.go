@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -24,6 +25,18 @@ var (
 	cancelled = []rollouts.FinalisingStep{
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
+	}
+	// switched: blue-green is complete. Both revisions are whole, so that all
+	// requests can be sent to the new one before any pod goes; routers forget it
+	// when there is no other.
+	switched = []rollouts.FinalisingStep{
+		rollouts.FinalisingRouteToNew, rollouts.FinalisingRestoreService, rollouts.FinalisingResumeWorkload,
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
+	}
+	// switchedBack: the template is the stable one again, whose pods never went.
+	switchedBack = []rollouts.FinalisingStep{
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
+		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
 	// leaving: the Rollout is disabled or deleted. The workload goes on natively
 	// to the new revision, so the Service selects all pods first.
@@ -46,6 +59,13 @@ var (
 	// rerouted: after an abort only the way to stable is left.
 	rerouted = []rollouts.FinalisingStep{rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary}
 )
+
+// teardowns are the ends of a release by style.
+var teardowns = map[rollouts.Style]struct{ succeeded, cancelled []rollouts.FinalisingStep }{
+	rollouts.StylePartition: {succeeded, cancelled},
+	rollouts.StyleCanary:    {succeeded, cancelled},
+	rollouts.StyleBlueGreen: {switched, switchedBack},
+}
 
 // remains is what is left to do for one row: an action, a wait, or nothing.
 type remains struct {
@@ -92,29 +112,33 @@ func changesNetwork(row rollouts.FinalisingStep) bool {
 }
 
 func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan) remains {
-	route := x.Route
-	if route == nil {
-		route = &Route{}
-	}
 	switch row {
-	case rollouts.FinalisingRestoreService:
-		if route.Pinned != "" {
-			return remains{action: Unpin{}}
-		}
-	case rollouts.FinalisingRouteToStable:
-		if route.Routed {
-			return remains{action: Unroute{}}
-		}
-	case rollouts.FinalisingRemoveCanary:
-		if route.Canary != "" {
-			return remains{action: RemoveCanaryService{}}
-		}
 	case rollouts.FinalisingResumeWorkload:
 		return x.resuming(last)
 	case rollouts.FinalisingReleaseWorkload:
 		return x.releasing()
 	}
-	return remains{}
+	if x.Route == nil {
+		return remains{}
+	}
+	return remains{action: x.Route.reach(row)}
+}
+
+// reach is what brings the network to where a row wants it; nil where it is.
+func (r *Route) reach(row rollouts.FinalisingStep) Action {
+	all := int32(100)
+	switch {
+	case row == rollouts.FinalisingRestoreService && r.Pinned != "":
+		return Unpin{}
+	case row == rollouts.FinalisingRouteToNew && r.Routed && !r.carries(Route{Weight: &all}, r.Canary):
+		return RouteTo{Revision: r.Canary, Want: Route{Weight: &all}}
+	case row == rollouts.FinalisingRouteToStable && r.Routed:
+		return Unroute{}
+	case row == rollouts.FinalisingRemoveCanary && r.Canary != "":
+		return RemoveCanaryService{}
+	default:
+		return nil
+	}
 }
 
 // resuming gives the workload back through its BatchRelease, or directly when
@@ -191,11 +215,8 @@ func (x *pass) lastPlan(policy rollouts.FinalizingPolicy, revision string, keepP
 }
 
 // abortable tells that a completed release has not begun to give its workload back.
-func abortable(p *rollouts.Progress) bool {
-	switch p.FinalisingStep {
-	case rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload, rollouts.FinalisingEnd:
-		return false
-	default:
-		return true
-	}
+func abortable(style rollouts.Style, p *rollouts.Progress) bool {
+	rows := teardowns[style].succeeded
+	return p.FinalisingStep != rollouts.FinalisingEnd &&
+		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)
 }

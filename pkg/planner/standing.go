@@ -49,7 +49,8 @@ var standings = []struct {
 	}},
 	{cancelling, isDoing(rollouts.ActivityCancelling)},
 	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
-		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(p)
+		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
+		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
 	}},
 	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
 	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {

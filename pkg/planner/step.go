@@ -38,6 +38,9 @@ func (x *pass) step() {
 	if x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
+	if c := x.status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
+	}
 	x.recover()
 	x.follow()
 	for {

@@ -90,12 +90,15 @@ func (w *world) publish(name, service string) {
 }
 
 // govern creates a Rollout for the Deployment of the same name.
-func (w *world) govern(name string, release rollouts.Release) {
+func (w *world) govern(name string, release rollouts.Release, blueGreen bool) {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{rollouts.FinalizerRollout}}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-	r.Spec.Strategy.Canary = &release
+	style := rollouts.StyleBlueGreen
+	if r.Spec.Strategy.BlueGreen = &release; !blueGreen {
+		r.Spec.Strategy, style = rollouts.Strategy{Canary: &release}, rollouts.StylePartition
+	}
 	r.Status.Phase = rollouts.PhaseInitial
-	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{})
+	r.Status.SetActive(style, &rollouts.Progress{})
 	r.Annotations = map[string]string{rollouts.AnnotationHash: planner.PlanHash(&release)}
 	w.tell.did("creates the rollout")
 	w.as("user", func() error { return w.store.create(r) })
@@ -109,8 +112,8 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	}
 	next := clone(r)
 	change(&next.Spec)
-	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(next.Spec.Strategy.Canary.Steps)))
 	_, release := next.Spec.Strategy.Active()
+	w.tell.did(fmt.Sprintf("edits the rollout: paused %t, disabled %t, %d steps", next.Spec.Strategy.Paused, next.Spec.Disabled, len(release.Steps)))
 	next.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
 	w.as("user", func() error { return w.store.update(next) })
 	return true

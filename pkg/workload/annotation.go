@@ -31,6 +31,7 @@ var (
 		rollouts.AnnotationControlInfo,
 		rollouts.AnnotationDeploymentStrategy,
 		rollouts.AnnotationDeploymentExtraStatus,
+		rollouts.AnnotationOriginalStrategy,
 	}
 	// ourLabels likewise.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}

@@ -116,8 +116,19 @@ func Principal(name string) string {
 func (canary) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	keepMarks(was, d)
+	keepHistory(was, d)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
+	}
+}
+
+// keepHistory keeps a raised limit, and has what the owner writes given back.
+func keepHistory(was, d *appsv1.Deployment) {
+	v, driven := readDriving(was)
+	if driven && v.RevisionHistoryLimit != nil && d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit < minHistory {
+		v.RevisionHistoryLimit = d.Spec.RevisionHistoryLimit
+		d.Spec.RevisionHistoryLimit = was.Spec.RevisionHistoryLimit
+		writeDriving(d, v)
 	}
 }
 
@@ -129,8 +140,7 @@ func (canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo
 	if stable := findRevisions(d, owned).stableRevision; stable != "" {
 		label(want, rollouts.LabelStableRevision, stable)
 	}
-	writeOwner(want, owner)
-	writeDriving(want, driving{RollingStyle: rollouts.StyleCanary, Partition: to.Partition, Abort: to.Abort, Revision: to.Revision})
+	told(want, rollouts.StyleCanary, to, owner)
 	want.Spec.Paused = true
 	changes := change(obj, want)
 	extra := extraOf(d, owned)
@@ -194,7 +204,7 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	}
 	var changes []object.Change
 	if hasKeys(d) {
-		changes = change(obj, restored(d, how.KeepPaused))
+		changes = change(obj, restored(d.DeepCopy(), d, how.KeepPaused))
 	} else {
 		changes = stripped(r)
 	}

@@ -43,6 +43,7 @@ func TestCanaryDrive(t *testing.T) {
 	was, _ := read(t, "held")
 	d, _, extra := drivenCanary(t, "25%")
 
+	was.Spec.RevisionHistoryLimit = new(minHistory)
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
@@ -53,6 +54,7 @@ func TestCanaryDrive(t *testing.T) {
 		t.Errorf("the extra one is %s, of %s", extra.Name, Principal(extra.Name))
 	}
 	want := was.Spec.DeepCopy()
+	want.RevisionHistoryLimit = new(int32(0))         // as its owner wrote it
 	want.Paused, want.Replicas = false, new(int32(3)) // 25% of 10, rounded up
 	want.Template.Labels["track"] = "canary"
 	want.Template.Annotations = map[string]string{"a": "b"}

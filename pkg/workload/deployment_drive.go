@@ -17,7 +17,7 @@ import (
 
 // minHistory keeps the native controller from deleting the stable ReplicaSet
 // the moment it has no pods.
-const minHistory int32 = 2
+const minHistory int32 = 10
 
 // Drive implements Adapter. It writes Recreate, so sizes must not be written
 // before the native controller has observed it; and it must not be called on
@@ -52,11 +52,27 @@ func take(d *appsv1.Deployment, v *driving) {
 		}
 		setDefaults(v.RollingUpdate)
 	}
+	remember(d, v)
+}
+
+// remember keeps the stable set where its owner keeps no history.
+func remember(d *appsv1.Deployment, v *driving) {
 	if limit := d.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
 		v.RevisionHistoryLimit = limit
 		raised := minHistory
 		d.Spec.RevisionHistoryLimit = &raised
 	}
+}
+
+// told completes what is written of a drive that keeps the owner's strategy.
+func told(want *appsv1.Deployment, style rollouts.Style, to planner.DriveTo, owner metav1.OwnerReference) {
+	writeOwner(want, owner)
+	v, _ := readDriving(want)
+	remember(want, &v)
+	writeDriving(want, driving{
+		RollingStyle: style, Partition: to.Partition, Abort: to.Abort, Revision: to.Revision,
+		RevisionHistoryLimit: v.RevisionHistoryLimit,
+	})
 }
 
 // setDefaults fills in what the API server would.
@@ -128,7 +144,7 @@ func (deployment) Restore(obj object.Object, owned []object.Object, how planner.
 			changes = append(changes, change(rs, resized(rs, planner.Scale{}, size(rs)))...)
 		}
 	}
-	return append(changes, change(obj, restored(d, how.KeepPaused))...)
+	return append(changes, change(obj, restored(d.DeepCopy(), d, how.KeepPaused))...)
 }
 
 // stripped takes our annotations off the sets that have copies of them.
@@ -149,8 +165,8 @@ func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
 	return ok && size(rs) > 0 && desired != strconv.Itoa(int(replicas))
 }
 
-func restored(d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
-	want := d.DeepCopy()
+// restored completes what is wanted of a Deployment that is given back.
+func restored(want, d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
 	_, controlled := readOwner(d)
 	v, driven := readDriving(d)
 	restoreStrategy(want)

@@ -41,7 +41,9 @@ func TestFind(t *testing.T) {
 		"other version": {"apps/v1beta1", "Deployment", rollouts.StylePartition, deploy},
 		"other group":   {"extensions/v1", "Deployment", rollouts.StylePartition, found{}},
 		"other kind":    {"apps/v1", "StatefulSet", rollouts.StylePartition, found{}},
-		"other style":   {"apps/v1", "Deployment", rollouts.StyleBlueGreen, found{}},
+		"other style":   {"apps/v1", "Deployment", rollouts.Style("Recreate"), found{}},
+		"canary":        {"apps/v1", "Deployment", rollouts.StyleCanary, deploy},
+		"blue-green":    {"apps/v1", "Deployment", rollouts.StyleBlueGreen, deploy},
 		"malformed":     {"a/b/c", "Deployment", rollouts.StylePartition, found{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readDrive(d) != nil
-	if !d.Spec.Paused || v.RollingStyle == rollouts.StyleCanary || (!controlled && (!held(d) || ambiguous(d))) {
+	if !d.Spec.Paused || sizedElsewhere(v.RollingStyle) || (!controlled && (!held(d) || ambiguous(d))) {
 		return planner.Scaling{}, false
 	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
@@ -45,6 +45,11 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	s.Surge, s.Unavailable = ownersLimits(d)
 	assign(&s, d, r)
 	return s, true
+}
+
+// sizedElsewhere tells that the native controller sizes the sets.
+func sizedElsewhere(style rollouts.Style) bool {
+	return style == rollouts.StyleCanary || style == rollouts.StyleBlueGreen
 }
 
 // ambiguous tells that nothing says which set is stable: none has pods, and none

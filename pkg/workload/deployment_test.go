@@ -249,7 +249,7 @@ func TestKeep(t *testing.T) {
 			in: "aborted", edit: func(d *appsv1.Deployment) { *d.Spec.RevisionHistoryLimit = 1 },
 			stays: func(d *appsv1.Deployment) {
 				save(`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"partition":"30%","abort":true,"revisionHistoryLimit":1}`)(d)
-				*d.Spec.RevisionHistoryLimit = 2
+				*d.Spec.RevisionHistoryLimit = 10
 			},
 		},
 		"a strategy passes while the owner's is in force": {in: "held", edit: rollingUpdate, stays: rollingUpdate},

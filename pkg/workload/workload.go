@@ -66,6 +66,8 @@ type Row struct {
 	RevisionKey string
 	// Owns lists the kinds between the workload and its pods.
 	Owns []schema.GroupVersionKind
+	// Scalers tells that autoscalers of the workload are among what it owns.
+	Scalers bool
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
@@ -90,6 +92,15 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Extra:       true,
 		Adapter:     canary{},
+	},
+	{
+		GVK:         deploymentKind,
+		Style:       rollouts.StyleBlueGreen,
+		Label:       deploymentLabel,
+		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		Scalers:     true,
+		Adapter:     blueGreen{},
 	},
 }
 

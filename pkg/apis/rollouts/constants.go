@@ -40,6 +40,7 @@ type FinalisingStep string
 
 // Steps of teardowns; the wire spells them so.
 const (
+	FinalisingRouteToNew      FinalisingStep = "FinalisingStepRouteTrafficToNew"
 	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
 	FinalisingRestoreService  FinalisingStep = "RestoreStableService"
 	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
@@ -108,11 +109,13 @@ const (
 	StalledStableGone StallReason = "StableGone"
 	// StalledUnsupported: the workload is of a kind or style that is not served.
 	StalledUnsupported StallReason = "Unsupported"
+	// StalledRefused: another template was set in the middle of a blue-green release.
+	StalledRefused StallReason = "RevisionRefused"
 )
 
 // Known tells whether the reason is one of Weir's.
 func (r StallReason) Known() bool {
-	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported
+	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported || r == StalledRefused
 }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the
@@ -202,6 +205,9 @@ const (
 	AnnotationDeploymentStrategy = "rollouts.kruise.io/deployment-strategy"
 	// AnnotationDeploymentExtraStatus on a Deployment tells what its status cannot.
 	AnnotationDeploymentExtraStatus = "rollouts.kruise.io/deployment-extra-status"
+	// AnnotationOriginalStrategy on a workload keeps what its owner wrote, while
+	// a blue-green release needs other values.
+	AnnotationOriginalStrategy = "rollouts.kruise.io/original-deployment-strategy"
 	// LabelWorkloadType on a workload lets admission see it.
 	LabelWorkloadType = "rollouts.kruise.io/workload-type"
 	// LabelStableRevision on a Deployment names its stable ReplicaSet.

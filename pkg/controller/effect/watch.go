@@ -7,6 +7,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,6 +34,9 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 		if err := indexer.IndexField(ctx, o, ByWorkload, WorkloadKeys); err != nil {
 			return err
 		}
+	}
+	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys); err != nil {
+		return err
 	}
 	return indexer.IndexField(ctx, &v1beta1.Rollout{}, ByNetwork, NetworkKeys)
 }

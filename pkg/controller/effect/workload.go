@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +27,13 @@ const (
 	ByOwner = "metadata.controller.uid"
 	// ByWorkload finds Rollouts and BatchReleases by what they release.
 	ByWorkload = "spec.workloadRef"
+	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
+	ByScaled = "spec.scaleTargetRef.name"
 	// ByNetwork finds Rollouts by the Services and routers that they change.
 	ByNetwork = "spec.strategy.trafficRoutings"
 )
+
+var autoscaler = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 
 // Workload is a workload as it is stored, with what it owns.
 type Workload struct {
@@ -51,24 +56,39 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	}
 	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w := &Workload{Row: row, Object: obj}
+	w.Owned, err = s.ownedBy(ctx, row, obj)
+	return w, err
+}
+
+// ownedBy are the objects that a row wants to see beside its workload.
+func (s Server) ownedBy(ctx context.Context, row workload.Row, obj client.Object) ([]object.Object, error) {
+	var all []object.Object
+	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
+		found, err := s.listed(ctx, kind, beside, which)
+		all = append(all, found...)
+		return found, err
+	}
 	owners := []object.Object{obj}
 	if row.Extra {
-		extras, err := s.listed(ctx, row.GVK, obj, client.MatchingLabels{rollouts.LabelCanaryDeployment: name})
+		extras, err := list(row.GVK, obj, client.MatchingLabels{rollouts.LabelCanaryDeployment: obj.GetName()})
 		if err != nil {
 			return nil, err
 		}
-		w.Owned, owners = extras, append(owners, extras...)
+		owners = append(owners, extras...)
 	}
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
-			owned, err := s.listed(ctx, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())})
-			if err != nil {
+			if _, err := list(kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}); err != nil {
 				return nil, err
 			}
-			w.Owned = append(w.Owned, owned...)
 		}
 	}
-	return w, nil
+	if row.Scalers {
+		if _, err := list(autoscaler, obj, client.MatchingFields{ByScaled: obj.GetName()}); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // listed are the objects of a kind beside another one.
@@ -125,6 +145,15 @@ func WorkloadKeys(o client.Object) []string {
 		return nil
 	}
 	return []string{WorkloadKey(gv.WithKind(ref.Kind).GroupKind(), ref.Name)}
+}
+
+// ScaledKeys indexes autoscalers.
+func ScaledKeys(o client.Object) []string {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return nil
+	}
+	return []string{workload.Scaled(h)}
 }
 
 // OwnerKeys indexes anything by its controller.

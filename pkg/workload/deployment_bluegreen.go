@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// blueGreen releases a Deployment by surge: new pods come beside the old ones,
+// and no old one goes until the end. The native controller does it, since no
+// pod counts as available for years: then a rolling update that allows nothing
+// to be unavailable never takes an old pod, and its surge is what may be new.
+type blueGreen struct{ deployment }
+
+var _ Adapter = blueGreen{}
+
+// Values that no owner sets; their spelling is wire format.
+const (
+	foreverReady    int32 = math.MaxInt32 - 1
+	foreverDeadline int32 = math.MaxInt32
+	// disabledSuffix ends the target of an autoscaler that must not act.
+	disabledSuffix = "-DisableByRollout"
+)
+
+// original is the value of the annotation that keeps what the owner wrote.
+type original struct {
+	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
+	MinReadySeconds         int32               `json:"minReadySeconds"`
+	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
+}
+
+func readOriginal(obj metav1.Object) (original, bool) {
+	var o original
+	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
+	return o, err == nil
+}
+
+// writtenBy is what the owner wrote into a spec that is not ours.
+func writtenBy(d *appsv1.Deployment) original {
+	u := &appsv1.RollingUpdateDeployment{}
+	if d.Spec.Strategy.RollingUpdate != nil {
+		u = d.Spec.Strategy.RollingUpdate.DeepCopy()
+	}
+	setDefaults(u)
+	o := original{MaxUnavailable: u.MaxUnavailable, MaxSurge: u.MaxSurge, MinReadySeconds: d.Spec.MinReadySeconds}
+	deadline := int32(600) // the native default
+	if d.Spec.ProgressDeadlineSeconds != nil {
+		deadline = *d.Spec.ProgressDeadlineSeconds
+	}
+	o.ProgressDeadlineSeconds = &deadline
+	return o
+}
+
+func (o original) update() *appsv1.RollingUpdateDeployment {
+	return &appsv1.RollingUpdateDeployment{MaxUnavailable: o.MaxUnavailable, MaxSurge: o.MaxSurge}
+}
+
+// giveTo writes what the owner wrote back.
+func (o original) giveTo(d *appsv1.Deployment) {
+	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: o.update()}
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = o.MinReadySeconds, o.ProgressDeadlineSeconds
+	d.SetAnnotations(without(d.Annotations, rollouts.AnnotationOriginalStrategy))
+}
+
+// Observe implements Adapter.
+func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	w := deployment{}.Observe(obj, owned)
+	w.Mine = w.Mine || len(patient(r, d)) > 0 || len(scalers(d, owned, true)) > 0
+	if o, ours := readOriginal(d); ours {
+		_, w.Unavailable = limits(o.update(), replicas(d))
+		w.Native, w.Obeyed = false, surged(d, r, owned)
+	}
+	return w
+}
+
+// surged tells that all that Drive writes is written.
+func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
+	drive := readDrive(d)
+	u := d.Spec.Strategy.RollingUpdate
+	return drive != nil && !drive.Abort && u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
+		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
+}
+
+// patient are the sets whose pods are never available, though the Deployment's are.
+func patient(r revisions, d *appsv1.Deployment) []*appsv1.ReplicaSet {
+	var sets []*appsv1.ReplicaSet
+	for _, rs := range r.all {
+		if rs.Spec.MinReadySeconds == foreverReady && d.Spec.MinReadySeconds != foreverReady {
+			sets = append(sets, rs)
+		}
+	}
+	return sets
+}
+
+// scalers are the autoscalers of the Deployment that are disabled, or that are not.
+func scalers(d *appsv1.Deployment, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+	var found []*autoscalingv2.HorizontalPodAutoscaler
+	for _, o := range owned {
+		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok || h.Spec.ScaleTargetRef.Kind != deploymentKind.Kind {
+			continue
+		}
+		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == d.Name && is == disabled {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// Scaled is the name of what an autoscaler scales, or would if it were not disabled.
+func Scaled(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	return strings.TrimSuffix(h.Spec.ScaleTargetRef.Name, disabledSuffix)
+}
+
+// aim points autoscalers at a target.
+func aim(scalers []*autoscalingv2.HorizontalPodAutoscaler, target string) []object.Change {
+	var changes []object.Change
+	for _, h := range scalers {
+		want := h.DeepCopy()
+		want.Spec.ScaleTargetRef.Name = target
+		changes = append(changes, change(h, want)...)
+	}
+	return changes
+}
+
+// Keep implements Adapter. What the owner writes meanwhile is given back in the
+// end. A new template stops the native controller, which would release it.
+func (b blueGreen) Keep(oldObj, newObj object.Object) {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	o, ours := readOriginal(was)
+	if !ours {
+		b.deployment.Keep(oldObj, newObj) // before its first batch, and since an abort
+		return
+	}
+	changed := b.Changed(was, d)
+	keepMarks(was, d)
+	keepHistory(was, d)
+	d.Spec.Paused = was.Spec.Paused || changed
+	if u := d.Spec.Strategy.RollingUpdate; u != nil && !equality.Semantic.DeepEqual(u, was.Spec.Strategy.RollingUpdate) {
+		o.MaxUnavailable, o.MaxSurge = u.MaxUnavailable, u.MaxSurge
+	}
+	if d.Spec.MinReadySeconds != foreverReady {
+		o.MinReadySeconds = d.Spec.MinReadySeconds
+	}
+	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != foreverDeadline {
+		o.ProgressDeadlineSeconds = p
+	}
+	annotate(d, rollouts.AnnotationOriginalStrategy, encode(o))
+	d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = was.Spec.MinReadySeconds, was.Spec.ProgressDeadlineSeconds
+}
+
+// Drive implements Adapter.
+func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	if to.Abort {
+		return b.back(d, r, owned, to, owner)
+	}
+	want := d.DeepCopy()
+	if r.stableRevision != "" {
+		label(want, rollouts.LabelStableRevision, r.stableRevision)
+	}
+	restoreStrategy(want)
+	told(want, rollouts.StyleBlueGreen, to, owner)
+	if _, ours := readOriginal(d); !ours {
+		annotate(want, rollouts.AnnotationOriginalStrategy, encode(writtenBy(want)))
+	}
+	surge, none := to.Partition, intstr.FromInt32(0)
+	want.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &none},
+	}
+	deadline := foreverDeadline
+	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
+	want.Spec.Paused = false
+	// Before the native controller goes on, nobody else scales, and stable's pods
+	// do not count as available either: or the new ones would go on a rollback.
+	changes := aim(scalers(d, owned, false), d.Name+disabledSuffix)
+	if r.stable != nil {
+		stable := r.stable.DeepCopy()
+		stable.Spec.MinReadySeconds = foreverReady
+		changes = append(changes, change(r.stable, stable)...)
+	}
+	return append(changes, change(obj, want)...)
+}
+
+// back takes the new pods as an abort of the partition style does: paused, the
+// native controller would spread what goes over both versions, so their sizes
+// are decided here. What made pods wait for years ends with it.
+func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	native := d.DeepCopy()
+	if o, ours := readOriginal(d); ours {
+		o.giveTo(native)
+	}
+	changes := hurried(r, native.Spec.MinReadySeconds)
+	want := native
+	for _, c := range b.deployment.Drive(native, owned, to, owner) {
+		want = c.Want.(*appsv1.Deployment)
+	}
+	return append(changes, change(d, want)...)
+}
+
+// Rest implements Adapter. The abort is over: everything is the owner's again
+// but the pause, so that it can be left over a weekend.
+func (b blueGreen) Rest(obj object.Object, owned []object.Object) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	return append(b.deployment.Rest(obj, owned), aim(scalers(d, owned, true), d.Name)...)
+}
+
+// hurried lets pods become available again when their owner says.
+func hurried(r revisions, seconds int32) []object.Change {
+	var changes []object.Change
+	for _, rs := range r.all {
+		if rs.Spec.MinReadySeconds == foreverReady {
+			want := rs.DeepCopy()
+			want.Spec.MinReadySeconds = seconds
+			changes = append(changes, change(rs, want)...)
+		}
+	}
+	return changes
+}
+
+// Restore implements Adapter. Autoscalers come back last: until the native
+// controller is done, there are more pods than they should judge by.
+func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	if !hasKeys(d) && !settled(d) {
+		return nil
+	}
+	want := d.DeepCopy()
+	seconds := d.Spec.MinReadySeconds
+	if o, ours := readOriginal(d); ours {
+		o.giveTo(want)
+		seconds = o.MinReadySeconds
+	}
+	changes := hurried(r, seconds)
+	if hasKeys(d) {
+		changes = append(changes, change(obj, restored(want, d, how.KeepPaused))...)
+	} else {
+		changes = append(changes, stripped(r)...)
+	}
+	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
+		return changes
+	}
+	return append(changes, aim(scalers(d, owned, true), d.Name)...)
+}
+
+// Scaling implements Adapter: the native controller sizes all sets.
+func (blueGreen) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
+	return planner.Scaling{}, false
+}

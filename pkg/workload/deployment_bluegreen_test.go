@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func half(abort bool) planner.DriveTo {
+	return planner.DriveTo{Drive: planner.Drive{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: hashV2}}
+}
+
+// scaledHeld is the held Deployment with an autoscaler.
+func scaledHeld(t *testing.T) (*appsv1.Deployment, []object.Object) {
+	t.Helper()
+	d, owned := read(t, "held")
+	return d, append(owned, &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: "auto"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+			APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name,
+		}},
+	})
+}
+
+func target(owned []object.Object) string {
+	for _, o := range owned {
+		if h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+			return h.Spec.ScaleTargetRef.Name
+		}
+	}
+	return ""
+}
+
+// Driven, the native controller may surge by the batch and take nothing, and
+// nobody else scales; what the owner wrote is kept. Restored, all of it is back.
+func TestBlueGreen(t *testing.T) {
+	was, _ := read(t, "held")
+	d, owned := scaledHeld(t)
+	b := blueGreen{}
+	d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
+
+	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
+	want := was.Spec.DeepCopy()
+	want.Paused, want.MinReadySeconds, want.ProgressDeadlineSeconds = false, foreverReady, &deadline
+	want.RevisionHistoryLimit = new(minHistory)
+	want.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &share, MaxUnavailable: &none}
+	if diff := cmp.Diff(*want, d.Spec); diff != "" {
+		t.Errorf("driven (-want +got):\n%s", diff)
+	}
+	if o, ok := readOriginal(d); !ok || *o.MaxSurge != *was.Spec.Strategy.RollingUpdate.MaxSurge || *o.ProgressDeadlineSeconds != 600 {
+		t.Errorf("kept %s", d.Annotations[rollouts.AnnotationOriginalStrategy])
+	}
+	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
+		t.Errorf("the autoscaler scales %s", got)
+	}
+	if !b.Observe(d, owned).Obeyed || len(b.Drive(d, owned, half(false), owner())) > 0 {
+		t.Error("what was told is not obeyed, or told again")
+	}
+
+	d.Status.ObservedGeneration = d.Generation
+	d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+	d, owned = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))
+	back := was.Spec.DeepCopy()
+	back.Paused, back.ProgressDeadlineSeconds = false, new(int32(600))
+	if diff := cmp.Diff(*back, d.Spec); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
+		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
+	}
+	if b.Observe(d, owned).Mine {
+		t.Error("something of ours is left")
+	}
+}
+
+// An abort is one of the partition style: paused, with sizes decided here, while
+// nothing of the years of waiting is left. The autoscaler comes back last.
+func TestBlueGreenAbort(t *testing.T) {
+	d, owned := scaledHeld(t)
+	was := d.DeepCopy()
+	b := blueGreen{}
+	d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
+	owned = append(owned, created(d, owned, planner.Scale{}, 5))
+	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
+
+	want := was.Spec.DeepCopy()
+	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistory), new(int32(600))
+	want.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	if diff := cmp.Diff(*want, d.Spec); diff != "" {
+		t.Errorf("driven back (-want +got):\n%s", diff)
+	}
+	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != was.Spec.MinReadySeconds {
+		t.Errorf("pods of stable have to be ready for %d s", got)
+	}
+	s, sized := deployment{}.Scaling(d, owned)
+	if !sized || !s.Abort || s.Native || s.Surge != 2 || s.Unavailable != 1 {
+		t.Errorf("sizes are decided by %+v, %t", s, sized)
+	}
+	if again := b.Drive(d, owned, half(true), owner()); len(again) > 0 {
+		t.Errorf("told again: %v", again)
+	}
+
+	findRevisions(d, owned).update.Spec.Replicas = new(int32(0))
+	d, owned = apply(d, owned, b.Rest(d, owned))
+	want.Strategy = was.Spec.Strategy
+	if diff := cmp.Diff(*want, d.Spec); diff != "" {
+		t.Errorf("at rest (-want +got):\n%s", diff)
+	}
+	if got := target(owned); got != "web" || !b.Observe(d, owned).Obeyed {
+		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).Obeyed)
+	}
+}
+
+// Whatever its owner applies meanwhile, the release stays as it is, a new
+// template stops it, and what was applied is given back in the end.
+func TestBlueGreenKeep(t *testing.T) {
+	d, owned := scaledHeld(t)
+	b := blueGreen{}
+	was, _ := apply(d, owned, b.Drive(d, owned, half(false), owner()))
+	next := was.DeepCopy()
+	surge := intstr.FromInt32(7)
+	next.Annotations = nil
+	next.Spec.Paused, next.Spec.MinReadySeconds = true, 30
+	next.Spec.Strategy.RollingUpdate.MaxSurge = &surge
+	b.Keep(was, next)
+	if diff := cmp.Diff(was.Spec, next.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if o, _ := readOriginal(next); *o.MaxSurge != surge || o.MinReadySeconds != 30 {
+		t.Errorf("kept %s", next.Annotations[rollouts.AnnotationOriginalStrategy])
+	}
+	next.Spec.Template.Spec.Containers[0].Image = "web:v9"
+	b.Keep(was, next)
+	if !next.Spec.Paused {
+		t.Error("a new template goes on")
+	}
+}
