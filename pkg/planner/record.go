@@ -128,18 +128,28 @@ func (x *pass) noteStep(r *rollouts.ReleaseRecord) bool {
 		return v != nil
 	}
 	p := x.progress()
-	upgrading := p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
-	fresh := v == nil || v.Step != p.CurrentStepIndex || upgrading && v.UpgradedTime != nil
+	fresh := !visits(v, p)
 	if fresh {
 		v = enter(r, p.CurrentStepIndex, now)
 	}
-	if !upgrading {
+	if !upgrading(p) {
 		fresh = note(&v.UpgradedTime, now) || fresh
 	}
 	if p.State == rollouts.StepPaused {
 		fresh = note(&v.PausedTime, now) || fresh
 	}
 	return fresh
+}
+
+// upgrading tells that the pods of the step are not there yet.
+func upgrading(p *rollouts.Progress) bool {
+	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
+}
+
+// visits tells that the visit is to where the release is: to this step, and not
+// one that was upgraded before and is upgraded again.
+func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
+	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !upgrading(p))
 }
 
 // enter begins a visit to a step.
