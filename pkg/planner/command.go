@@ -51,8 +51,8 @@ func refuse(format string, args ...any) error {
 // nothing was changed. An error is a *Refusal, or an *Invalid for a step that
 // does not exist, and leaves the Rollout as it was.
 func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
-	if repeated(r, c) {
-		return "", nil
+	if d := repeated(r, c); d != nil {
+		return elsewhere(r, d), nil
 	}
 	if err := checkExpectation(r, c.Options.Expect); err != nil {
 		return "", err
@@ -96,18 +96,29 @@ func overtake(next *rollouts.RolloutStatus, by []rollouts.Verb) {
 	}
 }
 
-// repeated tells whether this very request was decided before: the same
+// repeated finds the decision that this very request led to before: the same
 // requestID of the same user for the same verb.
-func repeated(r *rollouts.Rollout, c Command) bool {
+func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	if c.Options.RequestID == "" {
-		return false
+		return nil
 	}
-	for _, d := range r.Status.Decisions {
-		if d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
-			return true
+	for i := range r.Status.Decisions {
+		if d := &r.Status.Decisions[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
+			return d
 		}
 	}
-	return false
+	return nil
+}
+
+// elsewhere warns whoever uses an ID again in another release, where nothing is
+// done: somebody in a hurry may believe that this one was aborted.
+func elsewhere(r *rollouts.Rollout, d *rollouts.Decision) string {
+	p := r.Status.Active()
+	if p == nil || p.UpdateRevision == d.Revision {
+		return ""
+	}
+	return fmt.Sprintf("requestID %q was decision %d, about revision %s; nothing was done about revision %s: use another requestID",
+		d.RequestID, d.ID, d.Revision, p.UpdateRevision)
 }
 
 func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {

@@ -201,6 +201,11 @@ func TestRequestID(t *testing.T) {
 	if diff := cmp.Diff(after, r); diff != "" {
 		t.Errorf("the same request again changed:\n%s", diff)
 	}
+	later := r.DeepCopy()
+	later.Status.Active().UpdateRevision = "three"
+	if got := answer(t, later, again); got != "warned" {
+		t.Errorf("the same request in another release is %s", got)
+	}
 	other := once
 	other.User = "bob"
 	if got := answer(t, r, other); got != "refused" {

@@ -81,7 +81,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
-	w.Mine = w.Mine || len(patient(r, d)) > 0 || len(scalers(d, owned, true)) > 0
+	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		w.Native, w.Obeyed = false, surged(d, r, owned)
@@ -95,17 +95,6 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	u := d.Spec.Strategy.RollingUpdate
 	return drive != nil && !drive.Abort && u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
-}
-
-// patient are the sets whose pods are never available, though the Deployment's are.
-func patient(r revisions, d *appsv1.Deployment) []*appsv1.ReplicaSet {
-	var sets []*appsv1.ReplicaSet
-	for _, rs := range r.all {
-		if rs.Spec.MinReadySeconds == foreverReady && d.Spec.MinReadySeconds != foreverReady {
-			sets = append(sets, rs)
-		}
-	}
-	return sets
 }
 
 // scalers are the autoscalers of the Deployment that are disabled, or that are not.
