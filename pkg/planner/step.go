@@ -241,6 +241,9 @@ func (x *pass) route(step *rollouts.Step) bool {
 		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
 		return false
 	}
+	if !x.Route.Routed {
+		return true // no router has changed
+	}
 	if x.stayed() && !x.elapsed(x.grace()) {
 		return false
 	}
@@ -251,10 +254,11 @@ func (x *pass) route(step *rollouts.Step) bool {
 }
 
 // carries tells whether the observed route is the wanted one. No share of the
-// traffic is what a route that was never made carries, too.
+// traffic needs no router that knows the update revision, only the Service that
+// selects it, by which its owner tries it out.
 func (r *Route) carries(want Route, revision string) bool {
 	if !r.Routed && want.Weight != nil && *want.Weight == 0 && len(want.Matches) == 0 {
-		return true
+		return r.Canary == revision
 	}
 	return r.Routed && r.Canary == revision && text(weight(r.Weight)) == text(weight(want.Weight)) &&
 		matches(r.Matches) == matches(want.Matches)
