@@ -248,10 +248,11 @@ func (x *batchPass) judge() {
 		if x.Trouble != "" && x.status.BatchState != rollouts.BatchReady {
 			x.status.BatchState = rollouts.BatchVerifying
 			x.status.Message = x.Trouble
+			x.count()
 		}
 		return
 	}
-	x.status.UpdatedReplicas, x.status.UpdatedReadyReplicas = x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
+	x.count()
 	if x.status.BatchState != rollouts.BatchReady {
 		x.status.BatchState = rollouts.BatchReady
 		now := metav1.NewTime(x.Now.Truncate(time.Second))
@@ -262,6 +263,12 @@ func (x *batchPass) judge() {
 		x.status.CurrentBatch++
 		x.again()
 	}
+}
+
+// count tells of the pods. While they come it would only cost writes; when they
+// do not, it is what people look for.
+func (x *batchPass) count() {
+	x.status.UpdatedReplicas, x.status.UpdatedReadyReplicas = x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
 }
 
 // pending makes sure that no one reads an old Ready as this one.

@@ -216,7 +216,11 @@ func (t *transcript) show() {
 		if place != "" {
 			place = ", " + place
 		}
-		t.under("rollout", "%s%s; stable %s, update %s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision)
+		pods := ""
+		if p.UpdateReadyReplicas < p.UpdateReplicas {
+			pods = fmt.Sprintf(", %d of %d ready", p.UpdateReadyReplicas, p.UpdateReplicas)
+		}
+		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
 		for _, d := range r.Status.Decisions {
 			t.under("decision", "%d %s by %s at step %d: %s", d.ID, d.Verb, d.User, d.Step, d.Outcome)
 		}
