@@ -139,7 +139,8 @@ func (a *app) end() {
 		a.report(ctx)
 		return
 	}
-	if err := here.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
+	err := here.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}})
+	if err := client.IgnoreNotFound(err); err != nil {
 		a.t.Error(err)
 	}
 }

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// The tests in case_*_test.go tell how somebody releases who was used to
+// OpenKruise: step by step, with the habits of its clients. What such a client
+// waits for may take its time, but what it then reads once must be so already.
+
+// outsider is such a client.
+type outsider struct {
+	*app
+	// speaks is the version in which it reads and writes Rollouts.
+	speaks schema.GroupVersion
+	// has is the Deployment as it was last read. That is what goes back with
+	// each update, stale marks and a stale pause included.
+	has *appsv1.Deployment
+}
+
+// scene is what a story begins with.
+type scene struct {
+	replicas int32
+	// routed gives it a Service and an Ingress.
+	routed bool
+	// rollout is in the version that the outsider speaks.
+	rollout    client.Object
+	deployment func(*appsv1.Deployment)
+	service    func(*corev1.Service)
+}
+
+// opens makes the Rollout first, then the network, and the Deployment last. As
+// soon as all pods are ready the Rollout must be found Healthy.
+func opens(t *testing.T, s scene) *outsider {
+	t.Helper()
+	c := &outsider{app: space(t), speaks: newVersion}
+	if _, old := s.rollout.(*v1alpha1.Rollout); old {
+		c.speaks = oldVersion
+	}
+	t.Cleanup(c.leaves)
+	c.plan = plan{replicas: s.replicas, surge: 1, routed: s.routed}
+	c.rollout = s.rollout.GetName()
+	c.create(s.rollout)
+	if s.routed {
+		service := c.newService()
+		service.Labels, service.Annotations = map[string]string{"team": "red"}, map[string]string{"pager": "4711"}
+		if s.service != nil {
+			s.service(service)
+		}
+		c.create(service)
+		c.create(c.newIngress())
+	}
+	d := c.newDeployment()
+	d.Annotations = map[string]string{"owner": "red"}
+	// The namespace goes only when the last pod has had its time to end.
+	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	if s.deployment != nil {
+		s.deployment(d)
+	}
+	c.create(d)
+	c.allReady()
+	c.begins()
+	return c
+}
+
+// begins is what a client sees of a Rollout that has not released anything yet.
+func (c *outsider) begins() {
+	c.t.Helper()
+	sets := c.active(name)
+	// Clients look once a second.
+	c.after(time.Second, "the Rollout is Healthy", c.that(func(r *reading) bool {
+		return r.Status.Phase == "Healthy" && len(sets) == 1 && r.at().StableRevision == sets[0]
+	}))
+	c.rereads()
+	c.before = c.original()
+	c.guard = watchPods(c.app)
+	c.guard.atLeast(c.plan.replicas)
+}
+
+// leaves deletes what there is in the order of a client that does not think of
+// dependencies. Nothing may be left over that cannot go.
+func (c *outsider) leaves() {
+	if c.t.Failed() {
+		return
+	}
+	if c.guard != nil {
+		c.guard.atLeast(0)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, kind := range []client.Object{
+		&appsv1.Deployment{}, &v1beta1.BatchRelease{}, &v1beta1.Rollout{}, &corev1.Service{}, &networkingv1.Ingress{},
+	} {
+		if err := here.client.DeleteAllOf(ctx, kind, client.InNamespace(c.namespace)); err != nil {
+			c.t.Errorf("deleting every %T: %v", kind, err)
+		}
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	if err := here.client.Delete(ctx, ns, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		c.t.Error(err)
+	}
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := here.client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		c.t.Errorf("the namespace stays: %v, %+v", err, ns.Status.Conditions)
+	}
+}
+
+// rereads takes the Deployment as it is now for the next update.
+func (c *outsider) rereads() {
+	c.t.Helper()
+	d, err := c.deployment(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.has = d
+}
+
+// updates changes the object that it has and puts it: the Deployment is read
+// anew, but template, size and pause are those of the older reading, and so is
+// every label and annotation that was there then.
+func (c *outsider) updates(change func(*appsv1.Deployment)) *appsv1.Deployment {
+	c.t.Helper()
+	change(c.has)
+	var put *appsv1.Deployment
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if put, err = c.deployment(c.t.Context()); err != nil {
+			return err
+		}
+		put.Spec.Replicas, put.Spec.Template, put.Spec.Paused = c.has.Spec.Replicas, *c.has.Spec.Template.DeepCopy(), c.has.Spec.Paused
+		put.Labels, put.Annotations = merged(put.Labels, c.has.Labels), merged(put.Annotations, c.has.Annotations)
+		return here.client.Update(c.t.Context(), put)
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return put
+}
+
+func merged(into, from map[string]string) map[string]string {
+	all := maps.Clone(into)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, from)
+	return all
+}
+
+// ships puts another version. The answer to the very request is paused.
+func (c *outsider) ships(version string) {
+	c.t.Helper()
+	put := c.updates(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image(version) })
+	if !put.Spec.Paused {
+		c.t.Fatalf("the Deployment is not paused with %s", version)
+	}
+}
+
+// resizes puts another size.
+func (c *outsider) resizes(replicas int32) {
+	c.t.Helper()
+	c.guard.atLeast(min(replicas, c.plan.replicas))
+	c.plan.replicas = replicas
+	c.updates(func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+}
+
+// reworks replaces the spec of the Rollout by one that is changed.
+func reworks[T any, R interface {
+	*T
+	client.Object
+}](c *outsider, change func(R)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		r := R(new(T))
+		if err := here.client.Get(c.t.Context(), c.key(c.rollout), r); err != nil {
+			return err
+		}
+		change(r)
+		return here.client.Update(c.t.Context(), r)
+	})
+}
+
+// replans does so in v1beta1 and v1alpha1, and wants it to be accepted.
+func (c *outsider) replans(change func(*v1beta1.Rollout)) {
+	c.t.Helper()
+	if err := reworks(c, change); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *outsider) replansOld(change func(*v1alpha1.Rollout)) {
+	c.t.Helper()
+	if err := reworks(c, change); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// object is the Rollout without types, to read and to patch.
+func (c *outsider) object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(c.speaks.WithKind("Rollout"))
+	u.SetNamespace(c.namespace)
+	u.SetName(c.rollout)
+	return u
+}
+
+// tells writes one field of the progress, with a patch of the status.
+func (c *outsider) tells(r *reading, field string) {
+	c.t.Helper()
+	where := "canaryStatus"
+	if r.Status.BlueGreen != nil {
+		where = "blueGreenStatus"
+	}
+	body := fmt.Sprintf(`{"status":{%q:{%s}}}`, where, field)
+	if err := here.client.Status().Patch(c.t.Context(), c.object(), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		c.t.Fatalf("patching %s: %v", body, err)
+	}
+}
+
+// approves tells so again and again while the same step is still paused, and
+// gives up after ten seconds.
+func (c *outsider) approves() {
+	c.t.Helper()
+	first := c.looks()
+	c.insists("approve", 500*time.Millisecond, func(r *reading) bool {
+		if r.at().State != "StepPaused" || r.at().Step != first.at().Step {
+			return true
+		}
+		c.tells(r, `"currentStepState":"StepReady"`)
+		return false
+	})
+}
+
+// jumps tells so each second until it sees the release outside of a pause. If
+// that is over too soon, it goes on jumping.
+func (c *outsider) jumps(step int32) {
+	c.t.Helper()
+	c.insists("jump", time.Second, func(r *reading) bool {
+		if r.at().State != "StepPaused" {
+			return true
+		}
+		c.tells(r, fmt.Sprintf(`"nextStepIndex":%d`, step))
+		return false
+	})
+}
+
+func (c *outsider) insists(what string, every time.Duration, try func(*reading) bool) {
+	c.t.Helper()
+	err := wait.PollUntilContextTimeout(c.t.Context(), every, 10*time.Second, true, func(context.Context) (bool, error) {
+		return try(c.looks()), nil
+	})
+	if err != nil {
+		c.t.Fatalf("it did not %s: %v, %s", what, err, c.looks())
+	}
+}
