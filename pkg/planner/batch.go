@@ -44,14 +44,18 @@ type (
 	Discard struct{}
 	// Rest gives an aborted workload its owner's strategy back, still paused.
 	Rest struct{}
+	// Tell writes to the workload how many pods are new and ready.
+	Tell struct{}
 )
 
 func (DriveTo) action() {}
 func (Discard) action() {}
 func (Rest) action()    {}
+func (Tell) action()    {}
 
 func (Discard) String() string { return "discard extra workload" }
 func (Rest) String() string    { return "rest workload" }
+func (Tell) String() string    { return "tell of pods on workload" }
 func (d DriveTo) String() string {
 	if d.Abort {
 		return "drive workload back, keeping " + d.Partition.String()
@@ -251,6 +255,12 @@ func (x *batchPass) judge() {
 			x.count()
 		}
 		return
+	}
+	if x.w.Untold {
+		x.actions = append(x.actions, Tell{})
+		if x.status.BatchState != rollouts.BatchReady {
+			return // who sees the batch ready may read it there at once
+		}
 	}
 	x.count()
 	if x.status.BatchState != rollouts.BatchReady {

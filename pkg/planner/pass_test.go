@@ -58,6 +58,8 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 		return row.Drive(d, owned, a, *metav1.NewControllerRef(b, wire("BatchRelease")))
 	case planner.Discard:
 		return row.Discard(d, owned)
+	case planner.Tell:
+		return row.Tell(d, owned)
 	case planner.Rest:
 		return row.Rest(d, owned)
 	case planner.RestoreWorkload:
@@ -106,6 +108,9 @@ func (w *world) sizePass(name string) {
 		}
 		scale := w.check.sizes(facts)
 		if len(scale.Steps) == 0 {
+			if !facts.Alone {
+				return nil
+			}
 			return w.write(row.Tell(d, owned)...)
 		}
 		changes, err := row.Sets(d, owned, scale)

@@ -82,6 +82,8 @@ type Workload struct {
 	Extra bool
 	// Obeyed tells that all that Drive means is written.
 	Obeyed bool
+	// Untold tells that what others read of the pods on the workload is not so.
+	Untold bool
 }
 
 // Is tells whether the live template is of the revision. Revisions are

@@ -25,8 +25,9 @@ const minHistory int32 = 10
 func (deployment) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	want := d.DeepCopy()
-	if stable := findRevisions(d, owned).stableRevision; stable != "" {
-		label(want, rollouts.LabelStableRevision, stable)
+	r := findRevisions(d, owned)
+	if r.stableRevision != "" {
+		label(want, rollouts.LabelStableRevision, r.stableRevision)
 	}
 	label(want, rollouts.LabelControlled, "true")
 	writeOwner(want, owner)
@@ -35,6 +36,7 @@ func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Dri
 	v.RollingStyle, v.Paused = rollouts.StylePartition, false
 	v.Partition, v.Abort, v.Revision = to.Partition, to.Abort, to.Revision
 	writeDriving(want, v)
+	tell(want, r)
 	want.Spec.Paused = true
 	return change(obj, want)
 }

@@ -82,9 +82,11 @@ func TestChanges(t *testing.T) {
 		"label-again": {in: "native", op: label},
 		"unlabel":     {in: "native", op: unlabel},
 		"drive-first": {in: "held", op: drive(planner.Drive{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: "r2"})},
-		"drive-same":  {in: "driven", op: drive(third)},
-		"drive-on":    {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
-		"drive-back":  {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
+		"drive-same": {in: "driven", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
+			d.Annotations[rollouts.AnnotationDeploymentExtraStatus] = `{"updatedReadyReplicas":2,"expectedUpdatedReplicas":3}`
+		}},
+		"drive-on":   {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
+		"drive-back": {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
 		"drive-defaults": {in: "held", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{}
 		}},

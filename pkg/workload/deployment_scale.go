@@ -149,25 +149,32 @@ func (deployment) Sets(obj object.Object, owned []object.Object, scale planner.S
 	return changes, nil
 }
 
-// Tell implements Adapter. Only who drives a Deployment by its annotation reads
-// this; for releases the same stands in the status of the BatchRelease.
+// Tell implements Adapter. The status of a Deployment has no field for it.
 func (deployment) Tell(obj object.Object, owned []object.Object) []object.Change {
-	d := obj.(*appsv1.Deployment)
-	if !alone(d) {
-		return nil
+	want := obj.DeepCopyObject().(*appsv1.Deployment)
+	tell(want, findRevisions(want, owned))
+	return change(obj, want)
+}
+
+// tell writes how many pods of the update revision are ready, and how many
+// there should be. An abort has none to tell of.
+func tell(d *appsv1.Deployment, r revisions) {
+	v, driven := readDriving(d)
+	if _, controlled := readOwner(d); !controlled || !driven || sizedElsewhere(v.RollingStyle) {
+		return
 	}
-	v, _ := readDriving(d)
+	if v.Abort {
+		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
+		return
+	}
 	told := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
-	if update := facts(findRevisions(d, owned).update); update != nil {
+	if update := facts(r.update); update != nil {
 		told.UpdatedReadyReplicas = update.Ready
 	}
 	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
 	if now := encode(told); now != was && (said || told != extraStatus{}) {
-		want := d.DeepCopy()
-		annotate(want, rollouts.AnnotationDeploymentExtraStatus, now)
-		return change(obj, want)
+		annotate(d, rollouts.AnnotationDeploymentExtraStatus, now)
 	}
-	return nil
 }
 
 func (r revisions) byName(name string) *appsv1.ReplicaSet {

@@ -198,8 +198,11 @@ func TestTell(t *testing.T) {
 		"nothing to say":        {edits(released, nothing), ""},
 		"nothing left to say":   {edits(released, nothing, told(said)), "{}"},
 		"the share of pods":     {edits(released, says(`{"partition":"25%"}`)), said},
-		"not to a release":      {edits(released, says(`{"partition":3,"revision":"two"}`)), ""},
-		"not to what is held":   {says3, ""},
+		"to a release":          {says(`{"partition":3,"revision":"two"}`), said},
+		"to what is held":       {says3, said},
+		"not to an abort":       {says(`{"partition":3,"abort":true}`), ""},
+		"an abort ends it":      {edits(says(`{"partition":3,"abort":true}`), told(said)), "nothing"},
+		"not to other styles":   {says(`{"partition":3,"rollingStyle":"BlueGreen"}`), ""},
 		"not to what is not so": {edits(released, says("lost")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +210,11 @@ func TestTell(t *testing.T) {
 			tc.edit(t, d, owned)
 			var got, want []string
 			for _, c := range (deployment{}).Tell(d, owned) {
-				got = append(got, c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus])
+				value, there := c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus]
+				if !there {
+					value = "nothing"
+				}
+				got = append(got, value)
 			}
 			if tc.want != "" {
 				want = []string{tc.want}

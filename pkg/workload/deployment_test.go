@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		Generation: 4, Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Named: true,
+		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Named: true, Untold: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -169,7 +169,7 @@ func TestObserve(t *testing.T) {
 		}, func(w *planner.Workload) { w.Drive.Owner = "" }},
 		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
-			w.Drive.Abort, w.Drive.Revision = true, ""
+			w.Drive.Abort, w.Drive.Revision, w.Untold = true, "", false
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
 			w.Mine, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"

@@ -124,6 +124,8 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(b)))
 	case planner.Discard:
 		return r.Server.Write(ctx, w.Row.Discard(w.Object, w.Owned))
+	case planner.Tell:
+		return r.Server.Write(ctx, w.Row.Tell(w.Object, w.Owned))
 	case planner.Rest:
 		return r.Server.Write(ctx, w.Row.Rest(w.Object, w.Owned))
 	case planner.RestoreWorkload:

@@ -84,8 +84,12 @@ func due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
 		return nil, nil
 	}
 	scale := planner.SizeSets(facts)
-	if len(scale.Steps) == 0 {
+	switch {
+	case len(scale.Steps) > 0:
+	case facts.Alone:
 		return w.Row.Tell(w.Object, w.Owned), nil
+	default:
+		return nil, nil // the batch tells when it is reached
 	}
 	logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
 	return w.Row.Sets(w.Object, w.Owned, scale)
