@@ -163,7 +163,8 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 	}
 }
 
-// onlyTrouble keeps of a pod what tells why it does not run; a cluster has many.
+// onlyTrouble keeps of a pod what tells whether it counts and why it does not
+// run; a cluster has many.
 func onlyTrouble(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -171,7 +172,7 @@ func onlyTrouble(o any) (any, error) {
 	}
 	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	slim.ManagedFields, slim.Annotations = nil, nil
-	slim.Status = corev1.PodStatus{Conditions: pod.Status.Conditions}
+	slim.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
 	for _, c := range pod.Status.InitContainerStatuses {
 		slim.Status.InitContainerStatuses = append(slim.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: c.State})
 	}

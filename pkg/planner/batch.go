@@ -22,6 +22,8 @@ type BatchObserved struct {
 	Workload *Workload
 	// Trouble names pods that will not become ready, and why.
 	Trouble string
+	// Pods are those of the update revision, where Marks asks for them.
+	Pods []Pod
 }
 
 // BatchPlan is everything one pass over a BatchRelease decided.
@@ -32,7 +34,7 @@ type BatchPlan struct {
 	Rule    string
 }
 
-// The actions of a BatchRelease, beside RestoreWorkload and DropFinalizer.
+// The actions of a BatchRelease, beside RestoreWorkload, MarkPods and DropFinalizer.
 type (
 	// DriveTo tells the workload how far it may go. Metadata is for the pods of
 	// an extra workload.
@@ -248,7 +250,10 @@ func (x *batchPass) told(want Drive) bool {
 }
 
 func (x *batchPass) judge() {
-	if !x.reached() {
+	if marks := x.marks(); len(marks) > 0 {
+		x.actions = append(x.actions, MarkPods{Marks: marks})
+	}
+	if !x.reached() || x.status.BatchState != rollouts.BatchReady && !x.marked() {
 		if x.Trouble != "" && x.status.BatchState != rollouts.BatchReady {
 			x.status.BatchState = rollouts.BatchVerifying
 			x.status.Message = x.Trouble

@@ -181,6 +181,7 @@ var moves = []struct {
 		}
 		s.decide(app0, planner.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
 	}},
+	{"name", 1, func(s *schedule, b byte) { s.change(app0, setName([]string{"one", "two"}[b%2])) }},
 	{"gc", 1, func(s *schedule, _ byte) { s.as("gc", func() error { s.store.collect(); return nil }) }},
 }
 

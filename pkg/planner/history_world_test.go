@@ -109,16 +109,18 @@ func (t *transcript) moment(at *metav1.Time) string {
 // on file, and each decision is in one history or belongs to the release that
 // goes on.
 func (e *end) recorded() {
-	in := map[int64]int{}
+	in, r := map[int64]int{}, e.rollout()
 	for _, h := range each[*rollouts.RolloutHistory](e.store.objects) {
+		if r != nil && h.Name != planner.HistoryName(r, int64(releaseOf(h))) {
+			continue // of a Rollout that had this name before
+		}
 		for _, d := range h.Status.Decisions {
 			in[d.ID]++
 		}
-		if e.rollout() == nil && h.Status.Phase != rollouts.PhaseHistoryCompleted {
+		if r == nil && h.Status.Phase != rollouts.PhaseHistoryCompleted {
 			e.check.violate("recorded", "%s: the rollout is gone, and release %d is not on file", e.name, releaseOf(h))
 		}
 	}
-	r := e.rollout()
 	if r == nil {
 		return
 	}

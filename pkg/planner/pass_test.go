@@ -30,6 +30,9 @@ func (w *world) batchPass(name string) {
 			f := row.Observe(d, owned)
 			facts.Workload = &f
 			facts.Trouble = trouble(owned, f)
+			if planner.Marks(b.Spec.Plan.RollingStyle, &f) {
+				facts.Pods = w.podsOf(owned, f)
+			}
 		}
 		plan := w.check.batch(facts)
 		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(b.Status, plan.Status) {
@@ -44,12 +47,19 @@ func (w *world) batchPass(name string) {
 		for _, a := range plan.Actions {
 			w.acts++
 			w.tell.acted(a)
-			if err := w.write(batchChanges(a, b, row, d, owned)...); err != nil {
+			if err := w.batchAct(a, b, row, d, owned); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) error {
+	if m, ok := action.(planner.MarkPods); ok {
+		return w.mark(m.Marks)
+	}
+	return w.write(batchChanges(action, b, row, d, owned)...)
 }
 
 func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) []object.Change {

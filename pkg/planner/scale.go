@@ -177,7 +177,7 @@ func (x *sizing) raise() {
 // free, others as far as availability allows. Sets of neither revision go
 // first, the newest of them before older ones.
 func (x *sizing) lower() {
-	if x.sole() != nil {
+	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
 		return
 	}
 	budget := x.Unavailable - x.Replicas

@@ -38,8 +38,11 @@ type Set struct {
 	Replicas int32
 	// Ready and Available never exceed what exists.
 	Ready, Available int32
-	Revision         int64
-	Created          time.Time
+	// Unjudged tells that some of its pods may be available though they are not
+	// counted: the time they must be ready was changed a moment ago.
+	Unjudged bool
+	Revision int64
+	Created  time.Time
 	// Annotated tells that the native controller left its size annotations.
 	Annotated bool
 	// Noted is the size of the Deployment that the set was sized for, as one of

@@ -32,7 +32,7 @@ var verbs = map[string]func(*story, command){
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
-	"update":   (*story).update,
+	"update":   (*story).update, // web [image=v2] [id=1]
 	"apply":    (*story).apply,
 	"scale":    (*story).scale,
 	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
@@ -124,7 +124,14 @@ func (s *story) steps(c command) []rollouts.Step {
 }
 
 func (s *story) update(c command) {
-	s.t.under("admission", "%s", s.w.change(c.words[1], setImage(c.get("image", ""))))
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(d)
+		}
+		if id := c.get("id", ""); id != "" {
+			setName(id)(d)
+		}
+	}))
 }
 
 // apply is an update that states more than the image: unpaused, native, or

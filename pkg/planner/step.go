@@ -42,6 +42,7 @@ func (x *pass) step() {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	x.recover()
+	x.rename()
 	x.follow()
 	for {
 		p := x.progress()

@@ -112,12 +112,17 @@ func (s *store) stored(k key, o object.Object) {
 		o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 		s.objects[k] = o
 	}
+	s.tick()
+	if s.wrote != nil {
+		s.wrote(old, o)
+	}
+}
+
+// tick begins a new moment.
+func (s *store) tick() {
 	s.past = append(s.past, maps.Clone(s.objects))
 	if len(s.past) > kept {
 		s.past, s.first = s.past[1:], s.first+1
-	}
-	if s.wrote != nil {
-		s.wrote(old, o)
 	}
 }
 

@@ -232,7 +232,7 @@ func (t *transcript) show() {
 		t.under("workload", "%s, %d x %s, %s", d.Name, *d.Spec.Replicas, tagOf(&d.Spec.Template), governed(d))
 	}
 	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
-		t.under("set", "%s %d of %d ready", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, t.w.batches(rs))
 	}
 	t.showNetwork()
 	// While a release is under way there is a long list of these.
@@ -266,7 +266,7 @@ func traces(s snapshot) []string {
 	var found []string
 	note := func(o object.Object, what string, m map[string]string) {
 		for k := range m {
-			if strings.Contains(k, rollouts.GroupName) {
+			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // that one is the owner's
 				found = append(found, fmt.Sprintf("%s %s of %s", what, k, o.GetName()))
 			}
 		}

@@ -208,6 +208,16 @@ func setImage(tag string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "echo:" + tag }
 }
 
+// setName names the release.
+func setName(id string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		if d.Labels == nil {
+			d.Labels = map[string]string{}
+		}
+		d.Labels[rollouts.LabelRolloutID] = id
+	}
+}
+
 // resize goes through the scale subresource, as an autoscaler does.
 func (w *world) resize(name string, replicas int32) bool {
 	d := find[*appsv1.Deployment](w.store.objects, kindDeployment, name)

@@ -6,6 +6,7 @@ package planner_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,6 +50,8 @@ type world struct {
 	died bool
 	// acts counts actions since it was last cleared.
 	acts int
+	// marks are the labels of pods, by their name.
+	marks map[string]planner.Mark
 	// filed counts the writes made for histories alone.
 	filed int
 	// tell gets what happens, for people.
@@ -90,7 +93,7 @@ type teller interface {
 }
 
 func newWorld(start time.Time, tell teller, check *checks) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, tell: tell, check: check}
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, life: -1, dooms: map[string]*doom{}, marks: map[string]planner.Mark{}, tell: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.wrote = w.wrote
@@ -103,10 +106,12 @@ func (w *world) fork(tell teller, check *checks) *world {
 	now := f.store.now
 	f.store = w.store.fork()
 	f.store.now, f.store.wrote = now, f.wrote
+	f.marks = maps.Clone(w.marks)
 	return f
 }
 
 func (w *world) wrote(old, new object.Object) {
+	w.unmark(old, new)
 	w.tell.wrote(w.actor, old, new)
 	w.check.wrote(w.actor, old, new)
 }

@@ -118,6 +118,7 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		Replicas:  size(rs),
 		Ready:     min(rs.Status.ReadyReplicas, exist),
 		Available: min(rs.Status.AvailableReplicas, exist),
+		Unjudged:  rs.Status.ObservedGeneration < rs.Generation && rs.Status.AvailableReplicas < rs.Status.ReadyReplicas,
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),

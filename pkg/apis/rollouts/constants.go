@@ -216,8 +216,11 @@ const (
 	LabelControlled = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
 	// LabelCanaryDeployment on an extra Deployment names the one it belongs to.
 	LabelCanaryDeployment = "rollouts.kruise.io/canary-deployment"
-	// LabelRolloutID on a workload (also an annotation there) identifies a release.
+	// LabelRolloutID on a workload (also an annotation there) identifies a release;
+	// on a pod it is the release that brought it.
 	LabelRolloutID = "rollouts.kruise.io/rollout-id"
+	// LabelRolloutBatchID on a pod is the number of the batch that brought it.
+	LabelRolloutBatchID = "rollouts.kruise.io/rollout-batch-id"
 	// LabelRolloutName on a RolloutHistory names the Rollout.
 	LabelRolloutName = "rollouts.kruise.io/rollout-name"
 	// LabelReleaseNumber on a RolloutHistory counts the releases of the Rollout;

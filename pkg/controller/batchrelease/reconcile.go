@@ -10,10 +10,12 @@ package batchrelease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,18 +87,46 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	}
 	facts := row.Observe(obs.workload.Object, obs.workload.Owned)
 	obs.facts.Workload = &facts
-	if facts.UpdatedReadyReplicas < facts.UpdatedReplicas && facts.PodTemplateHash != "" {
-		obs.facts.Trouble, err = r.trouble(ctx, req.Namespace, row.RevisionKey, facts.PodTemplateHash)
-	}
-	return obs, err
+	return obs, r.observePods(ctx, obs, style)
 }
 
-func (r *Reconciler) trouble(ctx context.Context, namespace, key, revision string) (string, error) {
-	var pods corev1.PodList
-	if err := r.Server.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{key: revision}); err != nil {
-		return "", fmt.Errorf("listing pods of revision %s: %w", revision, err)
+// observePods looks at the pods of the update revision, where there is something
+// to be learnt from them.
+func (r *Reconciler) observePods(ctx context.Context, obs *observation, style rollouts.Style) error {
+	facts := obs.facts.Workload
+	troubled, marks := facts.UpdatedReadyReplicas < facts.UpdatedReplicas, planner.Marks(style, facts)
+	if facts.PodTemplateHash == "" || !troubled && !marks {
+		return nil
 	}
-	return workload.Trouble(pods.Items), nil
+	pods, err := r.pods(ctx, obs.workload, facts.PodTemplateHash)
+	if err != nil {
+		return err
+	}
+	if troubled {
+		obs.facts.Trouble = workload.Trouble(pods)
+	}
+	if marks {
+		obs.facts.Pods = workload.Pods(pods)
+	}
+	return nil
+}
+
+// pods are those of a revision of the workload. Another workload may have pods
+// with the same label.
+func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	label := client.MatchingLabels{w.Row.RevisionKey: revision}
+	if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), label); err != nil {
+		return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
+	}
+	ours := map[types.UID]bool{w.Object.GetUID(): true}
+	for _, o := range w.Owned {
+		ours[o.GetUID()] = true
+	}
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		ref := metav1.GetControllerOf(&p)
+		return ref == nil || !ours[ref.UID]
+	}), nil
 }
 
 // owned tells whether a Rollout drives the BatchRelease.
@@ -120,6 +150,8 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	switch a := action.(type) {
 	case planner.DropFinalizer:
 		return r.Server.ReleaseBatchRelease(ctx, b)
+	case planner.MarkPods:
+		return r.Server.Mark(ctx, b.Namespace, a.Marks)
 	case planner.DriveTo:
 		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(b)))
 	case planner.Discard:

@@ -4,6 +4,8 @@
 package batchrelease
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(effect.NewBatchRelease()).
 		Watches(&corev1.Pod{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments)),
-			builder.WithPredicates(troubled())).
+			builder.WithPredicates(telling())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	watched := map[string]bool{}
 	for _, row := range workload.Table {
@@ -47,13 +49,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// troubled passes pods only when what keeps them from running has changed.
-func troubled() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return trouble(e.Object) != "" },
-		UpdateFunc: func(e event.UpdateEvent) bool { return trouble(e.ObjectOld) != trouble(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return trouble(e.Object) != "" },
-	}
+// telling passes pods only when there are more or fewer of them, or when their
+// labels or what keeps them from running has changed.
+func telling() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return trouble(e.ObjectOld) != trouble(e.ObjectNew) || !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+	}}
 }
 
 func trouble(o client.Object) string {

@@ -5,19 +5,23 @@ package effect
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -213,4 +217,21 @@ func (s Server) Objects(row workload.Row) (Objects, error) {
 		out.Owned = append(out.Owned, o)
 	}
 	return out, nil
+}
+
+// Mark labels pods. Their status changes all the time, so that the version is
+// not compared; the uid is, and a pod that is gone needs no label.
+func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark) error {
+	for _, m := range marks {
+		meta := map[string]any{"metadata": map[string]any{"uid": m.UID, "labels": workload.Labels(m)}}
+		patch, err := json.Marshal(meta)
+		if err != nil {
+			return fmt.Errorf("labelling pod %s: %w", m.Pod, err)
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Pod}}
+		if err := client.IgnoreNotFound(s.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Pod is the facts of a pod of the update revision.
+type Pod struct {
+	Name    string
+	UID     types.UID
+	Created time.Time
+	// RolloutID and Batch are what its labels say; empty, or 0, if nothing.
+	RolloutID string
+	Batch     int32
+}
+
+// Mark is the labels that a pod is to get.
+type Mark struct {
+	Pod       string
+	UID       types.UID
+	RolloutID string
+	Batch     int32
+	// Revision is that of the release.
+	Revision string
+}
+
+// MarkPods labels pods with the batch that brought them.
+type MarkPods struct{ Marks []Mark }
+
+func (MarkPods) action() {}
+
+func (m MarkPods) String() string {
+	return fmt.Sprintf("label %d pods with their batch", len(m.Marks))
+}
+
+// Marks tells whether the pods of a release are labelled with their batch. A
+// label is one write for each pod, so it is written where somebody reads it:
+// where the workload names its release, and in the blue-green style, whose
+// clients tell the two colours apart by it.
+func Marks(style rollouts.Style, w *Workload) bool {
+	return w != nil && (style == rollouts.StyleBlueGreen || w.RolloutID != "")
+}
+
+// rename takes up another name that the workload gives to the release under
+// way. Its batches are counted anew, for the labels; its step and its pods stay.
+func (x *pass) rename() {
+	p, b := x.progress(), x.Batch
+	if x.w.RolloutID != "" && p.ObservedRolloutID != x.w.RolloutID {
+		p.ObservedRolloutID = x.w.RolloutID
+		if r := x.record(); r != nil {
+			r.RolloutID = x.w.RolloutID
+		}
+	}
+	if b == nil || b.Terminating || upgrading(p) || b.Plan.RolloutID == p.ObservedRolloutID {
+		return
+	}
+	plan := b.Plan
+	plan.RolloutID = p.ObservedRolloutID
+	x.act(RunBatch{Plan: plan})
+}
+
+// marks are the labels still to be written. Each batch has as many pods as it
+// adds to the one before; pods that have a batch keep it, and of the others the
+// youngest belong to the last one.
+func (x *batchPass) marks() []Mark {
+	if !x.marking() {
+		return nil
+	}
+	room := x.additions()
+	var bare []Pod
+	for _, p := range x.Pods {
+		if p.RolloutID != x.plan.RolloutID || p.Batch < 1 {
+			bare = append(bare, p)
+		} else if int(p.Batch) <= len(room) {
+			room[p.Batch-1]--
+		}
+	}
+	slices.SortFunc(bare, func(a, b Pod) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name)) })
+	var marks []Mark
+	for i := len(room) - 1; i >= 0; i-- {
+		for ; room[i] > 0 && len(marks) < len(bare); room[i]-- {
+			p := bare[len(marks)]
+			marks = append(marks, Mark{
+				Pod: p.Name, UID: p.UID, RolloutID: x.plan.RolloutID, Batch: int32(i) + 1, //nolint:gosec // batches are few
+				Revision: x.w.UpdateRevision,
+			})
+		}
+	}
+	return marks
+}
+
+func (x *batchPass) marking() bool {
+	return !x.plan.Abort && x.plan.RolloutID != "" && Marks(x.plan.RollingStyle, x.w)
+}
+
+// marked tells that every pod is known and has its label. One that the native
+// controller counts may be on its way to here.
+func (x *batchPass) marked() bool {
+	return !x.marking() || int32(len(x.Pods)) >= x.w.UpdatedReplicas && len(x.marks()) == 0 //nolint:gosec // of the size of a workload
+}
+
+// additions is how many pods each batch up to the current one adds.
+func (x *batchPass) additions() []int32 {
+	var adds []int32
+	var before int32
+	for i := range x.plan.Batches[:x.status.CurrentBatch+1] {
+		upTo := max(x.limit(x.plan.Batches[i].CanaryReplicas), before)
+		adds = append(adds, upTo-before)
+		before = upTo
+	}
+	return adds
+}

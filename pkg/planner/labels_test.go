@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// TestMarks follows the labels of a release through its batches and sizes: as
+// many pods as the workload has are there each time, the youngest gone first.
+func TestMarks(t *testing.T) {
+	type at struct {
+		batch, replicas, updated int32
+		want                     []int
+	}
+	for _, c := range []struct {
+		name    string
+		style   rollouts.Style
+		batches []string
+		walk    []at
+	}{
+		{"one pod a step", rollouts.StylePartition, []string{"20%", "40%", "60%", "80%", "100%"},
+			[]at{{0, 5, 1, []int{1}}, {1, 5, 2, []int{1, 1}}, {4, 5, 5, []int{1, 1, 1, 1, 1}}}},
+		{"scaled up at the second", rollouts.StylePartition, []string{"20%", "40%", "60%", "100%"},
+			[]at{{1, 5, 2, []int{1, 1}}, {1, 10, 4, []int{2, 2}}, {2, 10, 6, []int{2, 2, 2}}, {3, 10, 10, []int{2, 2, 2, 4}}}},
+		{"blue-green scaled at both steps", rollouts.StyleBlueGreen, []string{"50%", "100%"},
+			[]at{{0, 5, 3, []int{3}}, {0, 6, 3, []int{3}}, {0, 7, 4, []int{4}}, {0, 4, 2, []int{2}}, {1, 4, 4, []int{2, 2}},
+				{1, 7, 7, []int{4, 3}}, {1, 8, 8, []int{4, 4}}}},
+		{"more pods than the batch asked for", rollouts.StylePartition, []string{"20%", "100%"}, []at{{0, 5, 3, []int{1}}}},
+		{"back at an earlier step", rollouts.StylePartition, []string{"20%", "40%"}, []at{{1, 5, 2, []int{1, 1}}, {0, 5, 2, []int{1, 1}}}},
+		{"without a batch for long", rollouts.StylePartition, []string{"1", "3"}, []at{{1, 5, 3, []int{1, 2}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := released(c.style, c.batches)
+			var pods []planner.Pod
+			for _, s := range c.walk {
+				pods = pods[:min(len(pods), int(s.updated))]
+				for i := len(pods); i < int(s.updated); i++ {
+					pods = append(pods, planner.Pod{Name: strconv.Itoa(i), Created: time.Unix(int64(i), 0)})
+				}
+				marks := marksOf(b, s.batch, s.replicas, pods)
+				for _, m := range marks {
+					for i := range pods {
+						if pods[i].Name == m.Pod {
+							pods[i].RolloutID, pods[i].Batch = m.RolloutID, m.Batch
+						}
+					}
+				}
+				if again := marksOf(b, s.batch, s.replicas, pods); len(again) > 0 {
+					t.Errorf("batch %d of %d: labelled, and %v once more", s.batch, s.replicas, again)
+				}
+				got := make([]int, len(s.want))
+				for _, p := range pods {
+					if p.Batch > 0 {
+						got[p.Batch-1]++
+					}
+				}
+				if diff := cmp.Diff(s.want, got); diff != "" {
+					t.Errorf("pods of batches at batch %d of %d (-want +got):\n%s", s.batch, s.replicas, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestReadyOnceMarked waits for the labels of pods that the status of the
+// workload counts before they are seen.
+func TestReadyOnceMarked(t *testing.T) {
+	b := released(rollouts.StylePartition, []string{"2"})
+	w := workloadOf(b, 5, 2)
+	plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: []planner.Pod{{Name: "a", RolloutID: "one", Batch: 1}}})
+	if plan.Status.BatchState == rollouts.BatchReady {
+		t.Error("ready though one of two pods is not seen yet")
+	}
+	w.RolloutID = ""
+	plan = planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w})
+	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Actions) > 0 {
+		t.Errorf("a release without a name is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
+	}
+}
+
+func released(style rollouts.Style, batches []string) *rollouts.BatchRelease {
+	plan := rollouts.ReleasePlan{RollingStyle: style, RolloutID: "one", Revision: "v2"}
+	for _, b := range batches {
+		plan.Batches = append(plan.Batches, rollouts.Batch{CanaryReplicas: intstr.Parse(b)})
+	}
+	return &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{UID: "b"}, Spec: rollouts.BatchReleaseSpec{Plan: plan}}
+}
+
+func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Workload {
+	p := b.Spec.Plan
+	if p.BatchPartition == nil {
+		b.Spec.Plan.BatchPartition, p.BatchPartition = new(int32), new(int32)
+	}
+	return &planner.Workload{
+		Held: true, Settled: true, Obeyed: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
+		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
+		Drive: &planner.Drive{Partition: p.Batches[*p.BatchPartition].CanaryReplicas, Owner: b.UID, Revision: "v2"},
+	}
+}
+
+// marksOf is what one pass labels, with the workload told as far as the batch.
+func marksOf(b *rollouts.BatchRelease, batch, replicas int32, pods []planner.Pod) []planner.Mark {
+	b = b.DeepCopy()
+	b.Spec.Plan.BatchPartition = &batch
+	w := workloadOf(b, replicas, int32(len(pods)))
+	for range 2 {
+		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
+		b.Status = plan.Status
+		for _, a := range plan.Actions {
+			if m, ok := a.(planner.MarkPods); ok {
+				return m.Marks
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// The pods of the world are what the status of their set counts; only their
+// labels are kept, by name.
+
+func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
+
+// podsOf are the pods of the update revision.
+func (w *world) podsOf(owned []object.Object, f planner.Workload) []planner.Pod {
+	var pods []planner.Pod
+	for _, o := range owned {
+		rs, ok := o.(*appsv1.ReplicaSet)
+		if !ok || rs.Labels[hashKey] != f.PodTemplateHash {
+			continue
+		}
+		for i := range rs.Status.Replicas {
+			m := w.marks[podName(rs, i)]
+			pods = append(pods, planner.Pod{Name: podName(rs, i), RolloutID: m.RolloutID, Batch: m.Batch})
+		}
+	}
+	return pods
+}
+
+// mark is one write for each pod.
+func (w *world) mark(marks []planner.Mark) error {
+	for _, m := range marks {
+		if err := w.spend(acting); err != nil {
+			return err
+		}
+		w.check.effect(w.actor)
+		if w.marks[m.Pod] != m {
+			w.marks[m.Pod] = m
+			w.store.tick()
+		}
+	}
+	return nil
+}
+
+// unmark forgets the labels of pods that are gone.
+func (w *world) unmark(old, new object.Object) {
+	was, ok := old.(*appsv1.ReplicaSet)
+	if !ok {
+		return
+	}
+	var left int32
+	if rs, ok := new.(*appsv1.ReplicaSet); ok {
+		left = rs.Status.Replicas
+	}
+	for i := left; i < was.Status.Replicas; i++ {
+		delete(w.marks, podName(was, i))
+	}
+}
+
+// batches tells the labels of a set's pods: how many by release and batch.
+func (w *world) batches(rs *appsv1.ReplicaSet) string {
+	count := map[string]int{}
+	for i := range rs.Status.Replicas {
+		if m, ok := w.marks[podName(rs, i)]; ok {
+			count[fmt.Sprintf("%s/%d", m.RolloutID, m.Batch)]++
+		}
+	}
+	var said []string
+	for _, batch := range slices.Sorted(maps.Keys(count)) {
+		said = append(said, fmt.Sprintf(", %d of %s", count[batch], batch))
+	}
+	return strings.Join(said, "")
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Pods are the facts of those pods that count: neither on their way out nor done.
+func Pods(pods []corev1.Pod) []planner.Pod {
+	var out []planner.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		batch, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
+		if err != nil {
+			batch = 0
+		}
+		out = append(out, planner.Pod{
+			Name: p.Name, UID: p.UID, Created: p.CreationTimestamp.Time,
+			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(batch),
+		})
+	}
+	return out
+}
+
+// Labels are what a mark means on a pod. The revision is there for clients that
+// look for it on pods of every kind.
+func Labels(m planner.Mark) map[string]string {
+	return map[string]string{
+		rollouts.LabelRolloutID:               m.RolloutID,
+		rollouts.LabelRolloutBatchID:          strconv.Itoa(int(m.Batch)),
+		appsv1.ControllerRevisionHashLabelKey: m.Revision,
+	}
+}
