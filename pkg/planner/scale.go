@@ -140,10 +140,19 @@ func (x *sizing) unsaturate() {
 // raise lets sets grow within the surge: forward the update set first, on the
 // way back the stable one.
 func (x *sizing) raise() {
-	room := x.Replicas + x.Surge - x.total()
-	if (x.Update.size() == 0 && x.target > 0) || (x.Stable.size() == 0 && x.stableTarget() > 0) {
-		room = max(room, 1)
+	surge := x.Surge
+	if x.first() {
+		surge = max(surge, 1)
 	}
+	x.raiseBy(x.Replicas + surge - x.total())
+}
+
+// first tells that one of the two revisions is to get its first pod.
+func (x *sizing) first() bool {
+	return (x.Update.size() == 0 && x.target > 0) || (x.Stable.size() == 0 && x.stableTarget() > 0)
+}
+
+func (x *sizing) raiseBy(room int32) {
 	update := func() {
 		grow := min(room, x.target-x.Update.size())
 		if grow <= 0 {
@@ -199,7 +208,7 @@ func (x *sizing) lower() {
 	others := slices.Clone(x.Others)
 	slices.SortFunc(others, func(a, b Set) int { return cmp.Compare(b.Revision, a.Revision) })
 	for i := range others {
-		take(&others[i], 0)
+		take(&others[i], x.kept(others[i:]))
 	}
 	if x.Update.size() > 0 {
 		take(x.Stable, x.stableTarget())
@@ -207,6 +216,20 @@ func (x *sizing) lower() {
 	if x.Stable.size() > 0 {
 		take(x.Update, x.target)
 	}
+}
+
+// kept is what the first of these sets keeps for now: the last pod of them stays
+// while the only other set is not full, which the native controller would fill.
+func (x *sizing) kept(others []Set) int32 {
+	for _, s := range others[1:] {
+		if s.Replicas > 0 {
+			return 0
+		}
+	}
+	if x.first() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
+		return 1
+	}
+	return 0
 }
 
 // yield lets stable pods that do not serve make room for the update set, where
@@ -217,6 +240,11 @@ func (x *sizing) yield() {
 	others := x.total() - x.Update.size() - x.Stable.size()
 	if len(x.steps) == 0 && !x.Abort && need > 0 && idle > 0 && others > 0 {
 		x.write(x.Stable, x.Stable.Replicas-min(idle, need))
+	}
+	// Three revisions may be in each other's way, where pods of none of them get
+	// ready: one pod too many is better than a standstill.
+	if len(x.steps) == 0 && x.first() && others > 0 {
+		x.raiseBy(1)
 	}
 }
 

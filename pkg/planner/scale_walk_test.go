@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -201,5 +202,112 @@ func TestSizesWalk(t *testing.T) {
 func annotatedSet(name string, replicas int32) *planner.Set {
 	s := set(name, replicas, replicas)
 	s.Annotated = true
+	return s
+}
+
+// TestSizesBounds tries many states of a release: none exceeds the ceiling, no
+// write takes what is needed for the floor, and none stands still.
+func TestSizesBounds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50000) {
+		s := anySizes(rand.New(rand.NewPCG(seed, 0)))
+		if got := walked(s); strings.HasSuffix(got, "for ever") {
+			t.Fatalf("seed %d: %s", seed, got)
+		}
+		next := clonedScaling(s)
+		most, available := totals(&s)
+		for _, step := range planner.SizeSets(s).Steps {
+			next = carriedOut(next, step, 0)
+			all, left := totals(&next)
+			if ceiling := max(most, s.Replicas+max(1, s.Surge)); all > ceiling && !crowded(&s) {
+				t.Errorf("seed %d: %s %s makes %d pods of at most %d: %+v", seed, sizesOf(s), sizesOf(next), all, ceiling, s)
+			}
+			if floor := min(available, s.Replicas-s.Unavailable); left < floor {
+				t.Errorf("seed %d: %s %s leaves %d available pods of a floor of %d: %+v", seed, sizesOf(s), sizesOf(next), left, floor, s)
+			}
+		}
+		if end := settledSizes(s); !reachedSizes(&end) {
+			t.Errorf("seed %d: %s stops at %s: %+v", seed, sizesOf(s), sizesOf(end), s)
+		}
+	}
+}
+
+// crowded tells that three revisions have pods, of which some do not get ready:
+// then one pod too many may be what ends a standstill.
+func crowded(s *planner.Scaling) bool {
+	all, available := totals(s)
+	return len(s.Others) > 0 && s.Others[0].Replicas > 0 && available < all
+}
+
+// settledSizes is where a walk ends, with the native controller at work on the
+// only set.
+func settledSizes(s planner.Scaling) planner.Scaling {
+	s = clonedScaling(s)
+	for range 100 {
+		steps := planner.SizeSets(s).Steps
+		for _, step := range steps {
+			s = carriedOut(s, step, 0)
+		}
+		var active []*planner.Set
+		for _, set := range setsOf(&s) {
+			if set.Replicas > 0 {
+				active = append(active, set)
+			}
+		}
+		moved := len(steps) > 0
+		if len(active) == 1 && active[0].Replicas != s.Replicas {
+			active[0].Replicas, moved = s.Replicas, true
+		}
+		for _, set := range active {
+			moved = moved || set.Available < set.Replicas
+			set.Ready, set.Available = set.Replicas, set.Replicas
+		}
+		if !moved {
+			break
+		}
+	}
+	return s
+}
+
+func reachedSizes(s *planner.Scaling) bool {
+	all, _ := totals(s)
+	update := int32(0)
+	if s.Update != nil {
+		update = s.Update.Replicas
+	}
+	if s.Abort {
+		return all == s.Replicas && s.Stable.Replicas == s.Replicas
+	}
+	return all == s.Replicas && update == s.Target
+}
+
+// anySizes is any state of a Deployment that a release drives.
+func anySizes(r *rand.Rand) planner.Scaling {
+	n := 1 + r.Int32N(8)
+	s := planner.Scaling{Replicas: n, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1), Abort: r.IntN(3) == 0}
+	s.Unavailable = min(s.Unavailable, n)
+	if s.Surge == 0 {
+		s.Unavailable = max(s.Unavailable, 1)
+	}
+	if s.Abort {
+		s.Target = 0
+	}
+	most := n + max(1, s.Surge)
+	some := func(name string, revision int64) *planner.Set {
+		size := r.Int32N(most + 1)
+		most -= size
+		made := numbered(revision, set(name, size, r.Int32N(size+1)))
+		return &made
+	}
+	s.Stable = some("s", 1)
+	if r.IntN(3) > 0 {
+		s.Update = some("u", 4)
+	}
+	if r.IntN(2) == 0 {
+		s.Others = []planner.Set{*some("o", 2)}
+	}
+	if r.IntN(4) == 0 {
+		s.Others = append(s.Others, *some("p", 3))
+	}
 	return s
 }
