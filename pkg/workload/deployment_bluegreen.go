@@ -85,8 +85,16 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		w.Native, w.Obeyed = false, surged(d, r, owned)
+	} else if aborting(d) {
+		w.Obeyed = w.Obeyed && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
 	return w
+}
+
+// aborting tells that the Deployment was last told to go back.
+func aborting(d *appsv1.Deployment) bool {
+	drive := readDrive(d)
+	return drive != nil && drive.Abort
 }
 
 // surged tells that all that Drive writes is written.
@@ -162,6 +170,12 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
+	if u := r.update; aborting(d) && u != nil && (size(u) > 0 || u.Status.Replicas > 0 || u.Status.AvailableReplicas > 0) {
+		// A release that is tried again before its abort is over. New pods that
+		// are still there are available, so the native controller would take old
+		// ones for them.
+		return nil
+	}
 	want := d.DeepCopy()
 	if r.stableRevision != "" {
 		label(want, rollouts.LabelStableRevision, r.stableRevision)
@@ -192,18 +206,21 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 
 // back takes the new pods as an abort of the partition style does: paused, the
 // native controller would spread what goes over both versions, so their sizes
-// are decided here. What made pods wait for years ends with it.
+// are decided here. What made pods wait for years ends when the native
+// controller has seen the pause: before, it would take old pods for new ones.
 func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	native := d.DeepCopy()
 	if o, ours := readOriginal(d); ours {
 		o.giveTo(native)
 	}
-	changes := hurried(r, native.Spec.MinReadySeconds)
 	want := native
 	for _, c := range b.deployment.Drive(native, owned, to, owner) {
 		want = c.Want.(*appsv1.Deployment)
 	}
-	return append(changes, change(d, want)...)
+	if changes := change(d, want); len(changes) > 0 || !settled(d) {
+		return changes
+	}
+	return hurried(r, native.Spec.MinReadySeconds)
 }
 
 // Rest implements Adapter. The abort is over: everything is the owner's again

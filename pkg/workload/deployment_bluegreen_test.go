@@ -92,6 +92,12 @@ func TestBlueGreenAbort(t *testing.T) {
 	b := blueGreen{}
 	d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
 	owned = append(owned, created(d, owned, planner.Scale{}, 5))
+	d.Status.ObservedGeneration = d.Generation
+	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
+	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).Obeyed {
+		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
+	}
+	d.Status.ObservedGeneration = d.Generation
 	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
 
 	want := was.Spec.DeepCopy()
@@ -109,6 +115,10 @@ func TestBlueGreenAbort(t *testing.T) {
 	}
 	if again := b.Drive(d, owned, half(true), owner()); len(again) > 0 {
 		t.Errorf("told again: %v", again)
+	}
+
+	if early := b.Drive(d, owned, half(false), owner()); len(early) > 0 {
+		t.Errorf("tried again while new pods are there: %v", early)
 	}
 
 	findRevisions(d, owned).update.Spec.Replicas = new(int32(0))
