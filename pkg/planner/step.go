@@ -83,7 +83,7 @@ func (x *pass) recover() {
 
 // follow keeps the network on pods that exist, where the workload was scaled
 // so far down that stable has none, or that the set of the update revision was
-// made anew under another label.
+// made anew under another label; and the Service on those of stable only.
 func (x *pass) follow() {
 	p, r := x.progress(), x.Route
 	if r == nil || p.State == rollouts.BeforeStepUpgrade {
@@ -91,6 +91,9 @@ func (x *pass) follow() {
 	}
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
+	}
+	if step := x.release.Step(p.CurrentStepIndex); step != nil && x.pins(step) && p.StableRevision != "" && r.Pinned != p.StableRevision {
+		x.act(Pin{Revision: p.StableRevision}) // its owner has applied the Service again
 	}
 	now := x.w.PodTemplateHash
 	if now == "" || x.w.UpdatedReadyReplicas == 0 {
@@ -148,8 +151,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
-	case x.everyPod(step), x.stableEmpty(), x.replaces() && x.given() >= x.w.Replicas:
-		// A Service pinned to no pod would lose every request.
+	case !x.pins(step):
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
 		x.say("keep traffic on the stable version while pods are upgraded")
@@ -158,6 +160,12 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	default:
 		return !x.stayed() || x.elapsed(x.grace())
 	}
+}
+
+// pins tells that the stable Service selects stable pods only at a step. One
+// that is pinned to no pod would lose every request.
+func (x *pass) pins(step *rollouts.Step) bool {
+	return step.Routed() && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || x.given() < x.w.Replicas)
 }
 
 // jumpDwell is how long a jump by nextStepIndex stays out of StepPaused: clients
