@@ -38,6 +38,12 @@ type plan struct {
 	// grace seconds for each change of the network.
 	routed bool
 	grace  int32
+	// annotations are on its pods.
+	annotations map[string]string
+	// owners is what the owner of the Deployment wants besides.
+	owners func(*appsv1.Deployment)
+	// deploy makes all but the Rollout, in another way than usual.
+	deploy func(*app)
 	// change is made to the Rollout before it is created.
 	change func(*v1beta1.Rollout)
 }
@@ -114,10 +120,15 @@ func start(t *testing.T, p plan) *app {
 	t.Helper()
 	a := space(t)
 	a.plan = p
-	a.create(a.newDeployment())
-	if p.routed {
-		a.create(a.newService())
-		a.create(a.newIngress())
+	switch {
+	case p.deploy != nil:
+		p.deploy(a)
+	default:
+		a.create(a.newDeployment())
+		if p.routed {
+			a.create(a.newService())
+			a.create(a.newIngress())
+		}
 	}
 	a.until("the Deployment is ready", a.runs(versions{"v1": p.replicas}))
 	a.before = a.original()
@@ -206,7 +217,7 @@ func (a *app) labels() map[string]string { return map[string]string{"app": name}
 
 func (a *app) newDeployment() *appsv1.Deployment {
 	surge, unavailable := intstr.FromInt32(a.plan.surge), intstr.FromInt32(a.plan.unavailable)
-	return &appsv1.Deployment{
+	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: a.labels()},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &a.plan.replicas,
@@ -216,11 +227,15 @@ func (a *app) newDeployment() *appsv1.Deployment {
 				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &unavailable},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: a.labels()},
+				ObjectMeta: metav1.ObjectMeta{Labels: a.labels(), Annotations: a.plan.annotations},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: image("v1")}}},
 			},
 		},
 	}
+	if a.plan.owners != nil {
+		a.plan.owners(d)
+	}
+	return d
 }
 
 func image(version string) string { return "example.com/web:" + version }
