@@ -14,6 +14,7 @@ POD_READY ?= 200ms..800ms
 WEIR ?= 1
 FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
+SOAK_RELEASES ?= 500
 go_build = go build -trimpath -ldflags="-s -w" -o
 
 help: ## print this help
@@ -51,9 +52,10 @@ e2e: build kube clients ## every end-to-end test on a real control plane
 oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
 	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
 
-soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) end to end
+soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) and SOAK_RELEASES= (500) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
-	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak' ./test/e2e -soak.time $(SOAK_TIME)
+	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak$$' ./test/e2e -soak.time $(SOAK_TIME)
+	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoakReleases$$' ./test/e2e -parallel 12 -soak.releases $(SOAK_RELEASES) -soak.time 5h
 
 story: ## run one story of the planner and print its transcript: S=partition/brief
 	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }

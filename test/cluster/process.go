@@ -154,6 +154,15 @@ func (c *Cluster) Kill(name string) error {
 	return nil
 }
 
+// End asks a process to end, as a kubelet would, and returns when it is gone.
+func (c *Cluster) End(name string) error {
+	p, err := c.find(name)
+	if err == nil {
+		p.stop(10 * time.Second)
+	}
+	return err
+}
+
 // Signal sends a signal to a process, SIGSTOP and SIGCONT for instance.
 func (c *Cluster) Signal(name string, sig syscall.Signal) error {
 	p, err := c.find(name)

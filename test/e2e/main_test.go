@@ -32,11 +32,11 @@ import (
 var here *world
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	// Tests mostly wait, so more of them than processors run beside each other.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
+	flag.Parse()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

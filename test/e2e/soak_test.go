@@ -62,7 +62,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d crashes", <-crashed)
 }
 
-// crash kills a process now and then, and starts it again.
+// crash kills a process now and then, or asks it to end, and starts it again.
 func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
 	victims := []string{cluster.WeirController, cluster.WeirAPIServer, cluster.WeirController, cluster.ControllerManager}
 	for n := 0; ; n++ {
@@ -72,8 +72,9 @@ func crash(ctx context.Context, t *testing.T, random *rand.Rand) int {
 		case <-time.After(time.Duration(10+random.IntN(30)) * time.Second):
 		}
 		victim := victims[random.IntN(len(victims))]
-		if err := here.cluster.Kill(victim); err != nil {
-			t.Errorf("killing %s: %v", victim, err)
+		stop := []func(string) error{here.cluster.Kill, here.cluster.End}[random.IntN(2)]
+		if err := stop(victim); err != nil {
+			t.Errorf("ending %s: %v", victim, err)
 			return n
 		}
 		if err := here.cluster.Start(victim); err != nil {
