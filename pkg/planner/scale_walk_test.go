@@ -236,7 +236,11 @@ func TestSizesBounds(t *testing.T) {
 // then one pod too many may be what ends a standstill.
 func crowded(s *planner.Scaling) bool {
 	all, available := totals(s)
-	return len(s.Others) > 0 && s.Others[0].Replicas > 0 && available < all
+	others := false
+	for i := range s.Others {
+		others = others || s.Others[i].Replicas > 0
+	}
+	return others && available < all
 }
 
 // settledSizes is where a walk ends, with the native controller at work on the
