@@ -111,11 +111,13 @@ const (
 	StalledUnsupported StallReason = "Unsupported"
 	// StalledRefused: another template was set in the middle of a blue-green release.
 	StalledRefused StallReason = "RevisionRefused"
+	// StalledDeadline: nothing has moved for as long as the progress deadline.
+	StalledDeadline StallReason = "ProgressDeadlineExceeded"
 )
 
 // Known tells whether the reason is one of Weir's.
 func (r StallReason) Known() bool {
-	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported || r == StalledRefused
+	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported || r == StalledRefused || r == StalledDeadline
 }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the

@@ -73,6 +73,9 @@ type Release struct {
 	TrafficRoutingRef *string
 	// FailureThreshold is how many unready update pods a batch tolerates.
 	FailureThreshold *intstr.IntOrString
+	// ProgressDeadlineSeconds is how long a release may stand still where it
+	// should move; nil means as long as the workload's owner allows.
+	ProgressDeadlineSeconds *int32
 	// PodTemplateMetadata is merged into the pods of the extra workload. Canary only.
 	PodTemplateMetadata *PodTemplateMetadata
 	// ExtraWorkload asks for an extra Deployment instead of a partition. Canary only.

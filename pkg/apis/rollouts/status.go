@@ -89,6 +89,11 @@ type Progress struct {
 	Message        string
 	// LastUpdateTime is when State was entered or its last action issued.
 	LastUpdateTime *metav1.Time
+	// LastProgressTime is when the release moved last, to the tenth of its
+	// deadline; nil where it waits for somebody.
+	LastProgressTime *metav1.Time
+	// ProgressMark is how far its pods had come then; a larger number is further.
+	ProgressMark int32
 	// UpdateReplicas is how many pods of the update revision exist.
 	UpdateReplicas int32
 	// UpdateReadyReplicas is how many of them are ready.

@@ -552,6 +552,10 @@ func (in *Progress) DeepCopyInto(out *Progress) {
 		in, out := &in.LastUpdateTime, &out.LastUpdateTime
 		*out = (*in).DeepCopy()
 	}
+	if in.LastProgressTime != nil {
+		in, out := &in.LastProgressTime, &out.LastProgressTime
+		*out = (*in).DeepCopy()
+	}
 	return
 }
 
@@ -638,6 +642,11 @@ func (in *Release) DeepCopyInto(out *Release) {
 	if in.FailureThreshold != nil {
 		in, out := &in.FailureThreshold, &out.FailureThreshold
 		*out = new(intstr.IntOrString)
+		**out = **in
+	}
+	if in.ProgressDeadlineSeconds != nil {
+		in, out := &in.ProgressDeadlineSeconds, &out.ProgressDeadlineSeconds
+		*out = new(int32)
 		**out = **in
 	}
 	if in.PodTemplateMetadata != nil {

@@ -1404,6 +1404,19 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"lastProgressTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LastProgressTime is when the release moved last; the progress deadline counts from here. Missing while it is paused or waits for somebody.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"progressMark": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressMark is how far the pods had come then, in a measure of the controller's own.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
@@ -1556,6 +1569,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Release(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready without holding a step back.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"progressDeadlineSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressDeadlineSeconds is how long a release may make no progress, while it waits for pods or traffic, until the condition Stalled says so. Time in which it is paused, or waits for somebody, does not count. Default: the workload's own progressDeadlineSeconds, or 600; 2147483647 means never.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"patchPodTemplateMetadata": {
@@ -3536,6 +3556,19 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"lastProgressTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LastProgressTime is when the release moved last; the progress deadline counts from here. Missing while it is paused or waits for somebody.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"progressMark": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressMark is how far the pods had come then, in a measure of the controller's own.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
@@ -3637,6 +3670,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready without holding a step back. Not used by blue-green.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"progressDeadlineSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressDeadlineSeconds is how long a release may make no progress, while it waits for pods or traffic, until the condition Stalled says so. Time in which it is paused, or waits for somebody, does not count. Default: the workload's own progressDeadlineSeconds, or 600; 2147483647 means never.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"trafficRoutingRef": {
@@ -3749,6 +3789,19 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"lastProgressTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LastProgressTime is when the release moved last; the progress deadline counts from here. Missing while it is paused or waits for somebody.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"progressMark": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressMark is how far the pods had come then, in a measure of the controller's own.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
@@ -3850,6 +3903,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready without holding a step back. Not used by blue-green.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"progressDeadlineSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressDeadlineSeconds is how long a release may make no progress, while it waits for pods or traffic, until the condition Stalled says so. Time in which it is paused, or waits for somebody, does not count. Default: the workload's own progressDeadlineSeconds, or 600; 2147483647 means never.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"trafficRoutingRef": {
@@ -4627,6 +4687,19 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"lastProgressTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LastProgressTime is when the release moved last; the progress deadline counts from here. Missing while it is paused or waits for somebody.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"progressMark": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressMark is how far the pods had come then, in a measure of the controller's own.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
@@ -4767,6 +4840,13 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 						SchemaProps: spec.SchemaProps{
 							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready without holding a step back. Not used by blue-green.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"progressDeadlineSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ProgressDeadlineSeconds is how long a release may make no progress, while it waits for pods or traffic, until the condition Stalled says so. Time in which it is paused, or waits for somebody, does not count. Default: the workload's own progressDeadlineSeconds, or 600; 2147483647 means never.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"trafficRoutingRef": {

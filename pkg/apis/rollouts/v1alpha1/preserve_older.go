@@ -39,7 +39,7 @@ func asOlder(s *rollouts.RolloutSpec) *rollouts.RolloutSpec {
 	if plan == nil {
 		return seen
 	}
-	plan.PodTemplateMetadata = nil
+	plan.PodTemplateMetadata, plan.ProgressDeadlineSeconds = nil, nil
 	plan.DisableCanaryService, plan.DisableCanaryServiceGiven = false, false
 	for i := range plan.Steps {
 		plan.Steps[i].RequestHeaderModifier = nil

@@ -108,6 +108,12 @@ type Release struct {
 	// a percentage, may be unready without holding a step back.
 	// +optional
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
+	// ProgressDeadlineSeconds is how long a release may make no progress, while
+	// it waits for pods or traffic, until the condition Stalled says so. Time in
+	// which it is paused, or waits for somebody, does not count. Default: the
+	// workload's own progressDeadlineSeconds, or 600; 2147483647 means never.
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// PatchPodTemplateMetadata is merged into the pods of the extra Deployment
 	// and into the selector of the canary Service. Canary style only.
 	// +optional

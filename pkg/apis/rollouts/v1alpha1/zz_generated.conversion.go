@@ -1064,6 +1064,8 @@ func autoConvert_v1alpha1_Progress_To_rollouts_Progress(in *Progress, out *rollo
 	out.State = rollouts.StepState(in.State)
 	out.Message = in.Message
 	out.LastUpdateTime = (*v1.Time)(unsafe.Pointer(in.LastUpdateTime))
+	out.LastProgressTime = (*v1.Time)(unsafe.Pointer(in.LastProgressTime))
+	out.ProgressMark = in.ProgressMark
 	out.FullyPromoted = in.FullyPromoted
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
@@ -1088,6 +1090,8 @@ func autoConvert_rollouts_Progress_To_v1alpha1_Progress(in *rollouts.Progress, o
 	out.State = StepState(in.State)
 	out.Message = in.Message
 	out.LastUpdateTime = (*v1.Time)(unsafe.Pointer(in.LastUpdateTime))
+	out.LastProgressTime = (*v1.Time)(unsafe.Pointer(in.LastProgressTime))
+	out.ProgressMark = in.ProgressMark
 	out.UpdateReplicas = in.UpdateReplicas
 	out.UpdateReadyReplicas = in.UpdateReadyReplicas
 	out.FullyPromoted = in.FullyPromoted
@@ -1173,6 +1177,7 @@ func autoConvert_v1alpha1_Release_To_rollouts_Release(in *Release, out *rollouts
 		out.TrafficRoutings = nil
 	}
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
+	out.ProgressDeadlineSeconds = (*int32)(unsafe.Pointer(in.ProgressDeadlineSeconds))
 	// WARNING: in.PatchPodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableGenerateCanaryService requires manual conversion: does not exist in peer-type
 	return nil
@@ -1203,6 +1208,7 @@ func autoConvert_rollouts_Release_To_v1alpha1_Release(in *rollouts.Release, out 
 	}
 	// WARNING: in.TrafficRoutingRef requires manual conversion: does not exist in peer-type
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
+	out.ProgressDeadlineSeconds = (*int32)(unsafe.Pointer(in.ProgressDeadlineSeconds))
 	// WARNING: in.PodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type

@@ -120,6 +120,12 @@ type Release struct {
 	// blue-green.
 	// +optional
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
+	// ProgressDeadlineSeconds is how long a release may make no progress, while
+	// it waits for pods or traffic, until the condition Stalled says so. Time in
+	// which it is paused, or waits for somebody, does not count. Default: the
+	// workload's own progressDeadlineSeconds, or 600; 2147483647 means never.
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// TrafficRoutingRef names a TrafficRouting object that routes while a
 	// release is under way.
 	// +optional

@@ -169,6 +169,14 @@ type Progress struct {
 	// taken. Pauses and grace periods count from here.
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// LastProgressTime is when the release moved last; the progress deadline
+	// counts from here. Missing while it is paused or waits for somebody.
+	// +optional
+	LastProgressTime *metav1.Time `json:"lastProgressTime,omitempty"`
+	// ProgressMark is how far the pods had come then, in a measure of the
+	// controller's own.
+	// +optional
+	ProgressMark int32 `json:"progressMark,omitempty"`
 	// FullyPromoted tells that every further step of this revision was
 	// approved at once.
 	// +optional

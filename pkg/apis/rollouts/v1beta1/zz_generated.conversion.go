@@ -922,6 +922,8 @@ func autoConvert_v1beta1_Progress_To_rollouts_Progress(in *Progress, out *rollou
 	out.State = rollouts.StepState(in.State)
 	out.Message = in.Message
 	out.LastUpdateTime = (*v1.Time)(unsafe.Pointer(in.LastUpdateTime))
+	out.LastProgressTime = (*v1.Time)(unsafe.Pointer(in.LastProgressTime))
+	out.ProgressMark = in.ProgressMark
 	out.FullyPromoted = in.FullyPromoted
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
@@ -946,6 +948,8 @@ func autoConvert_rollouts_Progress_To_v1beta1_Progress(in *rollouts.Progress, ou
 	out.State = StepState(in.State)
 	out.Message = in.Message
 	out.LastUpdateTime = (*v1.Time)(unsafe.Pointer(in.LastUpdateTime))
+	out.LastProgressTime = (*v1.Time)(unsafe.Pointer(in.LastProgressTime))
+	out.ProgressMark = in.ProgressMark
 	// WARNING: in.UpdateReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.UpdateReadyReplicas requires manual conversion: does not exist in peer-type
 	out.FullyPromoted = in.FullyPromoted
@@ -1006,6 +1010,7 @@ func autoConvert_v1beta1_Release_To_rollouts_Release(in *Release, out *rollouts.
 		out.TrafficRoutings = nil
 	}
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
+	out.ProgressDeadlineSeconds = (*int32)(unsafe.Pointer(in.ProgressDeadlineSeconds))
 	out.TrafficRoutingRef = (*string)(unsafe.Pointer(in.TrafficRoutingRef))
 	// WARNING: in.DisableGenerateCanaryService requires manual conversion: does not exist in peer-type
 	return nil
@@ -1036,6 +1041,7 @@ func autoConvert_rollouts_Release_To_v1beta1_Release(in *rollouts.Release, out *
 	}
 	out.TrafficRoutingRef = (*string)(unsafe.Pointer(in.TrafficRoutingRef))
 	out.FailureThreshold = (*intstr.IntOrString)(unsafe.Pointer(in.FailureThreshold))
+	out.ProgressDeadlineSeconds = (*int32)(unsafe.Pointer(in.ProgressDeadlineSeconds))
 	// WARNING: in.PodTemplateMetadata requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
 	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type

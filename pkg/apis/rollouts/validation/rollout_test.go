@@ -160,6 +160,13 @@ func TestValidateRollout(t *testing.T) {
 		"a failure threshold of nothing": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = number(0) },
 		},
+		"no time for progress": {
+			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ProgressDeadlineSeconds = new(int32(0)) },
+			want:   []string{canary + "progressDeadlineSeconds: Invalid value"},
+		},
+		"little time for progress": {
+			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ProgressDeadlineSeconds = new(int32(1)) },
+		},
 		"a negative failure threshold": {
 			change: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.FailureThreshold = number(-1) },
 			want:   []string{canary + "failureThreshold: Invalid value"},

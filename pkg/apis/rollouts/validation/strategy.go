@@ -42,6 +42,7 @@ func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) fiel
 		errs = append(errs, validateName(name, path.Child("trafficRoutingRef"))...)
 	}
 	errs = append(errs, validateThreshold(release.FailureThreshold, path.Child("failureThreshold"))...)
+	errs = append(errs, validateDeadline(release.ProgressDeadlineSeconds, path.Child("progressDeadlineSeconds"))...)
 	return append(errs, validateMetadata(release.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
 }
 
@@ -124,6 +125,13 @@ func validateThreshold(threshold *intstr.IntOrString, path *field.Path) field.Er
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, threshold.String(), `use a number, 0 or more, or a percentage from "0%" to "100%"`)}
+}
+
+func validateDeadline(seconds *int32, path *field.Path) field.ErrorList {
+	if seconds == nil || *seconds > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *seconds, "use seconds, 1 or more; leave it out for the workload's own deadline, and use 2147483647 for none")}
 }
 
 func validateMetadata(m *rollouts.PodTemplateMetadata, path *field.Path) field.ErrorList {

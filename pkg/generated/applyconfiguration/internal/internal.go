@@ -353,6 +353,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: fullyPromoted
       type:
         scalar: boolean
+    - name: lastProgressTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastUpdateTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -376,6 +379,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: progressMark
+      type:
+        scalar: numeric
     - name: rollingBack
       type:
         scalar: boolean
@@ -407,6 +413,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.PodTemplateMetadata
+    - name: progressDeadlineSeconds
+      type:
+        scalar: numeric
     - name: steps
       type:
         list:
@@ -959,6 +968,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: fullyPromoted
       type:
         scalar: boolean
+    - name: lastProgressTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastUpdateTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -982,6 +994,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: progressMark
+      type:
+        scalar: numeric
     - name: rollingBack
       type:
         scalar: boolean
@@ -1012,6 +1027,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: failureThreshold
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: progressDeadlineSeconds
+      type:
+        scalar: numeric
     - name: steps
       type:
         list:
@@ -1057,6 +1075,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: fullyPromoted
       type:
         scalar: boolean
+    - name: lastProgressTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastUpdateTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1080,6 +1101,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: progressMark
+      type:
+        scalar: numeric
     - name: rollingBack
       type:
         scalar: boolean
@@ -1104,6 +1128,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.PodTemplateMetadata
+    - name: progressDeadlineSeconds
+      type:
+        scalar: numeric
     - name: steps
       type:
         list:

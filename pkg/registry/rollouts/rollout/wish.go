@@ -91,6 +91,9 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
+	if p.LastProgressTime == nil {
+		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
+	}
 	if p.NextStepIndex == 0 {
 		// No release has such a step: the client is older than the field.
 		p.NextStepIndex, p.FinalisingStep = was.NextStepIndex, was.FinalisingStep

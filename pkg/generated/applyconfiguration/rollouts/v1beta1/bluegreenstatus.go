@@ -118,6 +118,22 @@ func (b *BlueGreenStatusApplyConfiguration) WithLastUpdateTime(value v1.Time) *B
 	return b
 }
 
+// WithLastProgressTime sets the LastProgressTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastProgressTime field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithLastProgressTime(value v1.Time) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.LastProgressTime = &value
+	return b
+}
+
+// WithProgressMark sets the ProgressMark field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressMark field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithProgressMark(value int32) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.ProgressMark = &value
+	return b
+}
+
 // WithFullyPromoted sets the FullyPromoted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FullyPromoted field is set to the value of the last call.

@@ -57,6 +57,14 @@ func (b *BlueGreenStrategyApplyConfiguration) WithFailureThreshold(value intstr.
 	return b
 }
 
+// WithProgressDeadlineSeconds sets the ProgressDeadlineSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressDeadlineSeconds field is set to the value of the last call.
+func (b *BlueGreenStrategyApplyConfiguration) WithProgressDeadlineSeconds(value int32) *BlueGreenStrategyApplyConfiguration {
+	b.ReleaseApplyConfiguration.ProgressDeadlineSeconds = &value
+	return b
+}
+
 // WithTrafficRoutingRef sets the TrafficRoutingRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TrafficRoutingRef field is set to the value of the last call.

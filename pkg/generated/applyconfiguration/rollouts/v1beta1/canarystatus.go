@@ -118,6 +118,22 @@ func (b *CanaryStatusApplyConfiguration) WithLastUpdateTime(value v1.Time) *Cana
 	return b
 }
 
+// WithLastProgressTime sets the LastProgressTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastProgressTime field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithLastProgressTime(value v1.Time) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.LastProgressTime = &value
+	return b
+}
+
+// WithProgressMark sets the ProgressMark field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressMark field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithProgressMark(value int32) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.ProgressMark = &value
+	return b
+}
+
 // WithFullyPromoted sets the FullyPromoted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FullyPromoted field is set to the value of the last call.

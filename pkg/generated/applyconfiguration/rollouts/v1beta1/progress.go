@@ -42,6 +42,12 @@ type ProgressApplyConfiguration struct {
 	// LastUpdateTime is when the stage was entered or its last action was
 	// taken. Pauses and grace periods count from here.
 	LastUpdateTime *v1.Time `json:"lastUpdateTime,omitempty"`
+	// LastProgressTime is when the release moved last; the progress deadline
+	// counts from here. Missing while it is paused or waits for somebody.
+	LastProgressTime *v1.Time `json:"lastProgressTime,omitempty"`
+	// ProgressMark is how far the pods had come then, in a measure of the
+	// controller's own.
+	ProgressMark *int32 `json:"progressMark,omitempty"`
 	// FullyPromoted tells that every further step of this revision was
 	// approved at once.
 	FullyPromoted *bool `json:"fullyPromoted,omitempty"`
@@ -144,6 +150,22 @@ func (b *ProgressApplyConfiguration) WithMessage(value string) *ProgressApplyCon
 // If called multiple times, the LastUpdateTime field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithLastUpdateTime(value v1.Time) *ProgressApplyConfiguration {
 	b.LastUpdateTime = &value
+	return b
+}
+
+// WithLastProgressTime sets the LastProgressTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastProgressTime field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithLastProgressTime(value v1.Time) *ProgressApplyConfiguration {
+	b.LastProgressTime = &value
+	return b
+}
+
+// WithProgressMark sets the ProgressMark field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressMark field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithProgressMark(value int32) *ProgressApplyConfiguration {
+	b.ProgressMark = &value
 	return b
 }
 

@@ -26,6 +26,11 @@ type ReleaseApplyConfiguration struct {
 	// a percentage, may be unready without holding a step back. Not used by
 	// blue-green.
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
+	// ProgressDeadlineSeconds is how long a release may make no progress, while
+	// it waits for pods or traffic, until the condition Stalled says so. Time in
+	// which it is paused, or waits for somebody, does not count. Default: the
+	// workload's own progressDeadlineSeconds, or 600; 2147483647 means never.
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// TrafficRoutingRef names a TrafficRouting object that routes while a
 	// release is under way.
 	TrafficRoutingRef *string `json:"trafficRoutingRef,omitempty"`
@@ -71,6 +76,14 @@ func (b *ReleaseApplyConfiguration) WithTrafficRoutings(values ...*TrafficRoutin
 // If called multiple times, the FailureThreshold field is set to the value of the last call.
 func (b *ReleaseApplyConfiguration) WithFailureThreshold(value intstr.IntOrString) *ReleaseApplyConfiguration {
 	b.FailureThreshold = &value
+	return b
+}
+
+// WithProgressDeadlineSeconds sets the ProgressDeadlineSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressDeadlineSeconds field is set to the value of the last call.
+func (b *ReleaseApplyConfiguration) WithProgressDeadlineSeconds(value int32) *ReleaseApplyConfiguration {
+	b.ProgressDeadlineSeconds = &value
 	return b
 }
 
