@@ -36,6 +36,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 func main() {
@@ -172,12 +173,21 @@ func onlyTrouble(o any) (any, error) {
 	}
 	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	slim.ManagedFields, slim.Annotations = nil, nil
-	slim.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
-	for _, c := range pod.Status.InitContainerStatuses {
-		slim.Status.InitContainerStatuses = append(slim.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: c.State})
+	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
+	if workload.Well(pod) {
+		return slim, nil
 	}
-	for _, c := range pod.Status.ContainerStatuses {
-		slim.Status.ContainerStatuses = append(slim.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: c.State})
-	}
+	slim.Spec.NodeName = pod.Spec.NodeName
+	slim.Status.Reason, slim.Status.Message = pod.Status.Reason, pod.Status.Message
+	slim.Status.InitContainerStatuses = slimmed(pod.Status.InitContainerStatuses)
+	slim.Status.ContainerStatuses = slimmed(pod.Status.ContainerStatuses)
 	return slim, nil
+}
+
+func slimmed(all []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, c := range all {
+		out = append(out, corev1.ContainerStatus{Name: c.Name, Ready: c.Ready, State: c.State, LastTerminationState: c.LastTerminationState})
+	}
+	return out
 }

@@ -77,6 +77,28 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 	}
 }
 
+// Awaits names the revision whose pods a BatchRelease waits for, by its label
+// value, and what they are; empty when it waits for none.
+func Awaits(b *rollouts.BatchRelease, w *Workload) (revision, whose string) {
+	const newPods, stablePods = "new", "stable"
+	switch plan := b.Spec.Plan; {
+	case plan.BatchPartition == nil && (plan.FinalizingPolicy != rollouts.WaitResume || w.LiveReadyReplicas >= w.Replicas):
+		return "", ""
+	case plan.BatchPartition == nil && w.AtStable:
+		return w.LiveRevision, stablePods
+	case plan.BatchPartition == nil:
+		return w.LiveRevision, newPods
+	case b.Status.BatchState == rollouts.BatchReady:
+		return "", ""
+	case !plan.Abort:
+		return w.PodTemplateHash, newPods
+	case w.StableReadyReplicas < w.Replicas:
+		return w.StableRevision, stablePods
+	default:
+		return "", ""
+	}
+}
+
 // BatchRelease decides what one pass over a BatchRelease does.
 func BatchRelease(o BatchObserved) BatchPlan {
 	x := &batchPass{BatchObserved: o, w: o.Workload, plan: o.Release.Spec.Plan, status: *o.Release.Status.DeepCopy()}
@@ -181,6 +203,7 @@ func (x *batchPass) giveBack() {
 	}
 	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
 	if wait && x.w.Rolling && x.w.Drive == nil {
+		x.status.Message = x.Trouble
 		return // it was given back, and its native controller is at work
 	}
 	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort, Wait: wait && !x.w.AtStable})

@@ -23,6 +23,7 @@ func (x *pass) end() {
 		message, reason = "Rollout progressing has been canceled", ""
 	}
 	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
+		x.because(closing[x.activity()])
 		return
 	}
 	x.settleAll()
@@ -36,6 +37,21 @@ func (x *pass) end() {
 	x.stamp()
 	if reason != "" {
 		x.announce(reason, fmt.Sprintf("revision %s is released", p.UpdateRevision))
+	}
+}
+
+// What is said of an end that takes a while.
+const aborting = "Rollout is being aborted, and traffic and pods go back to the stable revision"
+
+var closing = map[rollouts.Activity]string{
+	rollouts.ActivityFinalising: "Rollout has been completed and some closing work is being done",
+	rollouts.ActivityCancelling: "The workload has been rolled back and the rollout process will be canceled",
+}
+
+// because says what an end waits for, if the batches know.
+func (x *pass) because(message string) {
+	if x.status.Message = message; x.Batch != nil && x.Batch.Message != "" {
+		x.status.Message += ": " + x.Batch.Message
 	}
 }
 
@@ -60,6 +76,7 @@ func (x *pass) bringBack() {
 		return // nothing is gained by taking pods away before the traffic
 	}
 	if !x.stableWhole(routed) || routed {
+		x.because(aborting)
 		return
 	}
 	p := x.progress()
@@ -164,10 +181,19 @@ func (x *pass) untouched() bool {
 	return x.w.Drive == nil && x.w.StableReplicas <= x.w.Replicas && x.w.SupersededReplicas == 0
 }
 
-// mirrorBatch shows the counters of the batches where clients look for them.
+// mirrorBatch shows what is known of the batches where clients look for it.
 func (x *pass) mirrorBatch() {
 	p := x.status.Active()
-	if p == nil || x.Batch == nil || x.status.Phase != rollouts.PhaseProgressing {
+	if p == nil {
+		return
+	}
+	if x.cause == "" && x.Batch != nil {
+		x.cause = x.Batch.Message
+	}
+	if p.Message = x.cause; !x.working() {
+		p.Message = ""
+	}
+	if x.Batch == nil || x.status.Phase != rollouts.PhaseProgressing {
 		return
 	}
 	b := x.Batch

@@ -4,6 +4,8 @@
 package planner_test
 
 import (
+	"math"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -53,6 +55,9 @@ func (e *end) settle() bool {
 		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
 	}
 	e.recorded()
+	if ok {
+		e.told()
+	}
 	if len(e.check.broken) > 0 {
 		return false
 	}
@@ -66,6 +71,39 @@ func (e *end) settle() bool {
 		}
 	}
 	return ok
+}
+
+// told is the invariant "silent": whatever rests without waiting for somebody
+// says that it stands still.
+func (e *end) told() {
+	r := e.rollout()
+	if r == nil || r.Status.Active() == nil || stalled(r.Status) {
+		return
+	}
+	_, release := r.Spec.Strategy.Active()
+	if d := release.ProgressDeadlineSeconds; d != nil && *d == math.MaxInt32 {
+		return
+	}
+	if waitsForPods(r.Status) {
+		e.check.violate("silent", "%s: the rollout is %s, %s", e.name, headOf(r.Status), r.Status.Message)
+	}
+}
+
+// waitsForPods tells of a status at rest that somebody should hear about it.
+func waitsForPods(s rollouts.RolloutStatus) bool {
+	p := s.Active()
+	switch a := s.Activity(); {
+	case s.Phase == rollouts.PhaseTerminating, s.Phase == rollouts.PhaseDisabling:
+		return true
+	case s.Phase != rollouts.PhaseProgressing, a == rollouts.ActivityPaused, a == rollouts.ActivityCompleted:
+		return false
+	case a == rollouts.ActivityAborted:
+		return p.RollingBack
+	case a == rollouts.ActivityInRolling:
+		return p.State != rollouts.StepPaused || p.FinalisingStep != ""
+	default:
+		return true
+	}
 }
 
 // serve gives the release what it needs to go on.

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"flag"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -89,7 +90,11 @@ func (s *schedule) found() {
 		s.publish(app0, app0)
 		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
 	}
-	style := pick(s, rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen)
+	b := int(s.next())
+	style := []rollouts.Style{rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}[b%4]
+	if seconds := []int32{0, 5, 60, math.MaxInt32}[b>>2%4]; seconds > 0 {
+		s.plan.ProgressDeadlineSeconds = &seconds
+	}
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
 	s.govern(app0, s.plan, s.blueGreen)
 }

@@ -199,7 +199,7 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 // ready makes up to n more pods of a set ready, unless their image is bad;
 // a negative number takes pods that were ready.
 func ready(s *store, rs *appsv1.ReplicaSet, n int32) {
-	if n > 0 && bad(rs.Spec.Template) {
+	if n > 0 && (bad(rs.Spec.Template) || s.unready[image(rs)]) {
 		return
 	}
 	want := clone(rs)

@@ -144,6 +144,7 @@ func (x *pass) initialize() {
 	}
 	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
 	if x.Route != nil && x.Route.Missing != "" {
+		x.cause = x.Route.Missing + " does not exist"
 		x.become(rollouts.ActivityInitializing, "Rollout waits for "+x.Route.Missing+", which does not exist; the workload is held until then")
 		return
 	}

@@ -39,7 +39,7 @@ func (w *world) observeTraffic(o *observation) {
 			o.net.CanaryIngress = find[*networkingv1.Ingress](w.store.objects, kindIngress, ref.Ingress.Name+rollouts.CanarySuffix)
 		}
 	}
-	seen := traffic.Observe(ref, o.net)
+	seen := traffic.Observe(ref, o.net, planner.CurrentStep(o.rollout).Matches)
 	o.facts.Route = &seen
 }
 

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func (w *world) batchPass(name string) {
 		if d != nil {
 			f := row.Observe(d, owned)
 			facts.Workload = &f
-			facts.Trouble = trouble(owned, f)
+			facts.Trouble = w.trouble(b, owned, f)
 			if planner.Marks(b.Spec.Plan.RollingStyle, &f) {
 				facts.Pods = w.podsOf(owned, f)
 			}
@@ -83,21 +84,37 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 	}
 }
 
-// trouble is what the pods of the update revision complain about.
-func trouble(owned []object.Object, f planner.Workload) string {
+// trouble is what the pods complain about that are waited for.
+func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f planner.Workload) string {
+	revision, whose := planner.Awaits(b, &f)
 	var pods []corev1.Pod
 	for _, o := range owned {
-		rs, ok := o.(*appsv1.ReplicaSet)
-		if !ok || rs.Labels[hashKey] != f.PodTemplateHash || f.UpdatedReadyReplicas >= f.UpdatedReplicas || !bad(rs.Spec.Template) {
-			continue
-		}
-		for range rs.Status.Replicas {
-			pods = append(pods, corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-			}}}})
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && revision != "" && rs.Labels[hashKey] == revision {
+			pods = append(pods, w.kubelets(rs)...)
 		}
 	}
-	return workload.Trouble(pods)
+	message, _ := workload.Trouble(pods, whose, w.now)
+	return message
+}
+
+// kubelets show the pods of a set as they see them.
+func (w *world) kubelets(rs *appsv1.ReplicaSet) []corev1.Pod {
+	pods := make([]corev1.Pod, rs.Status.Replicas)
+	for i := range pods {
+		c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
+			Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
+		}}
+		switch {
+		case int32(i) < rs.Status.ReadyReplicas:
+			pods[i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		case bad(rs.Spec.Template):
+			c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+		case !w.store.unready[image(rs)]:
+			c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
+		}
+		pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{c}
+	}
+	return pods
 }
 
 // sizePass is one pass of the Deployment controller. Its memory is the

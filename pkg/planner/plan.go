@@ -72,6 +72,15 @@ type Workload struct {
 	StableGone bool
 	// StableReadyReplicas counts the ready pods of the stable revision.
 	StableReadyReplicas int32
+	// LiveRevision is the label value of the workload's own pods of the live
+	// template, and LiveReadyReplicas counts those that are ready. They are the
+	// update revision's where that has no pods elsewhere.
+	LiveRevision      string
+	LiveReadyReplicas int32
+	// Refusals say why pods of a revision are not even made, by its label value.
+	Refusals map[string]string
+	// ProgressDeadline is what the owner wrote, in seconds; 0 if nothing.
+	ProgressDeadline int32
 	// Unavailable is how many pods the owner allows to be missing.
 	Unavailable int32
 	// Drive is what the workload was last told; nil when it is not driven.
@@ -128,6 +137,8 @@ type Batch struct {
 type Route struct {
 	// Missing names an object that must exist and does not, such as service/web.
 	Missing string
+	// Trouble says why nothing can be routed though nothing is missing.
+	Trouble string
 	// Pinned is the revision that the stable Service selects; empty if any.
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.

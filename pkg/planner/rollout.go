@@ -25,6 +25,7 @@ func Rollout(o Observed) Plan {
 	x.mirrorBatch()
 	x.nameStable()
 	x.keepRecord()
+	x.keepDeadline()
 	x.tellTools()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
 }
@@ -71,6 +72,8 @@ type pass struct {
 	events  []Event
 	wake    time.Duration
 	rule    string
+	// cause is what keeps the release from going on, in a few words.
+	cause string
 }
 
 func newPass(o Observed) *pass {
@@ -129,7 +132,12 @@ func (x *pass) elapsed(d time.Duration) bool {
 	if since == nil || d <= 0 {
 		return true
 	}
-	left := since.Add(d).Sub(x.Now)
+	return x.reached(since.Add(d))
+}
+
+// reached tells whether it is that late, and if not, wakes the next pass then.
+func (x *pass) reached(at time.Time) bool {
+	left := at.Sub(x.Now)
 	if left <= 0 {
 		return true
 	}

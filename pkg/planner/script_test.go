@@ -30,7 +30,7 @@ var verbs = map[string]func(*story, command){
 	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
-	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s], then steps: step 20% [traffic=20%] [pause=60s]
+	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1]
 	"apply":    (*story).apply,
@@ -53,6 +53,10 @@ var verbs = map[string]func(*story, command){
 	// What goes wrong.
 	"crash": (*story).crash, // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":  (*story).fail,  // v2 pods=1
+	// Pods of the image run, and get ready no more until it is mended.
+	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
+	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
+	"start": (*story).start, // v2: one pod gets ready, though the image is broken
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },
@@ -110,6 +114,14 @@ func (s *story) rollout(c command) {
 	release := rollouts.Release{Steps: s.steps(c), ExtraWorkload: c.has("canary")}
 	if c.has("traffic") {
 		release.TrafficRoutings = routing(c.words[1], s.duration(c.get("grace", "3s")))
+	}
+	if after := c.get("deadline", ""); after != "" {
+		seconds := int32(s.duration(after) / time.Second)
+		release.ProgressDeadlineSeconds = &seconds
+	}
+	if threshold := c.get("threshold", ""); threshold != "" {
+		share := intstr.Parse(threshold)
+		release.FailureThreshold = &share
 	}
 	s.w.govern(c.words[1], release, c.has("bluegreen"))
 }
@@ -256,6 +268,12 @@ func (s *story) fail(c command) {
 		}
 		return nil
 	})
+}
+
+func (s *story) start(c command) {
+	delete(s.w.store.unready, c.words[1])
+	s.fail(command{words: append(c.words, "pods=-1")})
+	s.w.store.unready[c.words[1]] = true
 }
 
 // settle lets the world come to rest and says what it rests upon.

@@ -107,6 +107,17 @@ func (x *pass) follow() {
 	}
 }
 
+// CurrentStep is the step that a Rollout is at, or an empty one.
+func CurrentStep(r *rollouts.Rollout) rollouts.Step {
+	_, release := r.Spec.Strategy.Active()
+	if p := r.Status.Active(); p != nil {
+		if step := release.Step(p.CurrentStepIndex); step != nil {
+			return *step
+		}
+	}
+	return rollouts.Step{}
+}
+
 func stageOf(state rollouts.StepState) stage {
 	for _, s := range stages {
 		if s.state == state {
@@ -146,8 +157,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	switch {
 	case x.Route == nil:
 		return true
-	case step.Routed() && x.Route.Missing != "":
-		x.say("wait for " + x.Route.Missing + ", which does not exist")
+	case step.Routed() && x.missing():
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
@@ -166,6 +176,21 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 // that is pinned to no pod would lose every request.
 func (x *pass) pins(step *rollouts.Step) bool {
 	return step.Routed() && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || x.given() < x.w.Replicas)
+}
+
+// missing tells that the network lacks what the step needs, and says so.
+func (x *pass) missing() bool {
+	switch r := x.Route; {
+	case r.Missing != "":
+		x.say("wait for " + r.Missing + ", which does not exist")
+		x.cause = r.Missing + " does not exist"
+	case r.Trouble != "":
+		x.say("cannot route traffic to new version: " + r.Trouble)
+		x.cause = r.Trouble
+	default:
+		return false
+	}
+	return true
 }
 
 // jumpDwell is how long a jump by nextStepIndex stays out of StepPaused: clients
@@ -235,8 +260,7 @@ func (x *pass) route(step *rollouts.Step) bool {
 	if x.Route == nil || !step.Routed() {
 		return true
 	}
-	if x.Route.Missing != "" {
-		x.say("wait for " + x.Route.Missing + ", which does not exist")
+	if x.missing() {
 		return false
 	}
 	p := x.progress()
@@ -349,7 +373,7 @@ func (x *pass) approver() string {
 // finish begins the teardown of a release whose steps are all done.
 func (x *pass) finish() {
 	x.progress().FinalisingStep = ""
-	x.become(rollouts.ActivityFinalising, "Rollout has been completed and some closing work is being done")
+	x.become(rollouts.ActivityFinalising, closing[rollouts.ActivityFinalising])
 	x.end()
 }
 
@@ -364,7 +388,7 @@ func (x *pass) cancel() {
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	x.settleAll()
 	x.status.RemoveCondition(rollouts.ConditionStalled)
-	x.become(rollouts.ActivityCancelling, "The workload has been rolled back and the rollout process will be canceled")
+	x.become(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
 	x.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
 	x.end()
 }

@@ -84,16 +84,18 @@ type store struct {
 	version int64
 	// wrote is told about each write; either object may be nil.
 	wrote func(old, new object.Object)
+	// unready are images whose pods run and do not get ready.
+	unready map[string]bool
 }
 
 func newStore(now func() time.Time) *store {
-	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}}
+	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}, unready: map[string]bool{}}
 }
 
 // fork is a store that goes its own way from here.
 func (s *store) fork() *store {
 	f := *s
-	f.objects, f.past = maps.Clone(s.objects), slices.Clone(s.past)
+	f.objects, f.past, f.unready = maps.Clone(s.objects), slices.Clone(s.past), maps.Clone(s.unready)
 	return &f
 }
 

@@ -47,7 +47,11 @@ func WaitingFor(r *rollouts.Rollout) (what string, since metav1.Time) {
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		return releaseWaits(r, p), since
+		what := releaseWaits(r, p)
+		if p.Message != "" {
+			what += ": " + p.Message
+		}
+		return what, since
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
 		return "nothing", since
 	case rollouts.PhaseDisabling:

@@ -40,13 +40,17 @@ func TestWaitingFor(t *testing.T) {
 		what  string
 		since metav1.Time
 	}{
-		"new":          {phase(rollouts.PhaseInitial), "workload", made},
-		"healthy":      {phase(rollouts.PhaseHealthy), "nothing", metav1.Time{}},
-		"disabled":     {phase(rollouts.PhaseDisabled), "nothing", metav1.Time{}},
-		"disabling":    {phase(rollouts.PhaseDisabling), "workload to be given back", metav1.Time{}},
-		"deleted":      {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, "workload to be given back", entered},
-		"before":       {at(1, rollouts.BeforeStepUpgrade), "traffic of step 1/2", entered},
-		"upgrading":    {at(1, rollouts.StepUpgrade), "pods of step 1/2", entered},
+		"new":       {phase(rollouts.PhaseInitial), "workload", made},
+		"healthy":   {phase(rollouts.PhaseHealthy), "nothing", metav1.Time{}},
+		"disabled":  {phase(rollouts.PhaseDisabled), "nothing", metav1.Time{}},
+		"disabling": {phase(rollouts.PhaseDisabling), "workload to be given back", metav1.Time{}},
+		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, "workload to be given back", entered},
+		"before":    {at(1, rollouts.BeforeStepUpgrade), "traffic of step 1/2", entered},
+		"upgrading": {at(1, rollouts.StepUpgrade), "pods of step 1/2", entered},
+		"crashing": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepUpgrade)(r)
+			r.Status.Canary.Message = "2 of 2 new pods: container main: CrashLoopBackOff"
+		}, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
 		"routing":      {at(2, rollouts.StepTrafficRouting), "traffic of step 2/2", entered},
 		"waiting":      {at(1, rollouts.StepPaused), "approval of step 1/2", entered},
 		"timed":        {at(2, rollouts.StepPaused), "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
@@ -108,6 +112,9 @@ func (c *checks) tools(s rollouts.RolloutStatus) {
 	}
 	if s.Activity() == rollouts.ActivityAborted && s.Phase == rollouts.PhaseProgressing && !s.Active().RollingBack {
 		want = "Failed"
+	}
+	if c1 := s.Condition(rollouts.ConditionStalled); c1 != nil && c1.Reason == string(rollouts.StalledDeadline) && !waitsForPods(s) {
+		c.violate("told", "%s/%s stands still and waits for nothing", s.Phase, s.Activity())
 	}
 	if got := kstatus(s); got != want {
 		c.violate("told", "%s/%s looks %s to tools, want %s: %v", s.Phase, s.Activity(), got, want, s.Conditions)

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -61,6 +62,9 @@ func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
 	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
+	if stalled(r.Status) && !stalled(p.Status) {
+		t.line("rollout", "is no longer stalled")
+	}
 	for _, e := range p.Events {
 		if e.Warning {
 			t.under("warning", "%s: %s", e.Reason, e.Message)
@@ -68,6 +72,11 @@ func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
 			t.under("event", "%s", e.Reason)
 		}
 	}
+}
+
+func stalled(s rollouts.RolloutStatus) bool {
+	c := s.Condition(rollouts.ConditionStalled)
+	return c != nil && c.Status == metav1.ConditionTrue
 }
 
 func stepsOf(r *rollouts.Rollout) int {
@@ -221,6 +230,10 @@ func (t *transcript) show() {
 			pods = fmt.Sprintf(", %d of %d ready", p.UpdateReadyReplicas, p.UpdateReplicas)
 		}
 		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
+		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
+			what, _ := planner.WaitingFor(r)
+			t.under("stalled", "waiting for %s", what)
+		}
 		for _, d := range r.Status.Decisions {
 			t.under("decision", "%d %s by %s at step %d: %s", d.ID, d.Verb, d.User, d.Step, d.Outcome)
 		}

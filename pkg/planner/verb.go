@@ -86,12 +86,12 @@ func aborted(r *rollouts.Rollout, s standing, _ Command) string {
 
 // abort goes back to stable; nothing of the plan is in force any more.
 func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	message := "Rollout is being aborted, and traffic and pods go back to the stable revision"
 	p := next.Active()
 	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack = "", false, false, false
 	p.LastUpdateTime = &c.Now
-	next.Message = message
-	next.SetActivity(rollouts.ActivityAborting, message, c.Now)
+	restartDeadline(next)
+	next.Message = aborting
+	next.SetActivity(rollouts.ActivityAborting, aborting, c.Now)
 	return nil
 }
 
@@ -112,7 +112,17 @@ func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) erro
 	}
 	next.Active().RollingBack = true
 	next.RemoveCondition(rollouts.ConditionStalled)
+	restartDeadline(next)
 	return nil
+}
+
+// restartDeadline gives what a user has just asked for all the time there is.
+func restartDeadline(next *rollouts.RolloutStatus) {
+	p := next.Active()
+	p.LastProgressTime, p.ProgressMark = nil, 0
+	if c := next.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
+		next.RemoveCondition(rollouts.ConditionStalled)
+	}
 }
 
 // retry starts an aborted release again.
@@ -125,6 +135,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p.LastUpdateTime = &c.Now
 	next.Message = "Rollout starts again at step 1"
 	next.RemoveCondition(rollouts.ConditionStalled)
+	restartDeadline(next)
 	next.SetActivity(rollouts.ActivityInitializing, next.Message, c.Now)
 	return nil
 }
@@ -143,6 +154,7 @@ const pausedMessage = "Rollout has been paused, you can resume it by kube-cli"
 // is stored, so nobody has to wait for the controller to see it.
 func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Active().Paused = true
+	restartDeadline(next)
 	next.Message = pausedMessage
 	next.SetActivity(rollouts.ActivityPaused, pausedMessage, c.Now)
 	return nil
@@ -177,6 +189,7 @@ func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p.RolloutHash = planHash(r, release)
 	at := roundUp(c.Now.Time)
 	p.LastUpdateTime = &at
+	restartDeadline(next)
 	return nil
 }
 

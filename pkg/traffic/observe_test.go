@@ -19,33 +19,42 @@ func TestObserve(t *testing.T) {
 		in   func(*testing.T) Objects
 		ref  rollouts.TrafficRoutingRef
 		want planner.Route
+		// wanted are the matches of the step.
+		wanted []rollouts.RouteMatch
 	}{
-		"nothing": {func(*testing.T) Objects { return Objects{} }, ref(""), planner.Route{Missing: "service/web"}},
+		"nothing": {func(*testing.T) Objects { return Objects{} }, ref(""), planner.Route{Missing: "service/web"}, nil},
 		"no ingress": {func(t *testing.T) Objects {
 			objs := shop(t)
 			objs.Ingress = nil
 			return objs
-		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}},
-		"stable": {shop, ref("nginx"), planner.Route{Pinned: "one"}},
+		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}, nil},
+		"stable": {shop, ref("nginx"), planner.Route{Pinned: "one"}, nil},
 		"canary service only": {func(t *testing.T) Objects { return routed(t, planner.Route{}) }, ref(""),
-			planner.Route{Pinned: "one", Canary: "two"}},
+			planner.Route{Pinned: "one", Canary: "two"}, nil},
 		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
-			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}},
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
-			planner.Route{Pinned: "one", Canary: "two"}},
+			planner.Route{Pinned: "one", Canary: "two", Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not supported; use nginx`}, nil},
+		"matches that nginx cannot": {shop, ref(""),
+			planner.Route{Pinned: "one", Trouble: "routing by ingress front: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
+		"a rule that leads elsewhere": {func(t *testing.T) Objects {
+			objs := shop(t)
+			objs.Ingress.Spec.Rules = nil
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Trouble: "routing: ingress front has no rule that leads to service web"}, nil},
 		"somebody's": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
 			objs.CanaryService.OwnerReferences, objs.CanaryIngress.OwnerReferences = nil, nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one"}},
+		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release"}, nil},
 		"weight that is none": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
 			objs.CanaryIngress.Annotations[nginxWeight] = "many"
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}},
+		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Observe(tc.ref, tc.in(t))); diff != "" {
+			if diff := cmp.Diff(tc.want, Observe(tc.ref, tc.in(t), tc.wanted)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -90,10 +90,12 @@ func Find(ref rollouts.TrafficRoutingRef) (Provider, error) {
 	return nil, fmt.Errorf("%s.ingress.classType: %q is not supported; use %s", field, class, strings.Join(known, " or "))
 }
 
-// Observe returns what the network of a reference does now.
-func Observe(ref rollouts.TrafficRoutingRef, objs Objects) planner.Route {
+// Observe returns what the network of a reference does now, and whether it
+// could route these matches, or a share if there are none.
+func Observe(ref rollouts.TrafficRoutingRef, objs Objects, wanted []rollouts.RouteMatch) planner.Route {
 	var r planner.Route
-	if provider, err := Find(ref); err == nil {
+	provider, unserved := Find(ref)
+	if unserved == nil {
 		r = provider.Observe(objs)
 	}
 	switch {
@@ -101,6 +103,10 @@ func Observe(ref rollouts.TrafficRoutingRef, objs Objects) planner.Route {
 		r.Missing = "service/" + ref.Service
 	case ref.Ingress != nil && objs.Ingress == nil:
 		r.Missing = "ingress/" + ref.Ingress.Name
+	case unserved != nil:
+		r.Trouble = unserved.Error()
+	default:
+		r.Trouble = trouble(provider, objs, wanted)
 	}
 	if objs.Service != nil {
 		r.Pinned = objs.Service.Spec.Selector[objs.RevisionKey]
@@ -109,6 +115,21 @@ func Observe(ref rollouts.TrafficRoutingRef, objs Objects) planner.Route {
 		r.Canary = objs.CanaryService.Spec.Selector[objs.RevisionKey]
 	}
 	return r
+}
+
+// trouble says why matches, or a share, could not be routed to any revision.
+func trouble(provider Provider, objs Objects, wanted []rollouts.RouteMatch) string {
+	want, one := planner.Route{Matches: wanted}, int32(1)
+	if len(wanted) == 0 {
+		want.Weight = &one
+	}
+	if _, err := CanaryService(objs, "any"); err != nil {
+		return err.Error()
+	}
+	if _, err := provider.Route(objs, want); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // made tells that an object was made for a release, by us or by whoever served

@@ -44,6 +44,8 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.StableGone = r.stable == nil && r.stableRevision != ""
 	w.Untold = len(deployment{}.Tell(obj, owned)) > 0
+	w.ProgressDeadline = deadline(d)
+	w.Refusals = refusals(owned)
 	r.count(w)
 	return *w
 }
@@ -72,8 +74,21 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template)}
 	if r.update != nil {
 		w.PodTemplateHash = r.update.Labels[hashKey]
+		w.LiveRevision, w.LiveReadyReplicas = w.PodTemplateHash, r.update.Status.ReadyReplicas
 	}
 	return w
+}
+
+// deadline is the owner's progress deadline in seconds; 0 if there is none.
+func deadline(d *appsv1.Deployment) int32 {
+	p := d.Spec.ProgressDeadlineSeconds
+	if o, ours := readOriginal(d); ours {
+		p = o.ProgressDeadlineSeconds
+	}
+	if p == nil {
+		return 0
+	}
+	return *p
 }
 
 // ownersLimits are the surge and unavailability that the owner allows, whether

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/internal/golden"
@@ -251,28 +250,5 @@ func TestCreatedIsRecognised(t *testing.T) {
 	w := deployment{}.Observe(d, owned)
 	if len(owned) != 2 || w.PodTemplateHash != hashV2 || len(owned[1].GetName()) != 253 {
 		t.Errorf("%d sets, update revision %q, name of %d characters", len(owned), w.PodTemplateHash, len(owned[1].GetName()))
-	}
-}
-
-func TestTrouble(t *testing.T) {
-	waiting := func(reason, message string) corev1.Pod {
-		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
-		}}}}
-	}
-	pull := waiting("ImagePullBackOff", "no such image")
-	going := *pull.DeepCopy()
-	going.DeletionTimestamp = &metav1.Time{Time: day(1)}
-	unscheduled := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
-	}}}}
-	got := Trouble([]corev1.Pod{pull, going, waiting("ContainerCreating", ""), unscheduled, pull, waiting("CrashLoopBackOff", "")})
-	want := "1 of 6 new pods: cannot be scheduled: no room; 1 of 6 new pods: container web: CrashLoopBackOff; " +
-		"2 of 6 new pods: container web: ImagePullBackOff (no such image)"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if calm := Trouble([]corev1.Pod{waiting("PodInitializing", ""), {}}); calm != "" {
-		t.Errorf("pods on their way: %q", calm)
 	}
 }

@@ -188,6 +188,8 @@ func TestObserve(t *testing.T) {
 			if tc.but != nil {
 				tc.but(&want)
 			}
+			// It has no pods but its own.
+			want.LiveRevision, want.LiveReadyReplicas = want.PodTemplateHash, want.UpdatedReadyReplicas
 			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -5,51 +5,256 @@ package workload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// starting are reasons of containers that are on their way.
-var starting = []string{"ContainerCreating", "PodInitializing"}
+// patience is how long a pod may do what every pod does for a while, such as
+// creating its containers, until that is taken for what keeps it.
+const patience = 30 * time.Second
 
-// Trouble says why pods will not become ready; empty when nothing is known.
-// It names causes, not pods, so that it stays the same while pods come and go.
-func Trouble(pods []corev1.Pod) string {
+// ailment is one cause for which a pod is not ready.
+type ailment struct {
+	name string
+	// of says what is the matter; empty when it is not this.
+	of func(*corev1.Pod) string
+	// since tells that this is normal for a while after that moment; nil where it
+	// never is.
+	since func(*corev1.Pod) time.Time
+}
+
+// ailments in the order in which they are looked for; the first that applies is
+// the cause. It never names the pod, so that it stays the same while pods come
+// and go.
+var ailments = []ailment{
+	{"unscheduled", unscheduled, nil},
+	{"failed", failed, nil},
+	{"crashing", inContainers(crashing), nil},
+	{"no image", inContainers(noImage), nil},
+	{"not started", inContainers(notStarted), nil},
+	{"node gone", nodeGone, nil},
+	{"gate closed", gateClosed, started},
+	{"being created", inContainers(beingCreated), started},
+	{"not ready", inContainers(notReady), started},
+	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, started},
+}
+
+// Trouble says why pods are not ready: whose they are, and how many. Where
+// nothing is known yet, it says when to look again, and else zero.
+func Trouble(pods []corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
 	count := map[string]int{}
 	for i := range pods {
-		if cause := troubleOf(&pods[i]); cause != "" {
+		if Well(&pods[i]) {
+			continue
+		}
+		cause, left := troubleOf(&pods[i], now)
+		if cause != "" {
 			count[cause]++
+		} else if again == 0 || left < again {
+			again = left
 		}
 	}
 	var lines []string
 	for cause, n := range count {
-		lines = append(lines, fmt.Sprintf("%d of %d new pods: %s", n, len(pods), cause))
+		lines = append(lines, fmt.Sprintf("%d of %d %s pods: %s", n, len(pods), whose, cause))
 	}
 	slices.Sort(lines)
-	return strings.Join(lines, "; ")
+	return strings.Join(lines, "; "), again
 }
 
-func troubleOf(pod *corev1.Pod) string {
-	if pod.DeletionTimestamp != nil {
-		return ""
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-			return "cannot be scheduled: " + c.Message
-		}
-	}
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		w := c.State.Waiting
-		if w == nil || w.Reason == "" || slices.Contains(starting, w.Reason) {
+// Well tells that a pod is ready, or on its way out.
+func Well(pod *corev1.Pod) bool {
+	c := condition(pod, corev1.PodReady)
+	return pod.DeletionTimestamp != nil || c != nil && c.Status == corev1.ConditionTrue
+}
+
+// troubleOf is the cause, or else how long it may go on like this.
+func troubleOf(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
+	for _, a := range ailments {
+		cause := a.of(pod)
+		if cause == "" {
 			continue
 		}
-		cause := fmt.Sprintf("container %s: %s", c.Name, w.Reason)
-		if w.Message != "" {
-			cause += " (" + w.Message + ")"
+		if a.since != nil {
+			if left := a.since(pod).Add(patience).Sub(now); left > 0 {
+				return "", left
+			}
 		}
-		return cause
+		return cause, 0
+	}
+	return "", patience
+}
+
+func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// started is when anything happened to the pod last, as far as it tells.
+func started(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	for _, c := range containers(pod) {
+		if r := c.State.Running; r != nil && r.StartedAt.After(at) {
+			at = r.StartedAt.Time
+		}
+	}
+	return at
+}
+
+func containers(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+}
+
+func unscheduled(pod *corev1.Pod) string {
+	c := condition(pod, corev1.PodScheduled)
+	if c == nil || c.Status == corev1.ConditionTrue || c.Reason == "" {
+		return ""
+	}
+	return "cannot be scheduled: " + c.Message
+}
+
+// failed pods are replaced, and stay to tell why: evicted, or rejected by a node.
+func failed(pod *corev1.Pod) string {
+	if pod.Status.Phase != corev1.PodFailed {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("failed: %s %s", pod.Status.Reason, inBrackets(pod.Status.Message)))
+}
+
+// nodeGone is how a pod looks whose node does not report: nobody but the
+// controller of nodes calls a pod unready whose containers are ready.
+func nodeGone(pod *corev1.Pod) string {
+	ready, all := condition(pod, corev1.PodReady), condition(pod, corev1.ContainersReady)
+	if ready == nil || all == nil || all.Status != corev1.ConditionTrue || ready.Reason != "" {
+		return ""
+	}
+	return "node " + pod.Spec.NodeName + " does not report"
+}
+
+func gateClosed(pod *corev1.Pod) string {
+	if c := condition(pod, corev1.PodReady); c != nil && c.Reason == "ReadinessGatesNotReady" {
+		return "a readiness gate is closed" + before(" ", inBrackets(c.Message))
 	}
 	return ""
+}
+
+// inContainers looks at one container after the other.
+func inContainers(of func(corev1.ContainerStatus) string) func(*corev1.Pod) string {
+	return func(pod *corev1.Pod) string {
+		for _, c := range containers(pod) {
+			if what := of(c); what != "" {
+				return "container " + c.Name + what
+			}
+		}
+		return ""
+	}
+}
+
+// crashing leaves out what the kubelet says about it, which names the pod, and
+// how long it waits this time.
+func crashing(c corev1.ContainerStatus) string {
+	last := c.LastTerminationState.Terminated
+	if c.State.Terminated != nil {
+		last = c.State.Terminated
+	}
+	loop := c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+	switch {
+	case c.Ready, !loop && (last == nil || last.ExitCode == 0 || c.State.Waiting != nil):
+		return ""
+	case last == nil:
+		return ": CrashLoopBackOff"
+	case last.Reason == "" || last.Reason == "Error" || last.Reason == "Completed":
+		return fmt.Sprintf(": CrashLoopBackOff (exit code %d)", last.ExitCode)
+	default:
+		return fmt.Sprintf(": CrashLoopBackOff (%s, exit code %d)", last.Reason, last.ExitCode)
+	}
+}
+
+// noImage says the same of the failure and of the wait after it.
+func noImage(c corev1.ContainerStatus) string {
+	const failure, wait = "ErrImagePull", "ImagePullBackOff"
+	w := c.State.Waiting
+	if w == nil || w.Reason != failure && w.Reason != wait {
+		return ""
+	}
+	message := w.Message
+	if _, why, ok := strings.Cut(message, failure+": "); ok {
+		message = why
+	}
+	return ": " + wait + before(" ", inBrackets(message))
+}
+
+// creating are reasons of containers that are on their way.
+var creating = []string{"ContainerCreating", "PodInitializing"}
+
+func notStarted(c corev1.ContainerStatus) string {
+	w := c.State.Waiting
+	if w == nil || w.Reason == "" || slices.Contains(creating, w.Reason) {
+		return ""
+	}
+	return ": " + w.Reason + before(" ", inBrackets(w.Message))
+}
+
+func beingCreated(c corev1.ContainerStatus) string {
+	if w := c.State.Waiting; w != nil && w.Reason == creating[0] {
+		return " is not created yet: see the events of the pod"
+	}
+	return ""
+}
+
+func notReady(c corev1.ContainerStatus) string {
+	if c.State.Running != nil && !c.Ready {
+		return " runs and is not ready: see its readiness probe"
+	}
+	return ""
+}
+
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "(" + text + ")"
+}
+
+func before(gap, text string) string {
+	if text == "" {
+		return ""
+	}
+	return gap + text
+}
+
+// podName is how the API server names a pod that it refuses.
+var podName = regexp.MustCompile(`^pods "[^"]*"`)
+
+// refusals say why pods of sets are not even made, by the revision of the set.
+func refusals(owned []object.Object) map[string]string {
+	var out map[string]string
+	for _, rs := range replicaSets(owned) {
+		for _, c := range rs.Status.Conditions {
+			if c.Type != appsv1.ReplicaSetReplicaFailure || c.Status != corev1.ConditionTrue {
+				continue
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[rs.Labels[hashKey]] = "pods are refused: " + podName.ReplaceAllString(c.Message, "a pod")
+		}
+	}
+	return out
 }

@@ -42,6 +42,8 @@ type observation struct {
 	release  *rollouts.BatchRelease
 	workload *effect.Workload
 	facts    planner.BatchObserved
+	// again is when pods that may still get ready are looked at again.
+	again time.Duration
 }
 
 // Reconcile runs one pass: observe, plan, commit, apply.
@@ -61,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: obs.again}, nil
 }
 
 func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observation, error) {
@@ -90,25 +92,26 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	return obs, r.observePods(ctx, obs, style)
 }
 
-// observePods looks at the pods of the update revision, where there is something
-// to be learnt from them.
+// observePods looks at the pods that are waited for, to find out why they do not
+// get ready, and at those of the update revision where they are to be labelled.
 func (r *Reconciler) observePods(ctx context.Context, obs *observation, style rollouts.Style) error {
 	facts := obs.facts.Workload
-	troubled, marks := facts.UpdatedReadyReplicas < facts.UpdatedReplicas, planner.Marks(style, facts)
-	if facts.PodTemplateHash == "" || !troubled && !marks {
+	if revision, whose := planner.Awaits(obs.release, facts); revision != "" {
+		pods, err := r.pods(ctx, obs.workload, revision)
+		if err != nil {
+			return err
+		}
+		obs.facts.Trouble, obs.again = workload.Trouble(pods, whose, r.Clock.Now())
+		if refusal := facts.Refusals[revision]; refusal != "" {
+			obs.facts.Trouble = whose + " " + refusal
+		}
+	}
+	if facts.PodTemplateHash == "" || !planner.Marks(style, facts) {
 		return nil
 	}
 	pods, err := r.pods(ctx, obs.workload, facts.PodTemplateHash)
-	if err != nil {
-		return err
-	}
-	if troubled {
-		obs.facts.Trouble = workload.Trouble(pods)
-	}
-	if marks {
-		obs.facts.Pods = workload.Pods(pods)
-	}
-	return nil
+	obs.facts.Pods = workload.Pods(pods)
+	return err
 }
 
 // pods are those of a revision of the workload. Another workload may have pods

@@ -5,6 +5,7 @@ package batchrelease
 
 import (
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,5 +64,7 @@ func trouble(o client.Object) string {
 	if !ok {
 		return ""
 	}
-	return workload.Trouble([]corev1.Pod{*pod})
+	// What is normal for a while is looked at again without being told.
+	message, _ := workload.Trouble([]corev1.Pod{*pod}, "", time.Time{})
+	return message
 }

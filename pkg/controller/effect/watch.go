@@ -107,6 +107,7 @@ func SetChanged() predicate.Predicate {
 		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
 			was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
 			was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
+			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
 			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
 	}}
 }

@@ -120,7 +120,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 			return err
 		}
 	}
-	route := traffic.Observe(ref, *o)
+	route := traffic.Observe(ref, *o, planner.CurrentStep(obs.rollout).Matches)
 	obs.facts.Route = &route
 	return nil
 }

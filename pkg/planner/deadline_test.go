@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// upgrading is a release that waits for pods since a moment, with a batch of two
+// that is under way.
+func upgrading(since time.Time) planner.Observed {
+	size, zero := intstr.FromInt32(2), int32(0)
+	r := &rollouts.Rollout{}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	r.Spec.Strategy.Canary = &rollouts.Release{Steps: []rollouts.Step{{Replicas: &size}}}
+	r.Annotations = map[string]string{rollouts.AnnotationHash: "p"}
+	at := metav1.NewTime(since)
+	r.Status.Phase = rollouts.PhaseProgressing
+	r.Status.Canary = &rollouts.Progress{
+		RolloutHash: "p", UpdateRevision: "v2", StableRevision: "v1", CurrentStepIndex: 1, NextStepIndex: -1,
+		State: rollouts.StepUpgrade, LastUpdateTime: &at, LastProgressTime: &at, ProgressMark: 2,
+	}
+	r.Status.SetActivity(rollouts.ActivityInRolling, "", at)
+	plan := rollouts.ReleasePlan{
+		Batches: []rollouts.Batch{{CanaryReplicas: size}}, BatchPartition: &zero, RollingStyle: rollouts.StylePartition, Revision: "v2",
+	}
+	return planner.Observed{
+		Rollout: r, Batch: &planner.Batch{Plan: plan, Observed: true, State: rollouts.BatchVerifying, Message: "why"},
+		Workload: &planner.Workload{
+			Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Named: true, Replicas: 4, StableRevision: "v1",
+			UpdateRevision: "v2", PodTemplateHash: "v2", UpdatedReplicas: 2, StableReadyReplicas: 2,
+		},
+	}
+}
+
+// The deadline is that of the plan, or the owner's, or the native default; none
+// is what the native controller takes for none. Nothing is said a moment before.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plan  *int32
+		owner int32
+		want  time.Duration
+	}{
+		"native default":                 {nil, 0, 600 * time.Second},
+		"the owner's":                    {nil, 90, 90 * time.Second},
+		"the plan's wins":                {new(int32(7)), 90, 7 * time.Second},
+		"none of the owner's":            {nil, math.MaxInt32, 0},
+		"none of the plan's":             {new(int32(math.MaxInt32)), 90, 0},
+		"the plan's though owner's none": {new(int32(30)), math.MaxInt32, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := upgrading(start)
+			o.Rollout.Spec.Strategy.Canary.ProgressDeadlineSeconds, o.Workload.ProgressDeadline = c.plan, c.owner
+			o.Now = start.Add(c.want - time.Second)
+			if c.want == 0 {
+				o.Now = start.Add(1000 * time.Hour)
+			}
+			p := planner.Rollout(o)
+			if stalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
+				t.Errorf("before: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
+			}
+			if c.want == 0 {
+				return
+			}
+			o.Now = start.Add(c.want)
+			if p = planner.Rollout(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
+				t.Errorf("after: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
+			}
+			if p.Status.Canary.State != rollouts.StepUpgrade || len(p.Actions) > 0 {
+				t.Errorf("the release itself moves: %s, %v", p.Status.Canary.State, p.Actions)
+			}
+			o.Rollout.Status = p.Status
+			o.Now = start.Add(2 * c.want)
+			if p = planner.Rollout(o); len(p.Events) > 0 || !equal.DeepEqual(p.Status, o.Rollout.Status) {
+				t.Errorf("it is said again: %v", p.Events)
+			}
+		})
+	}
+}
+
+// Pods that come up cost no write each: progress is noted once in a tenth of the
+// deadline, and what is not noted yet is looked at again then.
+func TestProgressIsNotedSeldom(t *testing.T) {
+	t.Parallel()
+	o := upgrading(start)
+	o.Workload.UpdatedReadyReplicas = 1
+	o.Now = start.Add(20 * time.Second)
+	p := planner.Rollout(o)
+	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 2 || p.Wake != 40*time.Second {
+		t.Errorf("after 20 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
+	}
+	o.Now = start.Add(60 * time.Second)
+	p = planner.Rollout(o)
+	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: o.Now}) || got.ProgressMark != 3 || p.Wake != 600*time.Second {
+		t.Errorf("after 60 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
+	}
+}
+
+// Fewer ready pods are no progress, and as many as there were before neither.
+func TestFailingIsNoProgress(t *testing.T) {
+	t.Parallel()
+	o := upgrading(start)
+	o.Rollout.Status.Canary.ProgressMark = 4
+	for i, ready := range []int32{1, 2, 0, 2} {
+		o.Workload.UpdatedReadyReplicas = ready
+		o.Now = start.Add(time.Duration(i+1) * 2 * time.Minute)
+		p := planner.Rollout(o)
+		o.Rollout.Status = p.Status
+		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 4 {
+			t.Errorf("with %d ready: %s, mark %d", ready, got.LastProgressTime, got.ProgressMark)
+		}
+	}
+}
+
+// A batch above its failure threshold says so with numbers.
+func TestDeadlineTellsThreshold(t *testing.T) {
+	t.Parallel()
+	o := upgrading(start)
+	threshold := intstr.FromString("40%")
+	o.Rollout.Spec.Strategy.Canary.FailureThreshold, o.Batch.Plan.FailureThreshold = &threshold, &threshold
+	o.Now = start.Add(time.Hour)
+	want := "no progress at deployment/web since 2026-07-01T12:00:00Z, for longer than 600 seconds: " +
+		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready, " +
+		"and failureThreshold 40% tolerates 1 that are not; mend these pods, set another template, abort, or roll back"
+	p := planner.Rollout(o)
+	got := p.Status.Condition(rollouts.ConditionStalled)
+	if got == nil || got.Message != want {
+		t.Errorf("%+v\nwant %s", got, want)
+	}
+}
+
+// What a user asks for has all the time there is, and what was stalled is not
+// any more.
+func TestVerbsRestartDeadline(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
+		o := upgrading(start)
+		o.Now = start.Add(time.Hour)
+		o.Rollout.Status = planner.Rollout(o).Status
+		if _, err := planner.Decide(o.Rollout, planner.Command{Verb: verb, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
+			t.Fatal(err)
+		}
+		if p := planner.Rollout(o); stalled(o.Rollout.Status) || stalled(p.Status) {
+			t.Errorf("%s: %v", verb, p.Status.Conditions)
+		}
+	}
+}
+
+// Somebody else's word that the release is stalled does not end the deadline.
+func TestDeadlineBesideOthers(t *testing.T) {
+	t.Parallel()
+	o := upgrading(start)
+	o.Rollout.Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed",
+	}, metav1.NewTime(start))
+	o.Now = start.Add(time.Hour)
+	p := planner.Rollout(o)
+	if c := p.Status.Condition(rollouts.ConditionStalled); !strings.HasPrefix(c.Message, "no progress") {
+		t.Errorf("%+v", c)
+	}
+}
