@@ -256,7 +256,7 @@ func (x *batchPass) drive() {
 	}
 	want := x.want()
 	switch {
-	case !x.told(want):
+	case !x.told(want), x.stopped():
 		x.pending()
 		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 	case !x.w.Settled:
@@ -270,6 +270,13 @@ func (x *batchPass) drive() {
 // told tells whether the workload has been told so.
 func (x *batchPass) told(want Drive) bool {
 	return x.w.Drive != nil && *x.w.Drive == want && x.w.Obeyed
+}
+
+// stopped tells that pods are missing which the native controller is to bring,
+// and that it is still stopped since another template was refused. A batch that
+// is complete needs nothing of it.
+func (x *batchPass) stopped() bool {
+	return x.plan.RollingStyle == rollouts.StyleBlueGreen && !x.plan.Abort && x.w.Paused && !x.reached()
 }
 
 func (x *batchPass) judge() {
