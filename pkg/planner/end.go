@@ -151,29 +151,37 @@ func (x *pass) updateShare() int32 {
 
 // stableWhole wants the pods back on stable and tells whether they are.
 func (x *pass) stableWhole(routed bool) bool {
-	b := x.Batch
-	if b == nil && x.untouched() {
+	if x.Batch == nil && x.untouched() {
 		return true
-	}
-	if b != nil && b.Terminating {
-		return false
 	}
 	var keep int32
 	if routed {
 		keep = 1
 	}
+	revision := x.revision()
+	if x.style == rollouts.StyleBlueGreen {
+		revision = "" // a template that was refused meanwhile changes nothing about it
+	}
+	return x.back(keep, revision)
+}
+
+// back wants all pods of stable, and keep of the update revision, and tells
+// whether that is so. With a revision it is meant for that template only.
+func (x *pass) back(keep int32, revision string) bool {
+	b := x.Batch
 	want := rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: x.progress().ObservedRolloutID,
-		RollingStyle: x.style, Abort: true, Revision: x.revision(),
+		RollingStyle: x.style, Abort: true, Revision: revision,
 	}
-	if x.style == rollouts.StyleBlueGreen {
-		want.Revision = "" // a template that was refused meanwhile changes nothing about it
-	}
-	if b == nil || batchPlanHash(b.Plan) != batchPlanHash(want) {
+	switch {
+	case b != nil && b.Terminating:
+		return false
+	case b == nil || batchPlanHash(b.Plan) != batchPlanHash(want):
 		x.act(RunBatch{Plan: want})
 		return false
+	default:
+		return b.Observed && b.State == rollouts.BatchReady
 	}
-	return b.Observed && b.State == rollouts.BatchReady
 }
 
 // untouched tells that no pod of another revision was ever asked for.

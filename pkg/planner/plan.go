@@ -68,6 +68,9 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
+	// Rolled is the newest revision with ready pods, beside the live template's,
+	// where the native controller was stopped between two of them.
+	Rolled string
 	// StableGone tells that nothing is left to bring the stable revision back from.
 	StableGone bool
 	// StableReadyReplicas counts the ready pods of the stable revision.

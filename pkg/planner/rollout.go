@@ -211,10 +211,11 @@ func (x *pass) supersededWhenAborted() bool {
 }
 
 // refused tells that another template was set while a blue-green release has
-// pods: there is no room for those of a third revision.
+// pods: there is no room for those of a third revision. Where the old ones are
+// on their way out, it waits for that.
 func (x *pass) refused() bool {
-	return x.style == rollouts.StyleBlueGreen && x.Batch != nil && x.superseded() &&
-		!x.doing(rollouts.ActivityAborted, rollouts.ActivityAborting, rollouts.ActivityCancelling)
+	return x.style == rollouts.StyleBlueGreen && x.Batch != nil && x.superseded() && !x.ending() &&
+		!x.doing(rollouts.ActivityAborted, rollouts.ActivityAborting)
 }
 
 // supersededWhenEnding covers a template that changes between the last step

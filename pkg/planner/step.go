@@ -393,8 +393,28 @@ func (x *pass) cancel() {
 	x.end()
 }
 
+// gather brings every pod to the revision whose release was complete, where the
+// native controller was stopped in the middle of rolling to it: the next release
+// begins from there. Where update pods replace others this is not needed, since
+// they are sized from here all the time.
+func (x *pass) gather() bool {
+	switch {
+	case x.replaces() || x.w.Rolled == "":
+		return true
+	case x.w.StableRevision != x.w.Rolled:
+		x.act(NameStable{Revision: x.w.Rolled})
+		return false
+	default:
+		return x.back(0, "")
+	}
+}
+
 // supersede starts again with a newer template, traffic on stable first.
 func (x *pass) supersede() {
+	if x.doing(rollouts.ActivityFinalising) && !x.gather() {
+		x.status.Message = "Workload is continuous release, and the pods of the release before it are brought up"
+		return
+	}
 	if !x.run(replaced, rollouts.ReleasePlan{}) {
 		x.status.Message = "Workload is continuous release"
 		return

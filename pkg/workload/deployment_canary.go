@@ -30,8 +30,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	extra := extraOf(d, owned)
 	w.Extra = len(extras(d, owned)) > 0
 	w.Mine = w.Mine || w.Extra
-	w.Native = true
-	w.Obeyed = obeyed(d, extra)
+	w.Obeyed = obeyed(d, extra) && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 	if extra == nil {
 		return w
@@ -42,6 +41,12 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		w.PodTemplateHash = set.Labels[hashKey]
 	}
 	return w
+}
+
+// gathers tells that the Deployment's own sets are to be sized: an abort finds
+// them as the native controller left them when it was stopped between two.
+func gathers(drive *planner.Drive, r revisions) bool {
+	return drive != nil && drive.Abort && r.split()
 }
 
 // obeyed tells that the extra Deployment is as large as was told.
@@ -113,8 +118,12 @@ func Principal(name string) string {
 
 // Keep implements Adapter. Recreate is put back: when the Deployment is resumed
 // it would take all pods down at once.
-func (canary) Keep(oldObj, newObj object.Object) {
+func (c canary) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	if v, _ := readDriving(was); !sizedElsewhere(v.RollingStyle) {
+		c.deployment.Keep(oldObj, newObj) // before its first batch, and while its own sets are sized
+		return
+	}
 	keepMarks(was, d)
 	keepHistory(was, d)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
@@ -134,15 +143,9 @@ func keepHistory(was, d *appsv1.Deployment) {
 
 // Drive implements Adapter. What is told stands on the Deployment, so that an
 // abort is known before there is an extra one.
-func (canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (c canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	want := d.DeepCopy()
-	if stable := findRevisions(d, owned).stableRevision; stable != "" {
-		label(want, rollouts.LabelStableRevision, stable)
-	}
-	told(want, rollouts.StyleCanary, to, owner)
-	want.Spec.Paused = true
-	changes := change(obj, want)
+	changes := c.tell(d, owned, to, owner)
 	extra := extraOf(d, owned)
 	if extra == nil {
 		if size := wanted(d, 0, &to.Drive); size > 0 {
@@ -155,9 +158,28 @@ func (canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo
 	return append(changes, change(extra, sized)...)
 }
 
+// tell writes to the Deployment itself how far its release may go. Where its own
+// sets are to be sized, that is done as in the partition style.
+func (c canary) tell(d *appsv1.Deployment, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	r := findRevisions(d, owned)
+	if gathers(&to.Drive, r) {
+		return c.deployment.Drive(d, owned, to, owner)
+	}
+	want := d.DeepCopy()
+	if r.stableRevision != "" {
+		label(want, rollouts.LabelStableRevision, r.stableRevision)
+	}
+	restoreStrategy(want)
+	told(want, rollouts.StyleCanary, to, owner)
+	want.Spec.Paused = true
+	return change(d, want)
+}
+
 // extraFor is the extra Deployment of the live template. It belongs to the
 // BatchRelease, so that it never outlives the release.
 func extraFor(d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+	own := d.DeepCopy()
+	restoreStrategy(own)
 	extra := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -166,7 +188,7 @@ func extraFor(d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owne
 			Labels:          map[string]string{rollouts.LabelCanaryDeployment: d.Name},
 			OwnerReferences: []metav1.OwnerReference{owner},
 		},
-		Spec: *d.Spec.DeepCopy(),
+		Spec: own.Spec,
 	}
 	writeOwner(extra, owner)
 	extra.Spec.Replicas, extra.Spec.Paused = &size, false
@@ -189,9 +211,6 @@ func merged(m, over map[string]string) map[string]string {
 	maps.Copy(out, over)
 	return out
 }
-
-// Rest implements Adapter: the owner's strategy was never touched.
-func (canary) Rest(object.Object, []object.Object) []object.Change { return nil }
 
 // Restore implements Adapter. The native controller rolls the Deployment while
 // the extra one still serves, which goes when that is done, or at once if

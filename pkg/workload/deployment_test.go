@@ -120,6 +120,7 @@ func TestObserve(t *testing.T) {
 		}), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
+			w.Rolled = "one"
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template

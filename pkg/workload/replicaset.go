@@ -109,6 +109,27 @@ func (r revisions) atStable(d *appsv1.Deployment) bool {
 	return r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
 }
 
+// split tells that more than one set beside the live template's has pods.
+func (r revisions) split() bool {
+	n := r.active()
+	if r.update != nil && size(r.update) > 0 {
+		n--
+	}
+	return n > 1
+}
+
+// rolled is the newest set of a rolling update that was stopped on the way, if
+// it serves at all; nil when there was none.
+func (r revisions) rolled() *appsv1.ReplicaSet {
+	if !r.split() {
+		return nil
+	}
+	serving := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool {
+		return rs == r.update || size(rs) == 0 || rs.Status.ReadyReplicas == 0
+	})
+	return first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) })
+}
+
 // active counts the sets that are asked to have pods.
 func (r revisions) active() int {
 	n := 0
