@@ -247,7 +247,7 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
-	if e.rollout().Status.Phase == rollouts.PhaseInitial {
+	if s := e.rollout().Status; s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
 		// The native controller wedges itself when a rolling update is scaled
 		// down to where one set has just that size; another size wakes it.
 		e.resize(app0, *d.Spec.Replicas+1)

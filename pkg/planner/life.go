@@ -29,6 +29,9 @@ func (x *pass) adopt() {
 	}
 	x.status.Phase = rollouts.PhaseHealthy
 	x.status.Message = "rollout is healthy"
+	if p := x.progress(); !x.w.Held && p.UpdateRevision != x.w.UpdateRevision {
+		*p = rollouts.Progress{} // what was released meanwhile is recorded anew
+	}
 	x.settleAll()
 	x.closeRecord(rollouts.ReleaseDisabled)
 	x.watch()
@@ -43,6 +46,10 @@ func (x *pass) unready() string {
 		return ""
 	case x.w.Paused && x.w.Rolling:
 		return "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
+	case x.was().UpdateRevision != "":
+		// It was in service before. Who enables it again means the next template,
+		// and wants that one held however long this one takes to roll out.
+		return ""
 	case x.w.Rolling || !x.w.Settled:
 		return "Rollout waits for the rolling update under way to settle"
 	default:
@@ -82,7 +89,7 @@ func (x *pass) watch() {
 		return
 	}
 	p := x.progress()
-	if x.w.Settled && x.unrecorded(p) {
+	if x.w.Settled && !x.w.Rolling && x.unrecorded(p) {
 		x.recordCompleted(p)
 	}
 	if p.UpdateRevision == x.w.UpdateRevision {
