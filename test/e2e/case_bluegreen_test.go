@@ -158,6 +158,14 @@ func (c *outsider) goes(step int32) {
 	c.pinned()
 }
 
+// whole goes on to all of the pods, which two batches have brought.
+func (c *outsider) whole() {
+	c.t.Helper()
+	c.brought(3)
+	c.goes(2)
+	c.brought(3, 2)
+}
+
 // Case 34: half of the pods, all of them, half of the requests, all of them.
 func TestCaseBlueGreen(t *testing.T) {
 	t.Parallel()
@@ -165,7 +173,7 @@ func TestCaseBlueGreen(t *testing.T) {
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.BlueGreen.TrafficRoutings[0].GracePeriodSeconds = nil
 	c := opens(t, s)
 	c.halfWay()
-	c.goes(2)
+	c.whole()
 	c.goes(3)
 	c.sends(50)
 	c.goes(4)
@@ -184,7 +192,7 @@ func TestCaseBlueGreenBack(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
-	c.goes(2)
+	c.whole()
 	c.goes(3)
 	c.sends(50)
 	c.goes(4)
@@ -201,6 +209,7 @@ func TestCaseBlueGreenBack(t *testing.T) {
 	c.allReady()
 	c.done("v1", "False")
 	c.isOwn("v1")
+	c.unmarked()
 }
 
 // Case 36: there is no room for a third version. The second may come back, and
@@ -227,15 +236,21 @@ func TestCaseBlueGreenThird(t *testing.T) {
 	c.isOwn("v1")
 }
 
-// after a resize the new and all pods are told, on the Deployment and the Rollout.
+// tellsOf wants the pods to be asked for soon after a resize; and once they are
+// ready, the Rollout to tell how many of them are new.
 func (c *outsider) tellsOf(updated, all int32) {
 	c.t.Helper()
 	c.after(3*time.Second, fmt.Sprintf("%d of %d are new", updated, all), func(ctx context.Context) error {
-		if err := c.counted(updated, all)(ctx); err != nil {
-			return err
+		d, err := c.deployment(ctx)
+		if s := d.Status; err == nil && (s.ObservedGeneration != d.Generation || s.Replicas != all || s.UpdatedReplicas != updated) {
+			err = fmt.Errorf("%+v", s)
 		}
-		return c.that(func(r *reading) bool { return r.at().Updated == updated && r.at().UpdatedReady == updated })(ctx)
+		return err
 	})
+	c.until("all are ready", c.counted(updated, all))
+	c.after(time.Second, "the Rollout tells so", c.that(func(r *reading) bool {
+		return r.at().Updated == updated && r.at().UpdatedReady == updated
+	}))
 }
 
 // Case 37: either version grows and shrinks with the Deployment.
@@ -246,14 +261,21 @@ func TestCaseBlueGreenScaled(t *testing.T) {
 	for _, to := range []struct{ size, updated, all int32 }{{6, 3, 9}, {7, 4, 11}, {8, 4, 12}, {4, 2, 6}} {
 		c.resizes(to.size)
 		c.tellsOf(to.updated, to.all)
+		c.brought(int(to.updated))
 	}
 	c.approves()
 	c.pauses(2)
 	c.sees(c.counted(4, 8))
 	c.surges("100%", false)
-	for _, to := range []struct{ size, updated, all int32 }{{7, 7, 14}, {8, 8, 16}, {4, 4, 8}} {
+	for _, to := range []struct {
+		size, updated, all int32
+		batches            []int
+	}{{7, 7, 14, []int{4, 3}}, {8, 8, 16, []int{4, 4}}, {4, 4, 8, nil}} {
 		c.resizes(to.size)
 		c.tellsOf(to.updated, to.all)
+		if to.batches != nil {
+			c.brought(to.batches...)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -200,13 +201,31 @@ func TestCaseCanaryGrows(t *testing.T) {
 	c.pauses(2)
 	_, hash := c.beside("v2", 2)
 	c.resizes(10)
-	c.after(3*time.Second, "four are told", c.that(func(r *reading) bool {
+	c.after(3*time.Second, "there will be four", func(context.Context) error {
+		if n := *c.companion().Spec.Replicas; n != 4 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	c.until("four are ready", c.extraReady(4))
+	c.after(time.Second, "four are told", c.that(func(r *reading) bool {
 		return paused(2)(r) && r.at().Canary == 4 && r.at().CanaryReady == 4 && r.at().PodTemplateHash == hash
 	}))
+	c.until("ten others are there", c.holdsStill)
 	c.beside("v2", 4)
 	c.guard.atLeast(10)
 	c.approves()
 	c.done("v2", "True")
+}
+
+// extraReady wants so many extra pods to be ready.
+func (c *outsider) extraReady(pods int32) func(context.Context) error {
+	return func(context.Context) error {
+		if s := c.companion().Status; s.ReadyReplicas != pods || s.Replicas != pods {
+			return fmt.Errorf("%d of %d are ready", s.ReadyReplicas, s.Replicas)
+		}
+		return nil
+	}
 }
 
 // Case 14: extra pods do not follow a Deployment that shrinks.

@@ -125,7 +125,7 @@ func (c *outsider) replaced(pods int32) func(context.Context) error {
 				return fmt.Errorf("reading %s: %w", key, err)
 			}
 		}
-		if s := d.Status; s.UpdatedReplicas != pods || extra.Ready != pods || strategy.Paused || s.ReadyReplicas != s.Replicas {
+		if s := d.Status; s.UpdatedReplicas != pods || extra.Ready != pods || strategy.Paused {
 			return fmt.Errorf("want %d replaced: %d ready, paused %t, %+v", pods, extra.Ready, strategy.Paused, s)
 		}
 		return nil

@@ -189,9 +189,12 @@ func TestCaseDisabled(t *testing.T) {
 	d := c.newDeployment()
 	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	d.Annotations = map[string]string{"owner": "red"}
+	quarter := intstr.FromString("25%")
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter}
 	c.create(d)
 	c.allReady()
 	c.begins()
+	c.guard.atLeast(8)
 
 	c.ships("v2")
 	c.pauses(1)

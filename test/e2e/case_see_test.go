@@ -39,6 +39,7 @@ type reading struct {
 type standing struct {
 	Observed        int64  `json:"observedWorkloadGeneration"`
 	RolloutHash     string `json:"rolloutHash"`
+	RolloutID       string `json:"observedRolloutID"`
 	StableRevision  string `json:"stableRevision"`
 	PodTemplateHash string `json:"podTemplateHash"`
 	Step            int32  `json:"currentStepIndex"`
@@ -126,22 +127,28 @@ func (c *outsider) pauses(step int32) *reading {
 	return c.looks()
 }
 
+// late is how much longer everything may take here than where a client has the
+// machine for itself.
+const late = 3
+
 // after stands for a fixed wait before one look: what is looked for must be so
-// within that time, and stay.
+// within that time, and stay until it is over.
 func (c *outsider) after(d time.Duration, what string, ask func(context.Context) error) {
 	c.t.Helper()
+	begun, been := time.Now(), false
 	var last error
-	been := false
-	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, d, true, func(context.Context) (bool, error) {
-		last = ask(c.t.Context())
-		if been && last != nil {
+	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, late*d, true, func(context.Context) (bool, error) {
+		if last = ask(c.t.Context()); last != nil && been {
 			return false, last
 		}
 		been = last == nil
-		return false, nil
+		return been && time.Since(begun) >= d, nil
 	})
-	if last != nil || !wait.Interrupted(err) {
-		c.t.Fatalf("after %s %s: %v (%v)", d, what, last, err)
+	if err != nil {
+		c.t.Fatalf("after %s %s: %v; last seen: %v", d, what, err, last)
+	}
+	if took := time.Since(begun); took > d+d/2 {
+		c.t.Logf("after %s rather than %s %s", took, d, what)
 	}
 }
 
@@ -319,4 +326,31 @@ func (c *outsider) progress(step int32, next int32, stable, hash string) *readin
 		c.t.Errorf("want step %d, next %d, stable %s, new %s: %s", step, next, stable, hash, r)
 	}
 	return r
+}
+
+// brought wants so many pods, in the end, to say that a batch of this release
+// brought them, and no others to say so of any.
+func (c *outsider) brought(pods ...int) {
+	c.t.Helper()
+	want := map[string]int{}
+	for i, n := range pods {
+		want[strconv.Itoa(i+1)] = n
+	}
+	r := c.looks()
+	c.until("pods have the labels of their batches", c.labelled(r.at().RolloutID, want))
+}
+
+// unmarked wants no pod to have the label of a batch.
+func (c *outsider) unmarked() {
+	c.t.Helper()
+	c.until("no pod is of a batch", func(ctx context.Context) error {
+		var pods corev1.PodList
+		err := here.client.List(ctx, &pods, client.InNamespace(c.namespace), client.HasLabels{"rollouts.kruise.io/rollout-batch-id"})
+		for i := range pods.Items {
+			if pods.Items[i].DeletionTimestamp == nil {
+				err = fmt.Errorf("%s is of batch %s", pods.Items[i].Name, pods.Items[i].Labels["rollouts.kruise.io/rollout-batch-id"])
+			}
+		}
+		return err
+	})
 }
