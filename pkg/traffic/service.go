@@ -78,6 +78,11 @@ func selectable(objs Objects, revision string) error {
 
 func selecting(objs Objects, revision string) map[string]string {
 	selector := maps.Clone(objs.Service.Spec.Selector)
+	for key := range selector {
+		if value, ok := objs.PodLabels[key]; ok {
+			selector[key] = value
+		}
+	}
 	selector[objs.RevisionKey] = revision
 	return selector
 }

@@ -35,6 +35,8 @@ type Objects struct {
 	Owner metav1.OwnerReference
 	// RevisionKey is the pod label that tells revisions apart.
 	RevisionKey string
+	// PodLabels are put on the pods of the update revision only.
+	PodLabels map[string]string
 }
 
 // Provider is one kind of router. Changes are what is still to do; nothing

@@ -107,6 +107,9 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		Owner:       effect.OwnedByRollout(obs.rollout),
 		RevisionKey: row.RevisionKey,
 	}
+	if m := release.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
+		obs.objects.PodLabels = m.Labels
+	}
 	o, ns := &obs.objects, obs.rollout.Namespace
 	var err error
 	if o.Service, err = get(ctx, r.Server, ns, ref.Service, &corev1.Service{}); err != nil {
