@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) error {
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge},
 		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
-		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
+		&deployment.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Concurrency: o.concurrency},
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up: %w", err)

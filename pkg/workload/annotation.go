@@ -69,6 +69,14 @@ func readDriving(obj metav1.Object) (driving, bool) {
 	return v, err == nil
 }
 
+// StyleOf is the style in which a workload was last driven.
+func StyleOf(obj metav1.Object) rollouts.Style {
+	if v, ok := readDriving(obj); ok && v.RollingStyle != "" {
+		return v.RollingStyle
+	}
+	return rollouts.StylePartition
+}
+
 func writeDriving(obj metav1.Object, v driving) {
 	if old, ok := readDriving(obj); ok && equality.Semantic.DeepEqual(old, v) {
 		return

@@ -10,9 +10,12 @@ package deployment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,20 +34,24 @@ import (
 // no status to commit: every write carries the version that it was planned from.
 type Reconciler struct {
 	Server      effect.Server
+	Recorder    events.EventRecorder
 	Concurrency int
 }
 
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
+	return watchLeaving(ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.SetChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})).
 		Complete(r)
 }
 
 // ours passes Deployments that are held or driven.
-func ours(o client.Object) bool {
+func ours(o client.Object) bool { return marked(o) }
+
+// marked tells that something is held or driven, or a copy of what is.
+func marked(o metav1.Object) bool {
 	a := o.GetAnnotations()
 	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
 }
@@ -56,10 +63,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, errors.New("finding the row of deployments: there is none")
 	}
 	w, err := r.Server.Workload(ctx, row, req.Namespace, req.Name)
-	if err != nil || w == nil || !ours(w.Object) {
+	switch {
+	case err != nil, w == nil:
 		return ctrl.Result{}, err
+	case !marked(w.Object):
+		return r.tidied(ctx, w)
 	}
-	changes, err := due(ctx, w)
+	if forgotten, err := r.forgotten(ctx, w); forgotten || err != nil {
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.giveBack(ctx, w)
+	}
+	changes, err := r.due(ctx, w)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -72,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // due is what is to be written now. What is told is told when sizes rest, since
 // each time is a write.
-func due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
+func (r *Reconciler) due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
 	facts, ok := w.Row.Scaling(w.Object, w.Owned)
 	if !ok {
 		return nil, nil
@@ -92,8 +108,39 @@ func due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
 		return nil, nil // the batch tells when it is reached
 	}
 	logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
-	return w.Row.Sets(w.Object, w.Owned, scale)
+	changes, err := w.Row.Sets(w.Object, w.Owned, scale)
+	for err == nil {
+		taken, failed := r.taken(ctx, w, changes)
+		if taken == nil || failed != nil {
+			return changes, failed
+		}
+		w.Owned = append(w.Owned, taken)
+		changes, err = w.Row.Sets(w.Object, w.Owned, scale)
+	}
+	return nil, err
+}
+
+// taken is a ReplicaSet that does not belong to the Deployment and has the name
+// of one that is to be made, which then needs another.
+func (r *Reconciler) taken(ctx context.Context, w *effect.Workload, changes []object.Change) (object.Object, error) {
+	for _, c := range changes {
+		if c.Base != nil {
+			continue
+		}
+		var rs appsv1.ReplicaSet
+		err := r.Server.Get(ctx, client.ObjectKey{Namespace: c.Want.GetNamespace(), Name: c.Want.GetName()}, &rs)
+		switch {
+		case err == nil && !metav1.IsControlledBy(&rs, w.Object):
+			return &rs, nil
+		case client.IgnoreNotFound(err) != nil:
+			return nil, fmt.Errorf("reading replicaset %s: %w", c.Want.GetName(), err)
+		}
+	}
+	return nil, nil
 }
 
 // moved is how soon to look again when somebody else wrote first.
 const moved = 20 * time.Millisecond
+
+// settling is how soon to look again at what the native controller is to see.
+const settling = time.Second

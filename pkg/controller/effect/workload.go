@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -234,4 +235,33 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark
 		}
 	}
 	return nil
+}
+
+// Named tells that a Rollout or a BatchRelease which counts names the workload.
+// The caches may be behind, so where they know none the server is asked.
+func (s Server) Named(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
+	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
+	here := client.InNamespace(w.Object.GetNamespace())
+	if found, err := naming(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}); found || err != nil {
+		return found, err
+	}
+	return naming(ctx, s.Live, key, counts, here)
+}
+
+func naming(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
+	for _, list := range []client.ObjectList{Rollouts(), BatchReleases()} {
+		if err := from.List(ctx, list, which...); err != nil {
+			return false, fmt.Errorf("listing who names %s: %w", key, err)
+		}
+		found := false
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			o, ok := item.(client.Object)
+			found = found || ok && slices.Contains(WorkloadKeys(o), key) && counts(o)
+			return nil
+		})
+		if found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
 }
