@@ -42,6 +42,8 @@ type plan struct {
 	annotations map[string]string
 	// owners is what the owner of the Deployment wants besides.
 	owners func(*appsv1.Deployment)
+	// service is what the owner of the Service wants besides.
+	service func(*corev1.Service)
 	// deploy makes all but the Rollout, in another way than usual.
 	deploy func(*app)
 	// change is made to the Rollout before it is created.
@@ -241,13 +243,17 @@ func (a *app) newDeployment() *appsv1.Deployment {
 func image(version string) string { return "example.com/web:" + version }
 
 func (a *app) newService() *corev1.Service {
-	return &corev1.Service{
+	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
 			Selector: a.labels(),
 			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
 		},
 	}
+	if a.plan.service != nil {
+		a.plan.service(s)
+	}
+	return s
 }
 
 func (a *app) newIngress() *networkingv1.Ingress {

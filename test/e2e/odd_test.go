@@ -1,0 +1,423 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// What is rare, and must not be dangerous.
+
+// slowly makes pods take a while.
+func slowly(p plan) plan {
+	p.annotations = map[string]string{"test.weir/ready-within": "4s"}
+	return p
+}
+
+func (a *app) initial(ctx context.Context) error {
+	r, err := a.stored(ctx)
+	if err == nil && r.Status.Phase != v1beta1.PhaseInitial {
+		err = fmt.Errorf("the Rollout is %s: %s", r.Status.Phase, r.Status.Message)
+	}
+	return err
+}
+
+// A Rollout that is created in the middle of a native rolling update leaves it
+// alone, and protects when it has settled.
+func TestCreatedWhileRolling(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	a.plan = slowly(plain())
+	a.create(a.newDeployment())
+	a.until("the Deployment is ready", a.runs(versions{"v1": 6}))
+	a.guard = watchPods(a)
+	a.guard.atLeast(5)
+	a.release("v2")
+	a.create(a.newRollout())
+	a.until("it says so", a.says("rolling update"))
+	a.sees(a.initial)
+	a.until("the Rollout is Healthy", func(ctx context.Context) error {
+		if d, err := a.deployment(ctx); err == nil && d.Spec.Paused {
+			t.Error("the native rolling update is held")
+		}
+		return a.healthy(ctx)
+	})
+	a.sees(a.runs(versions{"v2": 6}))
+	a.release("v3")
+	a.sees(a.held)
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.runs(versions{"v2": 4, "v3": 2}))
+}
+
+// A Rollout that is gone without having given its workload back, as when somebody
+// takes its finalizer off while weir-controller is down: the hold is given back
+// when that is up again, and an aborted version is not released by it. This does
+// not run beside others, which would miss the controller.
+func TestForgottenHold(t *testing.T) {
+	aborted := start(t, usual())
+	apps := map[string]*app{}
+	for _, style := range some(styles, "partition") {
+		apps[style] = start(t, styles[style]())
+		apps[style].release("v2")
+	}
+	aborted.release("v2")
+	aborted.until("step 1 waits", aborted.waitsAt(1))
+	aborted.abort()
+	aborted.guard.atMost("v2", 0)
+	for _, a := range apps {
+		a.until("step 1 waits", a.waiting(1))
+	}
+	if err := here.cluster.Kill(cluster.WeirController); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range append(slices.Collect(maps.Values(apps)), aborted) {
+		here.admin.kubectl(a, "delete", "rollout", name, "--wait=false").works()
+		here.admin.kubectl(a, "patch", "rollout", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`).works()
+		a.until("the Rollout is gone", a.gone(&v1beta1.Rollout{}, name))
+		a.sees(a.marked)
+	}
+	if err := here.cluster.Start(cluster.WeirController); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range apps {
+		a.until("it says so", a.told("WorkloadGivenBack"))
+		a.settled(versions{"v2": 6})
+		a.until("nothing is left", a.unmarked)
+	}
+	aborted.until("it says so", aborted.told("WorkloadGivenBack"))
+	aborted.until("nothing is left", aborted.unmarked)
+	aborted.sees(aborted.held)
+	aborted.sees(aborted.runs(versions{"v1": 6}))
+}
+
+// marked wants the Deployment to be in Weir's hands.
+func (a *app) marked(ctx context.Context) error {
+	d, err := a.deployment(ctx)
+	if err == nil && d.Annotations["rollouts.kruise.io/in-progressing"] == "" {
+		err = errors.New("the Deployment is not held")
+	}
+	return err
+}
+
+// So is a hold that somebody wrote by hand, and one that holds nothing back.
+func TestHoldByHand(t *testing.T) {
+	t.Parallel()
+	t.Run("by hand", func(t *testing.T) {
+		t.Parallel()
+		a := space(t)
+		a.plan = plain()
+		a.create(a.newDeployment())
+		a.until("the Deployment is ready", a.runs(versions{"v1": 6}))
+		if err := a.patch(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"none\"}"}},"spec":{"paused":true}}`); err != nil {
+			t.Fatal(err)
+		}
+		a.until("it says so", a.told("WorkloadGivenBack"))
+		a.until("nothing is left", a.unmarked)
+		a.release("v2")
+		a.until("nobody holds it", a.runs(versions{"v2": 6}))
+	})
+	t.Run("of no new template", func(t *testing.T) {
+		t.Parallel()
+		a := start(t, plain())
+		if err := a.patch(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"web\"}"}},"spec":{"paused":true}}`); err != nil {
+			t.Fatal(err)
+		}
+		a.until("it is given back", func(ctx context.Context) error {
+			if a.held(ctx) == nil {
+				return errors.New("it is still held")
+			}
+			return a.healthy(ctx)
+		})
+		a.traceless(workloadType)
+	})
+}
+
+// told wants an event about the Deployment.
+func (a *app) told(reason string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var list corev1.EventList
+		if err := here.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Reason == reason && e.InvolvedObject.Kind == "Deployment" {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s among %d", reason, len(list.Items))
+	}
+}
+
+// unmarked wants nothing of Weir's on Deployment and sets.
+func (a *app) unmarked(ctx context.Context) error {
+	d, err := a.deployment(ctx)
+	if err != nil {
+		return err
+	}
+	sets, err := a.sets(ctx)
+	objects := []metav1.Object{d}
+	for i := range sets {
+		objects = append(objects, &sets[i])
+	}
+	for _, o := range objects {
+		for _, marks := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
+			for key := range marks {
+				if strings.Contains(key, "kruise.io") {
+					return fmt.Errorf("%s is left on %s", key, o.GetName())
+				}
+			}
+		}
+	}
+	return err
+}
+
+// What is no new template never starts a release, in whatever style.
+func TestNoRelease(t *testing.T) {
+	t.Parallel()
+	for _, style := range some(styles, "partition") {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, styles[style]())
+			for _, change := range []string{
+				`{"metadata":{"labels":{"team":"shop"}}}`,
+				`{"metadata":{"annotations":{"owner":"me"}}}`,
+				`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":3}}}}`,
+				`{"spec":{"minReadySeconds":1,"revisionHistoryLimit":5,"progressDeadlineSeconds":99}}`,
+				`{"spec":{"template":{"metadata":{"labels":{"app":"web"}}}}}`,
+			} {
+				if err := a.patch(change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.scale(8)
+			a.stays("nothing is held", func(ctx context.Context) error {
+				d, err := a.deployment(ctx)
+				if err == nil && (d.Spec.Paused || len(d.Annotations) > 2) {
+					err = fmt.Errorf("paused %t, annotations %v", d.Spec.Paused, d.Annotations)
+				}
+				return errors.Join(err, a.healthy(ctx))
+			})
+			a.settled(versions{"v1": 8})
+		})
+	}
+}
+
+// A manifest with both, in either order: made together, changed together, and
+// with a Deployment that was there before.
+func TestAppliedTogether(t *testing.T) {
+	t.Parallel()
+	for _, order := range some(map[string]bool{"Deployment first": true, "Rollout first": false}, "Rollout first") {
+		for _, before := range []string{"new", "there"} {
+			t.Run(order+" "+before, func(t *testing.T) {
+				t.Parallel()
+				a := space(t)
+				a.plan = plain()
+				apply := func(version, steps string) {
+					t.Helper()
+					rollout := strings.Replace(a.plan.yaml(), "replicas: 2", "replicas: "+steps, 1)
+					manifests := []string{a.manifest(version), rollout}
+					if order == "Rollout first" {
+						manifests[0], manifests[1] = manifests[1], manifests[0]
+					}
+					here.admin.kubectlWith(a, strings.Join(manifests, "\n---\n"), "apply", "-f", "-").works()
+				}
+				if before == "there" {
+					here.admin.kubectlWith(a, a.manifest("v1"), "apply", "-f", "-").works()
+					a.until("the Deployment is ready", a.runs(versions{"v1": 6}))
+					a.guard = watchPods(a)
+					a.guard.atLeast(5)
+					apply("v2", "2")
+				} else {
+					apply("v2", "2")
+				}
+				a.until("the Rollout is Healthy", a.healthy)
+				// A Rollout that was there first may see the change and hold it.
+				a.until("it runs v2", a.runs(versions{"v2": 6}))
+				apply("v3", "3")
+				a.sees(a.held)
+				a.until("step 1 waits", a.waitsAt(1))
+				a.until("its pods are those of the new plan", a.runs(versions{"v2": 3, "v3": 3}))
+			})
+		}
+	}
+}
+
+// Somebody else's ReplicaSet has the name that the new one would get.
+func TestNameTaken(t *testing.T) {
+	t.Parallel()
+	twin := start(t, plain())
+	twin.release("v2")
+	twin.until("step 1 waits", twin.waitsAt(1))
+	sets, err := twin.sets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, plain())
+	for i := range sets {
+		if versionOf(&sets[i].Spec.Template.Spec) != "v2" {
+			continue
+		}
+		foreign := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: sets[i].Name}, Spec: sets[i].Spec}
+		foreign.Spec.Replicas = new(int32(0))
+		foreign.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+		foreign.Spec.Template.Labels = map[string]string{"app": "other"}
+		a.create(foreign)
+	}
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.runs(versions{"v1": 4, "v2": 2}))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v2": 6})
+	a.traceless(workloadType)
+}
+
+// A Service that tells stable pods by a label which new ones have otherwise.
+func TestTrackedService(t *testing.T) {
+	t.Parallel()
+	p := beside()
+	p.owners = func(d *appsv1.Deployment) { d.Spec.Template.Labels["track"] = "stable" }
+	p.service = func(s *corev1.Service) { s.Spec.Selector["track"] = "stable" }
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.serves(name, versions{"v1": 6}))
+	a.sees(a.serves(name+"-canary", versions{"v2": 1}))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v2": 6})
+	a.sees(a.serves(name, versions{"v2": 6}))
+	a.traceless(workloadType)
+}
+
+// The last step passes by itself if it says "100%", and waits if it says a
+// number; blue-green waits in any case. A number beyond the size means all.
+func TestAllPods(t *testing.T) {
+	t.Parallel()
+	all, number := intstr.FromString("100%"), intstr.FromInt32(100)
+	for _, style := range some(styles, "partition") {
+		for what, size := range map[string]intstr.IntOrString{"share": all, "number": number} {
+			t.Run(style+" "+what, func(t *testing.T) {
+				t.Parallel()
+				p := styles[style]()
+				change := p.change
+				p.change = func(r *v1beta1.Rollout) {
+					if change != nil {
+						change(r)
+					}
+					steps := []v1beta1.Step{{Replicas: &size}}
+					if r.Spec.Strategy.BlueGreen != nil {
+						r.Spec.Strategy.BlueGreen.Steps = steps
+					} else {
+						r.Spec.Strategy.Canary.Steps = steps
+					}
+				}
+				a := start(t, p)
+				a.release("v2")
+				if style == "blue-green" || what == "number" {
+					a.until("step 1 waits", a.waiting(1))
+					a.until("all new pods are there", a.counted("v2", 6))
+					a.promote(1)
+				}
+				a.until("the Rollout is Healthy", a.healthy)
+				a.settled(versions{"v2": 6})
+				a.traceless(workloadType)
+			})
+		}
+	}
+}
+
+// counted wants so many ready pods of a version, whatever else there is.
+func (a *app) counted(version string, want int32) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := here.client.List(ctx, &pods, client.InNamespace(a.namespace)); err != nil {
+			return err
+		}
+		var got int32
+		for i := range pods.Items {
+			if ready(&pods.Items[i]) && versionOf(&pods.Items[i].Spec) == version {
+				got++
+			}
+		}
+		if got != want {
+			return fmt.Errorf("%d pods of %s are ready, want %d", got, version, want)
+		}
+		return nil
+	}
+}
+
+// A new pod counts when it has been ready for as long as its owner says.
+func TestMinReady(t *testing.T) {
+	t.Parallel()
+	const seconds = 5
+	for _, style := range some(map[string]bool{"partition": true, "canary": true}, "partition") {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			p := styles[style]()
+			p.replicas, p.surge, p.unavailable, p.routed = 2, 1, 0, false
+			p.steps = []v1beta1.Step{manual("1"), manual("100%")}
+			p.owners = func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = seconds }
+			a := start(t, p)
+			a.until("all pods are available", func(ctx context.Context) error {
+				d, err := a.deployment(ctx)
+				if err == nil && d.Status.AvailableReplicas < 2 {
+					err = fmt.Errorf("%d pods are available", d.Status.AvailableReplicas)
+				}
+				return err
+			})
+			a.release("v2")
+			a.until("the new pod is ready", a.counted("v2", 1))
+			since := time.Now()
+			a.until("step 1 waits", a.waitsAt(1))
+			// Kubernetes keeps times to the second.
+			if waited := time.Since(since); waited < (seconds-1)*time.Second-500*time.Millisecond {
+				t.Errorf("step 1 was reached %s after its pod was ready", waited)
+			}
+			a.promoteAll()
+			a.until("the Rollout is Healthy", a.healthy)
+			a.settled(versions{"v2": 2})
+		})
+	}
+}
+
+// One pod is released without a moment in which there is none, unless its owner
+// allows that.
+func TestOnePod(t *testing.T) {
+	t.Parallel()
+	for _, style := range some(styles, "partition") {
+		for surge, unavailable := range map[int32]int32{1: 0, 0: 1} {
+			t.Run(fmt.Sprintf("%s surge %d", style, surge), func(t *testing.T) {
+				t.Parallel()
+				p := slowly(styles[style]())
+				p.replicas, p.surge, p.unavailable = 1, surge, unavailable
+				a := start(t, p)
+				a.release("v2")
+				a.until("step 1 waits", a.waiting(1))
+				a.promoteAll()
+				a.until("the Rollout is Healthy", a.healthy)
+				a.settled(versions{"v2": 1})
+				a.traceless(workloadType)
+			})
+		}
+	}
+}
