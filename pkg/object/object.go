@@ -17,7 +17,8 @@ type Object interface {
 }
 
 // Change is one write. Without Base, Want is created; without Want, Base is
-// deleted; with both, Want replaces Base at Base's resourceVersion.
+// deleted; with both, Want replaces Base at Base's resourceVersion. A Base without
+// one is deleted whatever it has become.
 type Change struct {
 	Base, Want Object
 }

@@ -55,7 +55,7 @@ func (x *pass) because(message string) {
 	}
 }
 
-const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted; set the earlier template yourself"
+const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted, and its history, too; set the earlier template yourself"
 
 // bringBack takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
@@ -67,9 +67,17 @@ func (x *pass) bringBack() {
 	}
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
-	if x.w.StableGone {
+	switch {
+	case !x.w.StableGone:
+	case x.stableLost():
+		x.remake()
+		return
+	case x.Kept == nil:
 		x.stall(rollouts.StalledStableGone, stableGone)
 		return
+	}
+	if x.stalledFor(rollouts.StalledStableGone) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	routed := !x.leaveUpdate()
 	if routed && !x.replaces() {
@@ -99,6 +107,8 @@ func (x *pass) bringBack() {
 func (x *pass) setStable() {
 	switch {
 	case !x.progress().RollingBack || !x.w.Held || x.w.AtStable:
+	case x.w.StableGone && x.Kept != nil:
+		x.act(RemakeStable{Revision: x.progress().StableRevision, Live: true})
 	case x.w.StableGone, x.w.StableRevision == "":
 		x.stall(rollouts.StalledStableGone, stableGone)
 	default:
@@ -162,7 +172,8 @@ func (x *pass) stableWhole(routed bool) bool {
 	if x.style == rollouts.StyleBlueGreen {
 		revision = "" // a template that was refused meanwhile changes nothing about it
 	}
-	return x.back(keep, revision)
+	// The batch may not have seen yet what became of its pods since it was ready.
+	return x.back(keep, revision) && (routed || x.w.UpdatedReplicas == 0 && x.w.StableReadyReplicas >= x.w.Replicas)
 }
 
 // back wants all pods of stable, and keep of the update revision, and tells

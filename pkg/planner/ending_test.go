@@ -138,10 +138,15 @@ func (e *end) stable() string {
 	if a == rollouts.ActivityCancelling {
 		return "" // it was put back, and its own revision may be another's stable by now
 	}
-	if e.check.set(p.StableRevision) == nil {
-		return "" // the native controller keeps no history, and took it at size 0
+	if e.lost(p.StableRevision) {
+		return "" // the native controller took it at size 0, before its history was made
 	}
 	return e.check.images[p.StableRevision]
+}
+
+// lost tells that neither a set nor a history is left of a revision.
+func (e *end) lost(revision string) bool {
+	return e.check.set(revision) == nil && e.kept(e.rollout(), revision) == nil
 }
 
 // revert puts the stable template back: the invariant "reversible".
@@ -203,7 +208,7 @@ func (e *end) rollback() {
 	}
 	stable := e.rollout().Status.Active().StableRevision
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
-	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" || e.check.set(stable) == nil {
+	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" || e.lost(stable) {
 		return // where the native controller kept no history, nothing is left to set
 	}
 	e.runs("reversible", tag)
@@ -264,7 +269,7 @@ func (e *end) release() {
 	if c := e.rollout().Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
 		stable := e.rollout().Status.Active().StableRevision
 		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
-		if !e.settle() || e.check.set(stable) == nil {
+		if !e.settle() || e.lost(stable) {
 			return // where the native controller kept no history, nothing is left to go back to
 		}
 	}

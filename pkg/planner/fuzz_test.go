@@ -187,7 +187,13 @@ var moves = []struct {
 		s.decide(app0, planner.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
 	}},
 	{"name", 1, func(s *schedule, b byte) { s.change(app0, setName([]string{"one", "two"}[b%2])) }},
-	{"gc", 1, func(s *schedule, _ byte) { s.as("gc", func() error { s.store.collect(); return nil }) }},
+	{"gc", 1, func(s *schedule, b byte) {
+		s.as("gc", func() error { s.store.collect(); return nil })
+		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); b%4 == 3 && r != nil && r.Status.Phase == rollouts.PhaseProgressing {
+			stable := r.Status.Active().StableRevision
+			s.lose(func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == stable })
+		}
+	}},
 }
 
 func (s *schedule) move() {

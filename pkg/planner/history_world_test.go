@@ -5,18 +5,21 @@ package planner_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // histories are the stored ones that the next pass asks for; they are in no cache.
@@ -32,12 +35,18 @@ func (w *world) histories(r *rollouts.Rollout) map[int64]rollouts.RolloutHistory
 
 // file stores histories as the controller does: made without a status, which
 // is a second write.
-func (w *world) file(r *rollouts.Rollout, filings []planner.Filing) error {
+func (w *world) file(o *observation, filings []planner.Filing) error {
+	r := o.rollout
 	for _, f := range filings {
 		w.acts++
 		name := planner.HistoryName(r, f.Release.Number)
 		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
 			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
+			for _, owned := range o.owned {
+				if rs, ok := owned.(*appsv1.ReplicaSet); ok && f.Release.StableRevision != "" && rs.Labels[hashKey] == f.Release.StableRevision {
+					made.Spec.Stable = &rollouts.ObjectInfo{Name: rs.Name, Data: rollouts.RawJSON{Raw: encoded(rs.Spec)}}
+				}
+			}
 			if err := w.write(object.Change{Want: made}); err != nil {
 				return err
 			}
@@ -58,6 +67,41 @@ func (w *world) file(r *rollouts.Rollout, filings []planner.Filing) error {
 		w.filed++
 	}
 	return nil
+}
+
+func encoded(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// kept is what is on file of the set of a stable revision; nil if nothing is.
+func (w *world) kept(r *rollouts.Rollout, revision string) *workload.File {
+	for _, release := range slices.Backward(r.Status.Releases) {
+		h := find[*rollouts.RolloutHistory](w.store.objects, kindHistory, planner.HistoryName(r, release.Number))
+		if h != nil && h.Spec.Stable != nil && release.StableRevision == revision {
+			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}
+		}
+	}
+	return nil
+}
+
+// observeKept looks up a stable set that has gone.
+func (w *world) observeKept(o *observation) {
+	lost := planner.StableLost(o.rollout, o.facts.Workload)
+	if lost == "" {
+		return
+	}
+	if o.kept = w.kept(o.rollout, lost); o.kept == nil {
+		return
+	}
+	kept := o.row.Kept(o.workload, *o.kept)
+	o.facts.Kept = &kept
+	for _, rs := range each[*appsv1.ReplicaSet](w.view(kindSet)) {
+		o.beside = append(o.beside, rs)
+	}
 }
 
 // onlyRecord tells that a status is written for the record of releases alone.

@@ -292,7 +292,7 @@ func (x *pass) broughtBack() bool {
 		return true
 	}
 	x.bringBack()
-	if x.w.StableGone {
+	if x.stalledFor(rollouts.StalledStableGone) {
 		// Then it can only be left as it is, and paused.
 		x.become(rollouts.ActivityAborted, x.status.Message)
 	}

@@ -26,9 +26,18 @@ type Observed struct {
 	Batch *Batch
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
+	// Kept is what is on file of the stable revision; nil where nothing is, or
+	// where nobody asked since its set is there.
+	Kept *Kept
 	// Histories are the stored histories of releases, by number, as far as
 	// Unfiled asks for them.
 	Histories map[int64]rollouts.RolloutHistoryStatus
+}
+
+// Kept is what is on file of a stable revision whose set has gone.
+type Kept struct {
+	// Live tells that the live template is that of the set.
+	Live bool
 }
 
 // Workload is the facts of a workload, whatever its kind.
@@ -71,8 +80,10 @@ type Workload struct {
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string
-	// StableGone tells that nothing is left to bring the stable revision back from.
+	// StableGone tells that the set of the stable revision does not exist.
 	StableGone bool
+	// Revisions are those that have a set, by the label value of their pods.
+	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
 	StableReadyReplicas int32
 	// LiveRevision is the label value of the workload's own pods of the live
@@ -191,6 +202,12 @@ type (
 	NameStable struct{ Revision string }
 	// SetStable sets the workload's template to the stable revision's.
 	SetStable struct{}
+	// RemakeStable makes the set of the stable revision anew from what is on
+	// file; with Live, the workload's template becomes its first.
+	RemakeStable struct {
+		Revision string
+		Live     bool
+	}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }
 	// Unpin makes it select every revision again.
@@ -215,6 +232,7 @@ func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
 func (NameStable) action()          {}
 func (SetStable) action()           {}
+func (RemakeStable) action()        {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
 func (RouteTo) action()             {}
@@ -227,8 +245,14 @@ func (Unlabel) String() string      { return "unlabel workload" }
 func (ReleaseBatch) String() string { return "release batch" }
 func (SetStable) String() string    { return "set the stable template" }
 func (a NameStable) String() string { return "name " + a.Revision + " as stable" }
-func (Unpin) String() string        { return "unpin service" }
-func (Unroute) String() string      { return "unroute" }
+func (a RemakeStable) String() string {
+	if a.Live {
+		return "set the stable template, and make " + a.Revision + " anew"
+	}
+	return "make " + a.Revision + " anew"
+}
+func (Unpin) String() string   { return "unpin service" }
+func (Unroute) String() string { return "unroute" }
 func (RemoveCanaryService) String() string {
 	return "remove canary service"
 }

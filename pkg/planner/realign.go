@@ -40,6 +40,15 @@ func (x *pass) given() int32 {
 	return Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
 }
 
+// driven is how many pods the workload was told to bring up, which a step to
+// which the release has gone back does not take away.
+func (x *pass) driven() int32 {
+	if d := x.w.Drive; d != nil && !d.Abort {
+		return Limit(x.style, d.Partition, x.w.Replicas)
+	}
+	return 0
+}
+
 // stepWith returns the current step where it still wants what it wanted or what
 // is there, or else the first one that wants at least so many pods, or the last.
 func (x *pass) stepWith(have int32) int32 {

@@ -46,6 +46,7 @@ var rules = []rule{
 	{"still aborted", (*pass).stillAborted, (*pass).reject},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
+	{"stable set gone", (*pass).stableLost, (*pass).remake},
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},
@@ -81,8 +82,25 @@ func newPass(o Observed) *pass {
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
+	x.findStable()
 	x.recognise()
 	return x
+}
+
+// findStable corrects what a workload cannot tell whose stable set has gone or was
+// made anew: while a release is under way the status knows what it was.
+func (x *pass) findStable() {
+	p := x.status.Active()
+	switch {
+	case x.w == nil || p == nil || x.status.Phase != rollouts.PhaseProgressing:
+	case StableLost(x.Rollout, x.w) != "":
+		w := *x.w
+		w.StableGone, w.StableReadyReplicas = true, 0
+		x.w = &w
+	case x.w.Held && x.w.Named && x.w.StableRevision != p.StableRevision && slices.Contains(x.w.Revisions, x.w.StableRevision) &&
+		!slices.Contains(x.w.Revisions, p.StableRevision):
+		p.StableRevision = x.w.StableRevision
+	}
 }
 
 // recognise corrects what a workload at size 0 cannot tell: which of its sets

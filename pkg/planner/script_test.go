@@ -57,6 +57,11 @@ var verbs = map[string]func(*story, command){
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
 	"start": (*story).start, // v2: one pod gets ready, though the image is broken
+	// Somebody deletes the sets of an image, and the histories of releases.
+	"lose": func(s *story, c command) {
+		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] })
+	},
+	"forget": func(s *story, _ command) { s.w.forget() },
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },

@@ -175,7 +175,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 // pins tells that the stable Service selects stable pods only at a step. One
 // that is pinned to no pod would lose every request.
 func (x *pass) pins(step *rollouts.Step) bool {
-	return step.Routed() && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || x.given() < x.w.Replicas)
+	return step.Routed() && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || max(x.given(), x.driven()) < x.w.Replicas)
 }
 
 // missing tells that the network lacks what the step needs, and says so.

@@ -188,7 +188,7 @@ func (s *store) remove(o object.Object) error {
 
 // removeAt is remove at the version that was read.
 func (s *store) removeAt(o object.Object) error {
-	if old := s.objects[keyOf(o)]; old != nil && old.GetResourceVersion() != o.GetResourceVersion() {
+	if old := s.objects[keyOf(o)]; old != nil && o.GetResourceVersion() != "" && old.GetResourceVersion() != o.GetResourceVersion() {
 		return fmt.Errorf("%w: %s is not at version %s", errMoved, o.GetName(), o.GetResourceVersion())
 	}
 	return s.remove(o)

@@ -242,6 +242,25 @@ func (w *world) remove(k kind, name string) bool {
 	return true
 }
 
+// lose deletes sets of the workload; what follows from it is nobody's fault.
+func (w *world) lose(which func(*appsv1.ReplicaSet) bool) {
+	d := w.check.deployment()
+	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+		if d != nil && metav1.IsControlledBy(rs, d) && which(rs) {
+			w.check.sick = true
+			w.tell.did("deletes " + rs.Name)
+			w.as("user", func() error { return w.store.remove(rs) })
+		}
+	}
+}
+
+// forget deletes all histories.
+func (w *world) forget() {
+	for _, h := range each[*rollouts.RolloutHistory](w.store.objects) {
+		w.as("user", func() error { return w.store.remove(h) })
+	}
+}
+
 // step builds one step of a plan.
 func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.Step {
 	share := intstr.Parse(replicas)

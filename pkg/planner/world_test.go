@@ -160,6 +160,9 @@ type observation struct {
 	routing  rollouts.TrafficRoutingRef
 	net      traffic.Objects
 	facts    planner.Observed
+	// kept is what is on file of a stable set that has gone, beside all sets.
+	kept   *workload.File
+	beside []object.Object
 }
 
 func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (row workload.Row, d *appsv1.Deployment, owned []object.Object) {
@@ -203,6 +206,7 @@ func (w *world) observe(name string) *observation {
 		facts := o.row.Observe(o.workload, o.owned)
 		o.facts.Workload = &facts
 	}
+	w.observeKept(o)
 	w.observeTraffic(o)
 	o.facts.Histories = w.histories(ro)
 	return o
@@ -231,7 +235,7 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 			w.tell.planned(o.rollout, plan)
 			o.rollout = find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 		}
-		if err := w.file(o.rollout, filings); err != nil {
+		if err := w.file(o, filings); err != nil {
 			return err
 		}
 		for _, a := range plan.Actions {
@@ -276,6 +280,8 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.write(o.row.Restore(o.workload, o.owned, a)...)
 	case planner.NameStable:
 		return w.write(o.row.NameStable(o.workload, a.Revision)...)
+	case planner.RemakeStable:
+		return w.write(o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a)...)
 	case planner.SetStable:
 		return w.write(o.row.SetStable(o.workload, o.owned)...)
 	}

@@ -44,6 +44,9 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.StableGone = r.stable == nil && r.stableRevision != ""
 	w.Untold = len(deployment{}.Tell(obj, owned)) > 0
+	for _, rs := range r.all {
+		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
+	}
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)

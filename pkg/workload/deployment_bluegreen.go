@@ -173,8 +173,11 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if u := r.update; aborting(d) && u != nil && (size(u) > 0 || u.Status.Replicas > 0 || u.Status.AvailableReplicas > 0) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
-		// ones for them.
-		return nil
+		// ones for them. They go as soon as stable's count again.
+		if !settled(d) {
+			return nil
+		}
+		return hurried(r, d.Spec.MinReadySeconds)
 	}
 	want := d.DeepCopy()
 	if r.stableRevision != "" {

@@ -191,6 +191,9 @@ func TestObserve(t *testing.T) {
 			}
 			// It has no pods but its own.
 			want.LiveRevision, want.LiveReadyReplicas = want.PodTemplateHash, want.UpdatedReadyReplicas
+			for _, rs := range findRevisions(d, owned).all {
+				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
+			}
 			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

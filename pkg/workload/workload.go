@@ -43,6 +43,11 @@ type Adapter interface {
 	NameStable(obj object.Object, revision string) []object.Change
 	// SetStable sets the live template to the stable revision's.
 	SetStable(obj object.Object, owned []object.Object) []object.Change
+	// Kept compares the workload with what is on file of a set of its own.
+	Kept(obj object.Object, kept File) planner.Kept
+	// Remake makes the set of a stable revision anew; beside are all sets of the
+	// namespace.
+	Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
 	Label(obj object.Object) []object.Change
 	Unlabel(obj object.Object) []object.Change
@@ -54,6 +59,12 @@ type Adapter interface {
 	// Tell writes to the workload what its status cannot say, for those who drive
 	// it by its annotation.
 	Tell(obj object.Object, owned []object.Object) []object.Change
+}
+
+// File is what is on file of an object: its name, and its spec in JSON.
+type File struct {
+	Name string
+	Spec []byte
 }
 
 // Row is one kind of workload released in one style.

@@ -62,7 +62,7 @@ func (a *app) stalled(reason string, words ...string) func(context.Context) erro
 			}
 		}
 		is := stalled.Status == metav1.ConditionTrue
-		if is != (reason != "") || is && stalled.Reason != reason || is == (reconciling.Status == metav1.ConditionTrue) {
+		if is != (reason != "") || is && stalled.Reason != reason || is && reconciling.Status == metav1.ConditionTrue {
 			return fmt.Errorf("stalled should be %q: %+v, %+v", reason, stalled, reconciling)
 		}
 		for _, word := range words {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Histories are written once in a while and hold copies of whole objects. They
@@ -159,6 +161,21 @@ func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
 		return v1alpha1.RawJSON{}, fmt.Errorf("copying %T: %w", o, err)
 	}
 	return parts.Spec, nil
+}
+
+// KeptSet is what the histories of a Rollout have of the set of a stable
+// revision, the newest of them first; nil if they have nothing.
+func (s Server) KeptSet(ctx context.Context, r *rollouts.Rollout, revision string) (*workload.File, error) {
+	for _, release := range slices.Backward(r.Status.Releases) {
+		h, err := s.history(ctx, r, release.Number)
+		if err != nil {
+			return nil, err
+		}
+		if h != nil && h.Spec.Stable != nil && release.StableRevision == revision {
+			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}, nil
+		}
+	}
+	return nil, nil
 }
 
 // Prune deletes the histories of a Rollout that are too many or too old. Those

@@ -177,8 +177,12 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			return err
 		}
 		uid, version := base.GetUID(), base.GetResourceVersion()
+		at := client.Preconditions{UID: &uid}
+		if version != "" {
+			at.ResourceVersion = &version
+		}
 		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
-		return client.IgnoreNotFound(s.Delete(ctx, base, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+		return client.IgnoreNotFound(s.Delete(ctx, base, at))
 	default:
 		base, err := clientObject(c.Base)
 		if err != nil {

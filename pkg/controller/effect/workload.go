@@ -96,8 +96,22 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj client.Object
 	return all, nil
 }
 
+// Beside are all objects in the namespace of a workload that are of the kinds
+// that it owns, whoever owns them.
+func (s Server) Beside(ctx context.Context, w *Workload) ([]object.Object, error) {
+	var all []object.Object
+	for _, kind := range w.Row.Owns {
+		found, err := s.listed(ctx, kind, w.Object)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
 // listed are the objects of a kind beside another one.
-func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
+func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
@@ -106,7 +120,7 @@ func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	if err := s.List(ctx, objects, client.InNamespace(beside.GetNamespace()), which); err != nil {
+	if err := s.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
 		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
 	var out []object.Object

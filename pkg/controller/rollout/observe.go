@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -27,8 +28,12 @@ type observation struct {
 	rollout  *rollouts.Rollout
 	batch    *rollouts.BatchRelease
 	workload *effect.Workload
-	routing  *rollouts.TrafficRoutingRef
-	objects  traffic.Objects
+	// kept is what is on file of a stable set that has gone, and beside are all
+	// sets of the namespace.
+	kept    *workload.File
+	beside  []object.Object
+	routing *rollouts.TrafficRoutingRef
+	objects traffic.Objects
 }
 
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
@@ -82,7 +87,25 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	}
 	facts := row.Observe(w.Object, w.Owned)
 	obs.workload, obs.facts.Workload = w, &facts
-	return row, nil
+	return row, r.observeKept(ctx, obs, row)
+}
+
+// observeKept looks up a stable set that has gone.
+func (r *Reconciler) observeKept(ctx context.Context, obs *observation, row workload.Row) error {
+	lost := planner.StableLost(obs.rollout, obs.facts.Workload)
+	if lost == "" {
+		return nil
+	}
+	var err error
+	if obs.kept, err = r.Server.KeptSet(ctx, obs.rollout, lost); err != nil || obs.kept == nil {
+		return err
+	}
+	if obs.beside, err = r.Server.Beside(ctx, obs.workload); err != nil {
+		return err
+	}
+	kept := row.Kept(obs.workload.Object, *obs.kept)
+	obs.facts.Kept = &kept
+	return nil
 }
 
 func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The stable revision may lose its set in the middle of a release: somebody
+// deletes it, or the native controller, as too old. The native controller fills
+// the gap within milliseconds, with whatever version it finds. The set is made
+// anew from the history of the release, and the sizes go back from there.
+
+// StableLost names the stable revision of a release whose set does not exist;
+// empty if it does, or if nothing depends on it any more.
+func StableLost(r *rollouts.Rollout, w *Workload) string {
+	p := r.Status.Active()
+	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) {
+		return ""
+	}
+	if w.Named && w.StableRevision != p.StableRevision && slices.Contains(w.Revisions, w.StableRevision) {
+		return "" // it was made anew under another label
+	}
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling, rollouts.PhaseInitial, rollouts.PhaseDisabled:
+		return p.StableRevision
+	default:
+		return ""
+	}
+}
+
+// stableLost tells that the stable set has to be made anew before anything else.
+func (x *pass) stableLost() bool {
+	return x.w.StableGone && x.Kept != nil && !x.doing(rollouts.ActivityFinalising) && (x.Kept.Live || x.aborted() || x.stableShare() > 0) &&
+		(x.Kept.Live || x.w.Replicas > 0)
+}
+
+// stableShare is how many pods of stable there should be in the workload.
+func (x *pass) stableShare() int32 {
+	if x.replaces() {
+		return x.w.Replicas - x.given()
+	}
+	return x.w.Replicas
+}
+
+// remake makes the stable set anew. Traffic does not wait for its pods where
+// only others serve. A release that was aborted already is brought back again,
+// since the pods are not those of stable any more.
+func (x *pass) remake() {
+	revision := x.progress().StableRevision
+	message := fmt.Sprintf("The ReplicaSet of the stable revision %s was deleted, and is made anew from the history of the release", revision)
+	if x.Rollout.Status.Message != message {
+		x.warn("StableRecreated", message)
+	}
+	if x.doing(rollouts.ActivityAborted) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
+		x.become(rollouts.ActivityAborting, aborting)
+	}
+	x.status.Message = message
+	if r := x.Route; r != nil && r.Pinned != "" && x.onlyUpdate() {
+		x.act(Unpin{})
+	}
+	x.act(RemakeStable{Revision: revision})
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// filed reads a ReplicaSet from file; nil if that is not one.
+func filed(kept File) *appsv1.ReplicaSet {
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: kept.Name}}
+	if err := json.Unmarshal(kept.Spec, &rs.Spec); err != nil || rs.Spec.Selector == nil || rs.Spec.Template.Labels[hashKey] == "" {
+		return nil
+	}
+	return rs
+}
+
+// Kept implements Adapter.
+func (deployment) Kept(obj object.Object, kept File) planner.Kept {
+	d, rs := obj.(*appsv1.Deployment), filed(kept)
+	return planner.Kept{Live: rs != nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template)}
+}
+
+// Remake implements Adapter. The set comes back under its name and label, since
+// Services select by it and orphaned pods go back to it, and with all its pods at
+// once: it is the version that served. The Deployment says in the same breath
+// which one it is, or the native controller's substitute would be taken for it.
+func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change {
+	d, rs := obj.(*appsv1.Deployment), filed(kept)
+	r := findRevisions(d, owned)
+	if rs == nil || r.byHash(how.Revision) != nil {
+		return nil
+	}
+	want := d.DeepCopy()
+	if how.Live {
+		want.Spec.Template = *plain(&rs.Spec.Template).DeepCopy()
+	}
+	if twin := r.byTemplate(rs); twin != nil {
+		label(want, rollouts.LabelStableRevision, twin.Labels[hashKey])
+		return change(obj, want)
+	}
+	hash := identify(rs, d, beside)
+	label(want, rollouts.LabelStableRevision, hash)
+	changes := append(change(obj, want), object.Change{Want: remade(rs, d, hash, n.share(d))})
+	return append(changes, strays(d, r)...)
+}
+
+func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	for _, rs := range r.all {
+		if sameTemplate(&rs.Spec.Template, &like.Spec.Template) {
+			return rs
+		}
+	}
+	return nil
+}
+
+// share is how many pods the stable set is to have.
+func (deployment) share(d *appsv1.Deployment) int32 {
+	drive, v := readDrive(d), driving{}
+	v, _ = readDriving(d)
+	if drive == nil || drive.Abort || sizedElsewhere(v.RollingStyle) || native(d) {
+		return replicas(d)
+	}
+	return replicas(d) - planner.Limit(rollouts.StylePartition, drive.Partition, replicas(d))
+}
+
+// identify gives the set another name where its own is taken, and another label
+// only where pods of somebody else may have it.
+func identify(rs *appsv1.ReplicaSet, d *appsv1.Deployment, beside []object.Object) (hash string) {
+	names, labels := map[string]bool{}, map[string]bool{}
+	for _, o := range replicaSets(beside) {
+		names[o.Name] = true
+		labels[o.Labels[hashKey]] = labels[o.Labels[hashKey]] || o.DeletionTimestamp == nil
+	}
+	hash = rs.Spec.Template.Labels[hashKey]
+	for collisions := uint32(1); names[rs.Name] || labels[hash]; collisions++ {
+		next := collidedHash(&rs.Spec.Template, collisions)
+		if rs.Name = setName(d.Name, next); labels[hash] {
+			hash = next
+		}
+	}
+	return hash
+}
+
+func remade(rs *appsv1.ReplicaSet, d *appsv1.Deployment, hash string, size int32) *appsv1.ReplicaSet {
+	rs.TypeMeta = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet"}
+	rs.Namespace = d.Namespace
+	rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, deploymentKind)}
+	rs.Spec.Template.Labels = withHash(rs.Spec.Template.Labels, hash)
+	rs.Spec.Selector.MatchLabels = withHash(rs.Spec.Selector.MatchLabels, hash)
+	rs.Labels = maps.Clone(rs.Spec.Template.Labels)
+	rs.Spec.Replicas, rs.Spec.MinReadySeconds = &size, d.Spec.MinReadySeconds
+	return rs
+}
+
+// strays are sets that the native controller has given pods for want of a stable
+// one. Where sizes are not decided here they must go, each whatever its version
+// is by now: of two sets with pods it keeps both.
+func strays(d *appsv1.Deployment, r revisions) []object.Change {
+	var changes []object.Change
+	for _, rs := range r.all {
+		if rs != r.update && size(rs) > 0 && native(d) && d.Spec.Paused {
+			gone := rs.DeepCopy()
+			gone.ResourceVersion = ""
+			changes = append(changes, object.Change{Base: gone})
+		}
+	}
+	return changes
+}
