@@ -81,7 +81,7 @@ func encoded(v any) []byte {
 func (w *world) kept(r *rollouts.Rollout, revision string) *workload.File {
 	for _, release := range slices.Backward(r.Status.Releases) {
 		h := find[*rollouts.RolloutHistory](w.store.objects, kindHistory, planner.HistoryName(r, release.Number))
-		if h != nil && h.Spec.Stable != nil && release.StableRevision == revision {
+		if h != nil && h.Spec.Stable != nil && (release.StableRevision == revision || release.EndTime == nil) {
 			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}
 		}
 	}
@@ -90,17 +90,30 @@ func (w *world) kept(r *rollouts.Rollout, revision string) *workload.File {
 
 // observeKept looks up a stable set that has gone.
 func (w *world) observeKept(o *observation) {
-	lost := planner.StableLost(o.rollout, o.facts.Workload)
+	if planner.StableLost(o.rollout, o.facts.Workload) == "" {
+		return
+	}
+	// Asked of the server.
+	o.owned = slices.DeleteFunc(o.owned, func(own object.Object) bool { return keyOf(own).kind == kindSet })
+	owners := []metav1.Object{o.workload}
+	for _, own := range o.owned {
+		owners = append(owners, own)
+	}
+	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+		o.beside = append(o.beside, rs)
+		if slices.ContainsFunc(owners, func(owner metav1.Object) bool { return metav1.IsControlledBy(rs, owner) }) {
+			o.owned = append(o.owned, rs)
+		}
+	}
+	facts := o.row.Observe(o.workload, o.owned)
+	o.facts.Workload = &facts
+	lost := planner.StableLost(o.rollout, &facts)
 	if lost == "" {
 		return
 	}
-	if o.kept = w.kept(o.rollout, lost); o.kept == nil {
-		return
-	}
-	kept := o.row.Kept(o.workload, *o.kept)
-	o.facts.Kept = &kept
-	for _, rs := range each[*appsv1.ReplicaSet](w.view(kindSet)) {
-		o.beside = append(o.beside, rs)
+	if o.kept = w.kept(o.rollout, lost); o.kept != nil {
+		kept := o.row.Kept(o.workload, *o.kept)
+		o.facts.Kept = &kept
 	}
 }
 

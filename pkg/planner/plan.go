@@ -82,6 +82,9 @@ type Workload struct {
 	Rolled string
 	// StableGone tells that the set of the stable revision does not exist.
 	StableGone bool
+	// Strays tells that the native controller gave pods to other sets while the
+	// stable one was gone, and goes on with both.
+	Strays bool
 	// Revisions are those that have a set, by the label value of their pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
@@ -202,6 +205,9 @@ type (
 	NameStable struct{ Revision string }
 	// SetStable sets the workload's template to the stable revision's.
 	SetStable struct{}
+	// RemoveStrays removes the sets that the native controller revived while the
+	// stable one was gone.
+	RemoveStrays struct{}
 	// RemakeStable makes the set of the stable revision anew from what is on
 	// file; with Live, the workload's template becomes its first.
 	RemakeStable struct {
@@ -233,6 +239,7 @@ func (RestoreWorkload) action()     {}
 func (NameStable) action()          {}
 func (SetStable) action()           {}
 func (RemakeStable) action()        {}
+func (RemoveStrays) action()        {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
 func (RouteTo) action()             {}
@@ -245,6 +252,7 @@ func (Unlabel) String() string      { return "unlabel workload" }
 func (ReleaseBatch) String() string { return "release batch" }
 func (SetStable) String() string    { return "set the stable template" }
 func (a NameStable) String() string { return "name " + a.Revision + " as stable" }
+func (RemoveStrays) String() string { return "remove what was revived" }
 func (a RemakeStable) String() string {
 	if a.Live {
 		return "set the stable template, and make " + a.Revision + " anew"

@@ -47,6 +47,7 @@ var rules = []rule{
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
 	{"stable set gone", (*pass).stableLost, (*pass).remake},
+	{"strays", func(x *pass) bool { return x.w.Strays }, func(x *pass) { x.act(RemoveStrays{}) }},
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},

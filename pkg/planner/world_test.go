@@ -282,6 +282,8 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.write(o.row.NameStable(o.workload, a.Revision)...)
 	case planner.RemakeStable:
 		return w.write(o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a)...)
+	case planner.RemoveStrays:
+		return w.write(o.row.RemoveStrays(o.workload, o.owned)...)
 	case planner.SetStable:
 		return w.write(o.row.SetStable(o.workload, o.owned)...)
 	}

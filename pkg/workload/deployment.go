@@ -47,6 +47,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}
+	w.Strays = r.remadeStable(d) && len(r.strays(d, r.stableRevision)) > 0
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)

@@ -51,7 +51,13 @@ func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kep
 	hash := identify(rs, d, beside)
 	label(want, rollouts.LabelStableRevision, hash)
 	changes := append(change(obj, want), object.Change{Want: remade(rs, d, hash, n.share(d))})
-	return append(changes, strays(d, r)...)
+	return append(changes, r.removed(d, "")...)
+}
+
+// RemoveStrays implements Adapter.
+func (deployment) RemoveStrays(obj object.Object, owned []object.Object) []object.Change {
+	d := obj.(*appsv1.Deployment)
+	return findRevisions(d, owned).removed(d, d.Labels[rollouts.LabelStableRevision])
 }
 
 func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {
@@ -103,16 +109,31 @@ func remade(rs *appsv1.ReplicaSet, d *appsv1.Deployment, hash string, size int32
 }
 
 // strays are sets that the native controller has given pods for want of a stable
-// one. Where sizes are not decided here they must go, each whatever its version
-// is by now: of two sets with pods it keeps both.
-func strays(d *appsv1.Deployment, r revisions) []object.Change {
-	var changes []object.Change
+// one. Where sizes are not decided here they must go: of two sets with pods it
+// keeps both.
+func (r revisions) strays(d *appsv1.Deployment, stable string) []*appsv1.ReplicaSet {
+	var found []*appsv1.ReplicaSet
 	for _, rs := range r.all {
-		if rs != r.update && size(rs) > 0 && native(d) && d.Spec.Paused {
-			gone := rs.DeepCopy()
-			gone.ResourceVersion = ""
-			changes = append(changes, object.Change{Base: gone})
+		if rs != r.update && rs.Labels[hashKey] != stable && size(rs) > 0 && native(d) && d.Spec.Paused {
+			found = append(found, rs)
 		}
 	}
+	return found
+}
+
+// removed deletes strays, each whatever its version is by now.
+func (r revisions) removed(d *appsv1.Deployment, stable string) []object.Change {
+	var changes []object.Change
+	for _, rs := range r.strays(d, stable) {
+		gone := rs.DeepCopy()
+		gone.ResourceVersion = ""
+		changes = append(changes, object.Change{Base: gone})
+	}
 	return changes
+}
+
+// remadeStable tells that the stable set was made here: the native controller
+// numbers every set that it knew as the newest.
+func (r revisions) remadeStable(d *appsv1.Deployment) bool {
+	return held(d) && r.stable != nil && r.stable != r.update && revision(r.stable) == 0 && d.Labels[rollouts.LabelStableRevision] != ""
 }

@@ -48,6 +48,9 @@ type Adapter interface {
 	// Remake makes the set of a stable revision anew; beside are all sets of the
 	// namespace.
 	Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change
+	// RemoveStrays removes the sets that the native controller revived while the
+	// stable one was gone.
+	RemoveStrays(obj object.Object, owned []object.Object) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
 	Label(obj object.Object) []object.Change
 	Unlabel(obj object.Object) []object.Change

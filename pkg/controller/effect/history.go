@@ -164,14 +164,15 @@ func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
 }
 
 // KeptSet is what the histories of a Rollout have of the set of a stable
-// revision, the newest of them first; nil if they have nothing.
+// revision, the newest of them first; nil if they have nothing. That of the release
+// under way is its own, whatever label it may have got since.
 func (s Server) KeptSet(ctx context.Context, r *rollouts.Rollout, revision string) (*workload.File, error) {
 	for _, release := range slices.Backward(r.Status.Releases) {
 		h, err := s.history(ctx, r, release.Number)
 		if err != nil {
 			return nil, err
 		}
-		if h != nil && h.Spec.Stable != nil && release.StableRevision == revision {
+		if h != nil && h.Spec.Stable != nil && (release.StableRevision == revision || release.EndTime == nil) {
 			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}, nil
 		}
 	}

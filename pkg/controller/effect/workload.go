@@ -69,7 +69,7 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 func (s Server) ownedBy(ctx context.Context, row workload.Row, obj client.Object) ([]object.Object, error) {
 	var all []object.Object
 	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
-		found, err := s.listed(ctx, kind, beside, which)
+		found, err := s.listed(ctx, s, kind, beside, which)
 		all = append(all, found...)
 		return found, err
 	}
@@ -96,22 +96,36 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj client.Object
 	return all, nil
 }
 
-// Beside are all objects in the namespace of a workload that are of the kinds
-// that it owns, whoever owns them.
+// Beside asks the server for all objects in the namespace of a workload that are
+// of the kinds that it owns, and takes those that it owns for its own. The cache
+// may not know yet what was made a moment ago, and it would be made again.
 func (s Server) Beside(ctx context.Context, w *Workload) ([]object.Object, error) {
-	var all []object.Object
+	var beside, owned []object.Object
 	for _, kind := range w.Row.Owns {
-		found, err := s.listed(ctx, kind, w.Object)
+		found, err := s.listed(ctx, s.Live, kind, w.Object)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		beside = append(beside, found...)
 	}
-	return all, nil
+	owners := map[types.UID]bool{w.Object.GetUID(): true}
+	for _, o := range w.Owned {
+		owners[o.GetUID()] = true
+		if metav1.GetControllerOf(o) == nil || !owners[metav1.GetControllerOf(o).UID] {
+			owned = append(owned, o) // an extra workload, or an autoscaler
+		}
+	}
+	for _, o := range beside {
+		if ref := metav1.GetControllerOf(o); ref != nil && owners[ref.UID] {
+			owned = append(owned, o)
+		}
+	}
+	w.Owned = owned
+	return beside, nil
 }
 
 // listed are the objects of a kind beside another one.
-func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
+func (s Server) listed(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
@@ -120,7 +134,7 @@ func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	if err := s.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
+	if err := from.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
 		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
 	var out []object.Object

@@ -52,6 +52,8 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 		return w.Row.NameStable(w.Object, a.Revision), true
 	case planner.RemakeStable:
 		return w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a), true
+	case planner.RemoveStrays:
+		return w.Row.RemoveStrays(w.Object, w.Owned), true
 	case planner.SetStable:
 		return w.Row.SetStable(w.Object, w.Owned), true
 	default:

@@ -97,10 +97,15 @@ func (r *Reconciler) observeKept(ctx context.Context, obs *observation, row work
 		return nil
 	}
 	var err error
-	if obs.kept, err = r.Server.KeptSet(ctx, obs.rollout, lost); err != nil || obs.kept == nil {
+	if obs.beside, err = r.Server.Beside(ctx, obs.workload); err != nil {
 		return err
 	}
-	if obs.beside, err = r.Server.Beside(ctx, obs.workload); err != nil {
+	facts := row.Observe(obs.workload.Object, obs.workload.Owned)
+	obs.facts.Workload = &facts
+	if lost = planner.StableLost(obs.rollout, &facts); lost == "" {
+		return nil
+	}
+	if obs.kept, err = r.Server.KeptSet(ctx, obs.rollout, lost); err != nil || obs.kept == nil {
 		return err
 	}
 	kept := row.Kept(obs.workload.Object, *obs.kept)
