@@ -349,7 +349,7 @@ func (x *batchPass) reached() bool {
 	}
 	desired := x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
 	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
-	tolerated := tolerance(x.plan.FailureThreshold, updated)
+	tolerated := tolerance(x.plan.RollingStyle, x.plan.FailureThreshold, updated)
 	// Where stable cannot get ready, pods of other revisions must stay.
 	others := x.w.Replicas - desired
 	settled := !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
@@ -372,9 +372,10 @@ func (x *batchPass) back() bool {
 		w.UpdatedReplicas == 0 && (x.replaces() || w.SupersededReplicas == 0) && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
 }
 
-// tolerance is how many of the updated pods may be unready.
-func tolerance(threshold *intstr.IntOrString, updated int32) int32 {
-	if threshold == nil {
+// tolerance is how many of the updated pods may be unready. In a blue-green
+// release all requests move to them at once, so all must be ready.
+func tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int32) int32 {
+	if threshold == nil || style == rollouts.StyleBlueGreen {
 		return 0
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(threshold, int(updated), true)

@@ -189,7 +189,7 @@ func (x *pass) standstill() string {
 	desired := x.given()
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
 	if t := x.release.FailureThreshold; t != nil {
-		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), tolerance(t, w.UpdatedReplicas))
+		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), tolerance(x.style, t, w.UpdatedReplicas))
 	}
 	return message
 }
