@@ -21,7 +21,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Stories of the blue-green style, told in v1beta1.
+// TestCaseBlueGreen tells stories of the blue-green style, told in v1beta1.
+func TestCaseBlueGreen(t *testing.T) {
+	t.Parallel()
+	stories := map[string]func(*testing.T){
+		"to the end":     caseBlueGreen,
+		"back":           caseBlueGreenBack,
+		"third":          caseBlueGreenThird,
+		"scaled":         caseBlueGreenScaled,
+		"deleted":        caseBlueGreenDeleted,
+		"disabled":       caseBlueGreenDisabled,
+		"scaler":         caseBlueGreenScaler,
+		"scaler deleted": caseBlueGreenScalerDeleted,
+	}
+	for _, name := range some(stories, "third") {
+		t.Run(name, stories[name])
+	}
+}
 
 // blueGreenSteps are half of the pods, all of them, and then the requests.
 func blueGreenSteps() []v1beta1.Step {
@@ -167,7 +183,7 @@ func (c *outsider) whole() {
 }
 
 // Case 34: half of the pods, all of them, half of the requests, all of them.
-func TestCaseBlueGreen(t *testing.T) {
+func caseBlueGreen(t *testing.T) {
 	t.Parallel()
 	s := greenScene()
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.BlueGreen.TrafficRoutings[0].GracePeriodSeconds = nil
@@ -188,7 +204,7 @@ func TestCaseBlueGreen(t *testing.T) {
 }
 
 // Case 35: back in steps, then back to the earlier version.
-func TestCaseBlueGreenBack(t *testing.T) {
+func caseBlueGreenBack(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
@@ -214,7 +230,7 @@ func TestCaseBlueGreenBack(t *testing.T) {
 
 // Case 36: there is no room for a third version. The second may come back, and
 // then it stays as it was, paused; and the first ends it all.
-func TestCaseBlueGreenThird(t *testing.T) {
+func caseBlueGreenThird(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
@@ -254,7 +270,7 @@ func (c *outsider) tellsOf(updated, all int32) {
 }
 
 // Case 37: either version grows and shrinks with the Deployment.
-func TestCaseBlueGreenScaled(t *testing.T) {
+func caseBlueGreenScaled(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
@@ -280,7 +296,7 @@ func TestCaseBlueGreenScaled(t *testing.T) {
 }
 
 // Case 38: deleted at half way, everything is given back, and v2 goes on.
-func TestCaseBlueGreenDeleted(t *testing.T) {
+func caseBlueGreenDeleted(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
@@ -308,7 +324,7 @@ func (c *outsider) disables() {
 }
 
 // Case 39: disabled at half way.
-func TestCaseBlueGreenDisabled(t *testing.T) {
+func caseBlueGreenDisabled(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.halfWay()
@@ -320,7 +336,7 @@ func TestCaseBlueGreenDisabled(t *testing.T) {
 }
 
 // Case 40: an autoscaler of the first version does not act meanwhile.
-func TestCaseBlueGreenScaler(t *testing.T) {
+func caseBlueGreenScaler(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.create(&autoscalingv1.HorizontalPodAutoscaler{
@@ -341,7 +357,7 @@ func TestCaseBlueGreenScaler(t *testing.T) {
 }
 
 // Case 41: nor does one of the second, which is given back by a deletion.
-func TestCaseBlueGreenScalerDeleted(t *testing.T) {
+func caseBlueGreenScalerDeleted(t *testing.T) {
 	t.Parallel()
 	c := opens(t, greenScene())
 	c.create(&autoscalingv2.HorizontalPodAutoscaler{

@@ -23,7 +23,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Stories of the canary style, told in v1alpha1.
+// TestCaseCanary tells stories of the canary style, told in v1alpha1.
+func TestCaseCanary(t *testing.T) {
+	t.Parallel()
+	stories := map[string]func(*testing.T){
+		"small":      caseCanarySmall,
+		"to the end": caseCanary,
+		"back":       caseCanaryBack,
+		"third":      caseCanaryThird,
+		"grows":      caseCanaryGrows,
+		"shrinks":    caseCanaryShrinks,
+		"paused":     caseCanaryPaused,
+		"deleted":    caseCanaryDeleted,
+		"bad":        caseCanaryBad,
+		"replanned":  caseCanaryReplanned,
+		"matches":    caseCanaryMatches,
+		"node port":  caseCanaryNodePort,
+	}
+	for _, name := range some(stories, "matches") {
+		t.Run(name, stories[name])
+	}
+}
 
 // weighs is a step that waits for approval.
 func weighs(weight int32) v1alpha1.Step { return v1alpha1.Step{Weight: &weight} }
@@ -99,7 +119,7 @@ func (c *outsider) beside(version string, pods int32) (stable, hash string) {
 
 // Case 9: five steps on three pods; the extra ones have labels of their own, and
 // the owner's template has a label that is not the owner's to set.
-func TestCaseCanarySmall(t *testing.T) {
+func caseCanarySmall(t *testing.T) {
 	t.Parallel()
 	s := oldScene(3, weighs(20), weighs(40), weighs(60), weighs(80), weighs(90))
 	s.rollout.(*v1alpha1.Rollout).Spec.Strategy.Canary.PatchPodTemplateMetadata = &v1alpha1.PodTemplateMetadata{
@@ -125,7 +145,7 @@ func TestCaseCanarySmall(t *testing.T) {
 }
 
 // Case 10: two steps to the end. Both Deployments name the version alike.
-func TestCaseCanary(t *testing.T) {
+func caseCanary(t *testing.T) {
 	t.Parallel()
 	s := oldScene(5, sized(weighs(20), 2), weighs(60))
 	s.rollout.(*v1alpha1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].GracePeriodSeconds = nil
@@ -151,7 +171,7 @@ func TestCaseCanary(t *testing.T) {
 }
 
 // Case 11: the earlier template ends the release.
-func TestCaseCanaryBack(t *testing.T) {
+func caseCanaryBack(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, usualSteps()...))
 	c.ships("v2")
@@ -169,7 +189,7 @@ func TestCaseCanaryBack(t *testing.T) {
 }
 
 // Case 12: a third version takes the place of the second, and begins at step 1.
-func TestCaseCanaryThird(t *testing.T) {
+func caseCanaryThird(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, weighs(20), weighs(40), lasts(weighs(60), 1), lasts(weighs(80), 1), lasts(weighs(100), 1)))
 	c.ships("v2")
@@ -194,7 +214,7 @@ func TestCaseCanaryThird(t *testing.T) {
 }
 
 // Case 13: extra pods follow a Deployment that grows.
-func TestCaseCanaryGrows(t *testing.T) {
+func caseCanaryGrows(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, lasts(weighs(20), 1), weighs(40), lasts(weighs(60), 1), lasts(weighs(100), 0)))
 	c.ships("v2")
@@ -229,7 +249,7 @@ func (c *outsider) extraReady(pods int32) func(context.Context) error {
 }
 
 // Case 14: extra pods do not follow a Deployment that shrinks.
-func TestCaseCanaryShrinks(t *testing.T) {
+func caseCanaryShrinks(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(10, lasts(weighs(20), 1), lasts(weighs(40), 1), weighs(60), lasts(weighs(100), 0)))
 	c.ships("v2")
@@ -244,7 +264,7 @@ func TestCaseCanaryShrinks(t *testing.T) {
 }
 
 // Case 15: paused by its spec, a release stands still.
-func TestCaseCanaryPaused(t *testing.T) {
+func caseCanaryPaused(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, lasts(weighs(20), 2), lasts(weighs(40), 2), lasts(weighs(60), 1), lasts(weighs(80), 1), lasts(weighs(100), 0)))
 	c.ships("v2")
@@ -263,7 +283,7 @@ func TestCaseCanaryPaused(t *testing.T) {
 }
 
 // Case 16: deleted in the foreground, in the middle of a step.
-func TestCaseCanaryDeleted(t *testing.T) {
+func caseCanaryDeleted(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, lasts(weighs(20), 10), lasts(weighs(60), 10), lasts(weighs(100), 10)))
 	c.ships("v2")
@@ -281,7 +301,7 @@ func TestCaseCanaryDeleted(t *testing.T) {
 }
 
 // Case 17: a version that does not start is told as such, and replaced.
-func TestCaseCanaryBad(t *testing.T) {
+func caseCanaryBad(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(5, lasts(weighs(20), 1), lasts(weighs(60), 1), lasts(weighs(100), 1)))
 	c.ships("failed")
@@ -296,7 +316,7 @@ func TestCaseCanaryBad(t *testing.T) {
 }
 
 // Case 18: another plan with fewer steps, in the middle.
-func TestCaseCanaryReplanned(t *testing.T) {
+func caseCanaryReplanned(t *testing.T) {
 	t.Parallel()
 	c := opens(t, oldScene(10, usualSteps()...))
 	c.ships("v2")
@@ -317,7 +337,7 @@ func TestCaseCanaryReplanned(t *testing.T) {
 }
 
 // Case 19: requests are chosen by what they carry, then by their share.
-func TestCaseCanaryMatches(t *testing.T) {
+func caseCanaryMatches(t *testing.T) {
 	t.Parallel()
 	chosen := sized(v1alpha1.Step{Matches: []v1alpha1.RouteMatch{
 		{Headers: []v1alpha1.ValueMatch{{Type: new("RegularExpression"), Name: "user_id", Value: "123456"}}},
@@ -341,7 +361,7 @@ func TestCaseCanaryMatches(t *testing.T) {
 }
 
 // Case 22: a Service with a port of the nodes has a canary with none of its own.
-func TestCaseCanaryNodePort(t *testing.T) {
+func caseCanaryNodePort(t *testing.T) {
 	t.Parallel()
 	s := oldScene(5, sized(weighs(20), 2))
 	s.service = func(service *corev1.Service) {

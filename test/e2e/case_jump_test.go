@@ -18,8 +18,19 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Stories of jumps, told in v1beta1: back and forth by nextStepIndex, and where
+// TestCaseJump tells stories of jumps, told in v1beta1: back and forth by nextStepIndex, and where
 // an edited plan makes a step run again.
+func TestCaseJump(t *testing.T) {
+	t.Parallel()
+	stories := map[string]func(*testing.T){
+		"canary":    caseJumpCanary,
+		"fewer":     caseJumpFewer,
+		"partition": caseJumpPartition,
+	}
+	for _, name := range some(stories, "fewer") {
+		t.Run(name, stories[name])
+	}
+}
 
 // evenSteps are five equal parts. The last one passes.
 func evenSteps(traffic ...string) []v1beta1.Step {
@@ -47,7 +58,7 @@ func besideScene() scene {
 func stepsOf(r *v1beta1.Rollout) []v1beta1.Step { return r.Spec.Strategy.Canary.Steps }
 
 // Case 30: with an extra Deployment. Its pods stay on every way back.
-func TestCaseJumpCanary(t *testing.T) {
+func caseJumpCanary(t *testing.T) {
 	t.Parallel()
 	c := opens(t, besideScene())
 	c.ships("v2")
@@ -89,7 +100,7 @@ func TestCaseJumpCanary(t *testing.T) {
 }
 
 // Case 33: a step ahead, and then a plan of one step, which is refused.
-func TestCaseJumpFewer(t *testing.T) {
+func caseJumpFewer(t *testing.T) {
 	t.Parallel()
 	c := opens(t, besideScene())
 	c.ships("v2")
@@ -133,7 +144,7 @@ func (c *outsider) replaced(pods int32) func(context.Context) error {
 }
 
 // Case 31: pods are replaced in place, and only some steps name traffic.
-func TestCaseJumpPartition(t *testing.T) {
+func caseJumpPartition(t *testing.T) {
 	t.Parallel()
 	c := opens(t, partScene("20%"))
 	stable := c.active(name)[0]

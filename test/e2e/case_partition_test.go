@@ -19,7 +19,22 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// Stories of the partition style, told in v1beta1.
+// TestCasePartition tells stories of the partition style, told in v1beta1.
+func TestCasePartition(t *testing.T) {
+	t.Parallel()
+	stories := map[string]func(*testing.T){
+		"to the end": casePartition,
+		"third":      casePartitionThird,
+		"back":       casePartitionBack,
+		"deleted":    casePartitionDeleted,
+		"scaled":     casePartitionScaled,
+		"replanned":  casePartitionReplanned,
+		"disabled":   caseDisabled,
+	}
+	for _, name := range some(stories, "disabled") {
+		t.Run(name, stories[name])
+	}
+}
 
 // partScene has even steps, of which the first ones name traffic.
 func partScene(traffic ...string) scene {
@@ -40,7 +55,7 @@ func unrouted(s scene) scene {
 }
 
 // Case 52: a step with traffic, one without, to the end.
-func TestCasePartition(t *testing.T) {
+func casePartition(t *testing.T) {
 	t.Parallel()
 	s := stepScene(with(manual("20%"), "20%"), manual("60%"))
 	s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].GracePeriodSeconds = nil
@@ -65,7 +80,7 @@ func TestCasePartition(t *testing.T) {
 
 // Case 53: a third version, sent with marks of the second one's first step,
 // begins at step 1; the revision to go back to is still the first.
-func TestCasePartitionThird(t *testing.T) {
+func casePartitionThird(t *testing.T) {
 	t.Parallel()
 	c := opens(t, unrouted(stepScene(manual("20%"), manual("60%"), manual("100%"))))
 	first := c.active(name)[0]
@@ -92,7 +107,7 @@ func TestCasePartitionThird(t *testing.T) {
 }
 
 // Case 54: back from the second step.
-func TestCasePartitionBack(t *testing.T) {
+func casePartitionBack(t *testing.T) {
 	t.Parallel()
 	c := opens(t, stepScene(with(manual("20%"), "20%"), manual("60%")))
 	c.ships("v2")
@@ -106,7 +121,7 @@ func TestCasePartitionBack(t *testing.T) {
 }
 
 // Case 55: deleted at the first step.
-func TestCasePartitionDeleted(t *testing.T) {
+func casePartitionDeleted(t *testing.T) {
 	t.Parallel()
 	c := opens(t, stepScene(with(manual("20%"), "20%"), manual("60%")))
 	c.ships("v2")
@@ -124,7 +139,7 @@ func TestCasePartitionDeleted(t *testing.T) {
 }
 
 // Case 56: the share follows the size.
-func TestCasePartitionScaled(t *testing.T) {
+func casePartitionScaled(t *testing.T) {
 	t.Parallel()
 	c := opens(t, stepScene(with(manual("20%"), "20%"), manual("60%")))
 	c.ships("v2")
@@ -146,7 +161,7 @@ func TestCasePartitionScaled(t *testing.T) {
 }
 
 // Case 57: another share for the only step runs it again.
-func TestCasePartitionReplanned(t *testing.T) {
+func casePartitionReplanned(t *testing.T) {
 	t.Parallel()
 	c := opens(t, unrouted(stepScene(manual("20%"))))
 	c.ships("v2")
@@ -166,7 +181,7 @@ func TestCasePartitionReplanned(t *testing.T) {
 
 // Case 29: a second Rollout of a workload is refused; a disabled one lets go of
 // its workload at once, and is back at once.
-func TestCaseDisabled(t *testing.T) {
+func caseDisabled(t *testing.T) {
 	t.Parallel()
 	c := &outsider{app: space(t), speaks: oldVersion}
 	t.Cleanup(c.leaves)
