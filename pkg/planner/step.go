@@ -274,15 +274,18 @@ func (x *pass) route(step *rollouts.Step) bool {
 		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
 		return false
 	}
-	if !x.Route.Routed {
-		return true // no router has changed
+	return x.arrived()
+}
+
+// arrived waits until a change of the routers is seen everywhere.
+func (x *pass) arrived() bool {
+	if !x.stayed() || !x.Route.Routed {
+		return true
 	}
-	if x.stayed() && !x.elapsed(x.grace()) {
+	if !x.elapsed(x.grace()) {
 		return false
 	}
-	if x.stayed() {
-		x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", p.CurrentStepIndex))
-	}
+	x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", x.progress().CurrentStepIndex))
 	return true
 }
 

@@ -7,7 +7,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"time"
 
@@ -234,7 +234,7 @@ func caseDisabled(t *testing.T) {
 func (c *outsider) free(ctx context.Context) error {
 	d, err := c.deployment(ctx)
 	if err == nil && d.Spec.Paused {
-		err = fmt.Errorf("the Deployment is paused")
+		err = errors.New("the Deployment is paused")
 	}
 	if err != nil {
 		return err
