@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -56,15 +55,8 @@ func (r *Reconciler) forgotten(ctx context.Context, w *effect.Workload) (bool, e
 	if !w.Row.Held(w.Object) {
 		return false, nil
 	}
-	named, err := r.Server.Named(ctx, w, live)
+	named, err := r.Server.Named(ctx, w, effect.Live)
 	return !named && err == nil, err
-}
-
-// live tells that an object ends the hold of the workload that it names. A
-// Rollout at rest that is disabled does not.
-func live(o client.Object) bool {
-	r, ok := o.(*v1beta1.Rollout)
-	return !ok || r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled
 }
 
 // giveBack ends it: as a Rollout does that is deleted, an aborted version is

@@ -293,3 +293,10 @@ func naming(ctx context.Context, from client.Reader, key string, counts func(cli
 	}
 	return false, nil
 }
+
+// Live tells that an object ends the hold of the workload that it names. A
+// Rollout at rest that is disabled does not.
+func Live(o client.Object) bool {
+	r, ok := o.(*v1beta1.Rollout)
+	return !ok || r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled
+}
