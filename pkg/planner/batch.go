@@ -219,7 +219,7 @@ func (x *batchPass) returning() bool {
 // comeBack tells a workload whose sizes are frozen, since its template changed,
 // that they are now meant for the stable one.
 func (x *batchPass) comeBack() {
-	want := Drive{Owner: x.Release.UID, Revision: x.plan.Revision}
+	want := Drive{Partition: intstr.FromString("100%"), Owner: x.Release.UID, Revision: x.plan.Revision}
 	if *x.w.Drive != want {
 		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 	}
@@ -237,6 +237,14 @@ func (x *batchPass) begin() {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.status.StableRevision = x.w.StableRevision
 	x.status.UpdateRevision = x.w.UpdateRevision
+	switch {
+	case !x.w.AtStable:
+		x.status.NoNeedUpdateReplicas = nil
+	case x.status.NoNeedUpdateReplicas == nil:
+		// Back in batches: what is back already does not count.
+		back := x.w.UpdatedReplicas
+		x.status.NoNeedUpdateReplicas = &back
+	}
 	x.again()
 }
 
@@ -328,12 +336,12 @@ func (x *batchPass) pending() {
 // grows: going back to an earlier step moves traffic, never pods.
 func (x *batchPass) want() Drive {
 	want := Drive{
-		Partition: x.plan.Batches[x.status.CurrentBatch].CanaryReplicas,
+		Partition: x.share(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas),
 		Abort:     x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision,
 	}
 	told := x.w.Drive
 	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
-	if same && x.limit(told.Partition) > x.limit(want.Partition) {
+	if same && x.pods(told.Partition) > x.pods(want.Partition) {
 		want.Partition = told.Partition
 	}
 	return want
@@ -352,7 +360,7 @@ func (x *batchPass) reached() bool {
 	tolerated := tolerance(x.plan.RollingStyle, x.plan.FailureThreshold, updated)
 	// Where stable cannot get ready, pods of other revisions must stay.
 	others := x.w.Replicas - desired
-	settled := !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others || tolerated > 0
+	settled := !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others && !x.w.AtStable || tolerated > 0
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
 }
 
@@ -362,7 +370,23 @@ func (x *batchPass) replaces() bool {
 }
 
 func (x *batchPass) limit(share intstr.IntOrString) int32 {
+	return x.pods(x.share(share))
+}
+
+// pods is how many of all pods a share is.
+func (x *batchPass) pods(share intstr.IntOrString) int32 {
 	return Limit(x.plan.RollingStyle, share, x.w.Replicas)
+}
+
+// share is a batch's share of all pods: on the way back in batches, those that
+// are back already and a share of the rest.
+func (x *batchPass) share(batch intstr.IntOrString) intstr.IntOrString {
+	back := x.status.NoNeedUpdateReplicas
+	if back == nil || x.plan.Abort || batch == intstr.FromString("100%") {
+		return batch
+	}
+	n := min(*back, x.w.Replicas)
+	return intstr.FromInt32(n + Limit(x.plan.RollingStyle, batch, x.w.Replicas-n))
 }
 
 // back tells whether an aborted workload runs stable pods only, all of them ready.

@@ -63,6 +63,7 @@ func runSchedule(data []byte, tell teller, watch func(*world)) []string {
 		e := &end{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
 		tell.did("now it is " + ending.name)
+		e.annotate(app0, "rollback-in-batch", "false")
 		ending.play(e)
 		if len(c.broken) > 0 {
 			return c.broken
@@ -187,6 +188,7 @@ var moves = []struct {
 		s.decide(app0, planner.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
 	}},
 	{"name", 1, func(s *schedule, b byte) { s.change(app0, setName([]string{"one", "two"}[b%2])) }},
+	{"batches", 1, func(s *schedule, b byte) { s.annotate(app0, "rollback-in-batch", strconv.FormatBool(b%4 != 0)) }},
 	{"gc", 1, func(s *schedule, b byte) {
 		s.as("gc", func() error { s.store.collect(); return nil })
 		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); b%4 == 3 && r != nil && r.Status.Phase == rollouts.PhaseProgressing {

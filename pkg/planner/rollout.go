@@ -55,6 +55,7 @@ var rules = []rule{
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},
 	{"paused", (*pass).paused, (*pass).freeze},
+	{"rolled back in batches", (*pass).rolledBackInBatches, (*pass).turnBack},
 	{"superseded", (*pass).superseded, (*pass).supersede},
 	{"waiting to start", (*pass).initializing, (*pass).initialize},
 	{"plan changed", (*pass).planChanged, (*pass).realign},
@@ -207,7 +208,25 @@ func (x *pass) stillAborted() bool {
 func (x *pass) healthy() bool { return x.status.Phase == rollouts.PhaseHealthy }
 
 func (x *pass) rolledBack() bool {
-	return x.w.Held && x.w.AtStable && !x.doing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
+	over := x.doing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
+	return x.w.Held && x.w.AtStable && !over && !x.returning()
+}
+
+// returning tells that the way back to the stable template is a release too, or
+// is going to be one.
+func (x *pass) returning() bool {
+	return x.backInBatches() && !x.aborted() && (x.live() || x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused))
+}
+
+// backInBatches tells that its user wants that. Where traffic is routed, bad pods
+// would go on getting requests meanwhile.
+func (x *pass) backInBatches() bool {
+	asked := x.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
+	return asked && x.replaces() && len(x.release.TrafficRoutings) == 0
+}
+
+func (x *pass) rolledBackInBatches() bool {
+	return x.w.Held && x.w.AtStable && x.returning() && !x.live()
 }
 
 func (x *pass) aborted() bool {

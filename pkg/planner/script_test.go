@@ -41,9 +41,10 @@ var verbs = map[string]func(*story, command){
 	"abort":    func(s *story, c command) { s.decide(c, rollouts.VerbAbort, rollouts.ViaVerb) },
 	"rollback": func(s *story, c command) { s.decide(c, rollouts.VerbRollback, rollouts.ViaVerb) },
 	"retry":    func(s *story, c command) { s.decide(c, rollouts.VerbRetry, rollouts.ViaVerb) },
-	"jump":     (*story).jump,                                                         // to=2 [legacy]
-	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },   // [verb]
-	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) }, // [verb]
+	"jump":     (*story).jump,                                                              // to=2 [legacy]
+	"pause":    func(s *story, c command) { s.freeze(c, rollouts.VerbPause, true) },        // [verb]
+	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
+	"annotate": func(s *story, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
 	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
 	"enable":   func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
 	"replan": func(s *story, c command) {

@@ -396,6 +396,14 @@ func (x *pass) cancel() {
 	x.end()
 }
 
+// turnBack begins the release of the stable template: from the first step, the
+// pods that have it already left out of account.
+func (x *pass) turnBack() {
+	x.settleAll()
+	x.announce("RolloutRollingBack", "the stable template was set, and is released in batches")
+	x.start("Rollout is in Progressing")
+}
+
 // gather brings every pod to the revision whose release was complete, where the
 // native controller was stopped in the middle of rolling to it: the next release
 // begins from there. Where update pods replace others this is not needed, since

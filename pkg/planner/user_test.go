@@ -119,6 +119,18 @@ func (w *world) edit(name string, change func(*rollouts.RolloutSpec)) bool {
 	return true
 }
 
+// annotate puts an annotation of ours on a Rollout, or takes it off.
+func (w *world) annotate(name, annotation, value string) {
+	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
+	if r == nil || r.DeletionTimestamp != nil {
+		return
+	}
+	next := clone(r)
+	next.Annotations[rollouts.GroupName+"/"+annotation] = value
+	w.tell.did("annotates the rollout with " + annotation)
+	w.as("user", func() error { return w.store.update(next) })
+}
+
 // decide uses a verb; the answer is as a client reads it.
 func (w *world) decide(name string, c planner.Command) string {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)

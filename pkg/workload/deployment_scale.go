@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -71,9 +72,34 @@ func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
 		}
 	}
 	none := len(r.all) == 0 && r.stableRevision == ""
-	if none || r.atStable(d) {
+	switch {
+	case r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
+		// Pods of the revision that is left give way as stable ones did before.
+		i := left(s.Others)
+		s.Stable = &planner.Set{}
+		*s.Stable = s.Others[i]
+		s.Others = slices.Delete(s.Others, i, i+1)
+	case none || r.atStable(d):
 		s.Target, s.Full, s.Abort = s.Replicas, true, false
 	}
+}
+
+// backByShare tells that the stable template is itself released by share.
+func backByShare(d *appsv1.Deployment, r revisions) bool {
+	drive := readDrive(d)
+	return drive != nil && !drive.Abort && drive.Revision != "" && r.live(d).Is(drive.Revision) && replicas(d) > 0 &&
+		!full(drive.Partition, replicas(d))
+}
+
+// left is the newest set that has pods, or -1.
+func left(sets []planner.Set) int {
+	at := -1
+	for i := range sets {
+		if sets[i].Replicas > 0 && (at < 0 || sets[i].Revision > sets[at].Revision) {
+			at = i
+		}
+	}
+	return at
 }
 
 // full tells that a share means all pods, however many there are.
@@ -113,12 +139,16 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		return nil
 	}
 	exist := min(rs.Status.Replicas, size(rs))
+	available := rs.Status.AvailableReplicas
+	if rs.Spec.MinReadySeconds == foreverReady {
+		available = rs.Status.ReadyReplicas // none is counted, and all serve
+	}
 	return &planner.Set{
 		Name:      rs.Name,
 		Replicas:  size(rs),
 		Ready:     min(rs.Status.ReadyReplicas, exist),
-		Available: min(rs.Status.AvailableReplicas, exist),
-		Unjudged:  rs.Status.ObservedGeneration < rs.Generation && rs.Status.AvailableReplicas < rs.Status.ReadyReplicas,
+		Available: min(available, exist),
+		Unjudged:  rs.Status.ObservedGeneration < rs.Generation && available < rs.Status.ReadyReplicas,
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),

@@ -101,6 +101,13 @@ func TestScaling(t *testing.T) {
 			drivenBut(func(s *planner.Scaling) {
 				s.Update, s.Stable, s.Others, s.Target, s.Full = &one, nil, []planner.Set{two}, 10, true
 			})},
+		"the template went back, and is released by share": {"driven", edits(image("web:v1"), says(`{"partition":8,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2},"revision":"one"}`)),
+			drivenBut(func(s *planner.Scaling) { s.Update, s.Stable, s.Others, s.Target = &one, &two, []planner.Set{}, 8 })},
+		"pods that wait for years to be available serve": {"driven", edits(says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
+			func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+				set(t, owned, "web-one").Spec.MinReadySeconds = foreverReady
+				set(t, owned, "web-one").Status.AvailableReplicas = 0
+			}), drivenBut(func(*planner.Scaling) {})},
 		"nothing before it": {"driven", edits(orphan("web-one"), orphan("web-two"), says(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }),
 			drivenBut(func(s *planner.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},

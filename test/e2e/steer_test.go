@@ -6,6 +6,8 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -92,4 +94,42 @@ func TestPauseAndResume(t *testing.T) {
 	a.promote(1)
 	a.until("step 2 waits", a.waitsAt(2))
 	a.sees(a.onRecord("pause 1 admin applied", "resume 1 admin applied", "promote 1 admin applied"))
+}
+
+// With the annotation the stable template is a release of its own: each step
+// takes its share of the pods that are not back, and waits.
+func TestRollbackInBatches(t *testing.T) {
+	t.Parallel()
+	a := start(t, plain())
+	a.edit(`{"metadata":{"annotations":{"rollouts.kruise.io/rollback-in-batch":"true"}}}`)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	a.sees(a.runs(versions{"v1": 3, "v2": 3}))
+	a.release("v1")
+	a.until("two of three are back", a.runs(versions{"v1": 5, "v2": 1}))
+	a.until("step 1 waits", a.waitsAt(1))
+	a.stays("and stays", a.runs(versions{"v1": 5, "v2": 1}))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	a.promote(2)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v1": 6})
+	a.sees(a.succeeded)
+	a.traceless(workloadType)
+}
+
+// succeeded wants the last release to have come to its end.
+func (a *app) succeeded(ctx context.Context) error {
+	r, err := a.stored(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range r.Status.Conditions {
+		if c.Type == "Succeeded" && c.Status == "True" {
+			return nil
+		}
+	}
+	return fmt.Errorf("the release has not succeeded: %s", describe(r))
 }

@@ -197,6 +197,9 @@ const (
 	AnnotationInProgress = "rollouts.kruise.io/in-progressing"
 	// AnnotationHash on a Rollout identifies its plan.
 	AnnotationHash = "rollouts.kruise.io/hash"
+	// AnnotationRollbackInBatch on a Rollout, when "true", takes the stable template
+	// for a release of its own, step by step.
+	AnnotationRollbackInBatch = "rollouts.kruise.io/rollback-in-batch"
 	// AnnotationRollingStyle names the style in v1alpha1.
 	AnnotationRollingStyle = "rollouts.kruise.io/rolling-style"
 	// AnnotationTrafficRouting names a TrafficRouting object in v1alpha1.
