@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lose deletes the ReplicaSet of a version, and its pods with it.
-func (a *app) lose(version string) {
+// unmake deletes the ReplicaSet of a version, and its pods with it.
+func (a *app) unmake(version string) {
 	a.t.Helper()
 	a.guard.atLeast(0)
 	sets, err := a.sets(a.t.Context())
@@ -60,7 +60,7 @@ func TestStableDeleted(t *testing.T) {
 	a := start(t, usual())
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
-	a.lose("v1")
+	a.unmake("v1")
 	a.until("somebody is told", a.warned("StableRecreated"))
 	a.until("both versions are as the step wants them", a.runs(versions{"v1": 4, "v2": 2}))
 	a.sees(a.waitsAt(1))
@@ -69,10 +69,10 @@ func TestStableDeleted(t *testing.T) {
 	a.guard.atLeast(5)
 	a.abort()
 	a.isBack("v1")
-	a.lose("v1")
+	a.unmake("v1")
 	a.until("all pods run v1 again", a.runs(versions{"v1": 6}))
 	a.until("the release is aborted again", a.isAborted)
-	a.lose("v1")
+	a.unmake("v1")
 	a.post(here.admin, "rollback", "", http.StatusCreated)
 	a.until("the Rollout is Healthy", a.healthy)
 	a.settled(versions{"v1": 6})
@@ -94,7 +94,7 @@ func TestStableDeletedBeside(t *testing.T) {
 			a.settled(versions{"v2": 6})
 			a.release("v3")
 			a.until("step 1 waits", a.says("manually confirm"))
-			a.lose("v2")
+			a.unmake("v2")
 			a.until("stable is back", a.has("v2", 6))
 			a.until("no older version serves", a.has("v1", 0))
 			a.until("step 1 waits", a.says("manually confirm"))
