@@ -291,22 +291,21 @@ func (x *batchPass) judge() {
 	if marks := x.marks(); len(marks) > 0 {
 		x.actions = append(x.actions, MarkPods{Marks: marks})
 	}
-	if !x.reached() || x.status.BatchState != rollouts.BatchReady && !x.marked() {
-		if x.Trouble != "" && x.status.BatchState != rollouts.BatchReady {
-			x.status.BatchState = rollouts.BatchVerifying
-			x.status.Message = x.Trouble
-			x.count()
+	ready := x.status.BatchState == rollouts.BatchReady
+	if !x.reached() || !ready && !x.marked() {
+		if !ready {
+			x.complain()
 		}
 		return
 	}
 	if x.w.Untold {
 		x.actions = append(x.actions, Tell{})
-		if x.status.BatchState != rollouts.BatchReady {
+		if !ready {
 			return // who sees the batch ready may read it there at once
 		}
 	}
 	x.count()
-	if x.status.BatchState != rollouts.BatchReady {
+	if !ready {
 		x.status.BatchState = rollouts.BatchReady
 		now := metav1.NewTime(x.Now.Truncate(time.Second))
 		x.status.BatchReadyTime = &now
@@ -315,6 +314,14 @@ func (x *batchPass) judge() {
 	if *x.plan.BatchPartition > x.status.CurrentBatch && int(x.status.CurrentBatch)+1 < len(x.plan.Batches) {
 		x.status.CurrentBatch++
 		x.again()
+	}
+}
+
+// complain says what keeps pods from being ready, if that is known.
+func (x *batchPass) complain() {
+	if x.Trouble != "" {
+		x.status.BatchState, x.status.Message = rollouts.BatchVerifying, x.Trouble
+		x.count()
 	}
 }
 
@@ -358,10 +365,14 @@ func (x *batchPass) reached() bool {
 	desired := x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
 	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
 	tolerated := tolerance(x.plan.RollingStyle, x.plan.FailureThreshold, updated)
-	// Where stable cannot get ready, pods of other revisions must stay.
+	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && (tolerated > 0 || x.madeRoom(desired))
+}
+
+// madeRoom tells that no more pods of other revisions are asked for than are to
+// stay. Where stable cannot get ready, more must.
+func (x *batchPass) madeRoom(desired int32) bool {
 	others := x.w.Replicas - desired
-	settled := !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others && !x.w.AtStable || tolerated > 0
-	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && settled
+	return !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others && !x.w.AtStable
 }
 
 // replaces tells that update pods take the place of stable ones.

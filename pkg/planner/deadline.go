@@ -194,32 +194,54 @@ func (x *pass) standstill() string {
 	return message
 }
 
-// help is what a user can do about it.
-func (x *pass) help() string {
-	abortable, replace := "abort, or roll back", "set another template, "
-	if x.style == rollouts.StyleBlueGreen {
-		replace = "" // it would be refused
-	}
-	switch {
-	case x.status.Phase == rollouts.PhaseTerminating, x.status.Phase == rollouts.PhaseDisabling:
-		return "the workload is given back when this is mended, or when another template is set"
-	case x.Route != nil && x.Route.Missing != "" && x.activity() != rollouts.ActivityAborting:
-		return "create it, or " + abortable
-	case x.activity() == rollouts.ActivityAborting:
-		return "mend the pods of the stable revision, set another template, or retry the release"
-	case x.activity() == rollouts.ActivityAborted:
-		return "see why the template cannot be set, or set it yourself"
-	case x.activity() == rollouts.ActivityCancelling:
-		return "mend these pods, or set another template"
-	case x.activity() == rollouts.ActivityFinalising && abortableAt(x):
-		return "mend this, " + abortable
-	case x.activity() == rollouts.ActivityFinalising:
-		return "mend these pods, or set another template, or the earlier one"
-	case x.progress().State == rollouts.StepUpgrade:
-		return "mend these pods, " + replace + abortable
-	default:
-		return "mend this, " + abortable
-	}
+// helps is what a user can do about it; the first row that applies. Another
+// template helps but in the blue-green style, where it would be refused.
+var helps = []struct {
+	applies func(*pass) bool
+	what    string
+}{
+	{
+		func(x *pass) bool {
+			return x.status.Phase == rollouts.PhaseTerminating || x.status.Phase == rollouts.PhaseDisabling
+		},
+		"the workload is given back when this is mended, or when another template is set",
+	},
+	{
+		func(x *pass) bool {
+			return x.Route != nil && x.Route.Missing != "" && !x.doing(rollouts.ActivityAborting)
+		},
+		"create it, or abort, or roll back",
+	},
+	{while(rollouts.ActivityAborting), "mend the pods of the stable revision, set another template, or retry the release"},
+	{while(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
+	{while(rollouts.ActivityCancelling), "mend these pods, or set another template"},
+	{
+		func(x *pass) bool { return x.doing(rollouts.ActivityFinalising) && abortable(x.style, x.progress()) },
+		"mend this, abort, or roll back",
+	},
+	{while(rollouts.ActivityFinalising), "mend these pods, or set another template, or the earlier one"},
+	{
+		func(x *pass) bool {
+			return x.progress().State == rollouts.StepUpgrade && x.style == rollouts.StyleBlueGreen
+		},
+		"mend these pods, abort, or roll back",
+	},
+	{
+		func(x *pass) bool { return x.progress().State == rollouts.StepUpgrade },
+		"mend these pods, set another template, abort, or roll back",
+	},
+	{func(*pass) bool { return true }, "mend this, abort, or roll back"},
 }
 
-func abortableAt(x *pass) bool { return abortable(x.style, x.progress()) }
+func while(a rollouts.Activity) func(*pass) bool {
+	return func(x *pass) bool { return x.doing(a) }
+}
+
+func (x *pass) help() string {
+	for _, h := range helps {
+		if h.applies(x) {
+			return h.what
+		}
+	}
+	return ""
+}

@@ -67,17 +67,8 @@ func (x *pass) bringBack() {
 	}
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
-	switch {
-	case !x.w.StableGone:
-	case x.stableLost():
-		x.remake()
+	if !x.hasStable() {
 		return
-	case x.Kept == nil:
-		x.stall(rollouts.StalledStableGone, stableGone)
-		return
-	}
-	if x.stalledFor(rollouts.StalledStableGone) {
-		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	routed := !x.leaveUpdate()
 	if routed && !x.replaces() {
@@ -100,6 +91,24 @@ func (x *pass) bringBack() {
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
+}
+
+// hasStable tells that there is a stable revision to go back to, and makes its
+// set anew where it was deleted.
+func (x *pass) hasStable() bool {
+	switch {
+	case !x.w.StableGone:
+	case x.stableLost():
+		x.remake()
+		return false
+	case x.Kept == nil:
+		x.stall(rollouts.StalledStableGone, stableGone)
+		return false
+	}
+	if x.stalledFor(rollouts.StalledStableGone) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
+	}
+	return true
 }
 
 // setStable ends a rollback: the workload's template becomes stable's, which

@@ -92,9 +92,7 @@ func (x *pass) follow() {
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	if step := x.release.Step(p.CurrentStepIndex); step != nil && x.pins(step) && p.StableRevision != "" && r.Pinned != p.StableRevision {
-		x.act(Pin{Revision: p.StableRevision}) // its owner has applied the Service again
-	}
+	x.pinAgain()
 	now := x.w.PodTemplateHash
 	if now == "" || x.w.UpdatedReadyReplicas == 0 {
 		return
@@ -104,6 +102,15 @@ func (x *pass) follow() {
 	}
 	if r.Routed && r.Canary != now {
 		x.act(RouteTo{Revision: now, Want: Route{Weight: r.Weight, Matches: r.Matches}})
+	}
+}
+
+// pinAgain pins a Service that its owner has applied again.
+func (x *pass) pinAgain() {
+	p := x.progress()
+	step := x.release.Step(p.CurrentStepIndex)
+	if step != nil && x.pins(step) && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
+		x.act(Pin{Revision: p.StableRevision})
 	}
 }
 

@@ -70,9 +70,7 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	if newest := r.rolled(); newest != nil {
-		w.Rolled = newest.Labels[hashKey]
-	}
+	w.Rolled = r.rolled()
 	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && w.UpdatedReplicas == 0
 }
 

@@ -97,6 +97,11 @@ func aborting(d *appsv1.Deployment) bool {
 	return drive != nil && drive.Abort
 }
 
+// lingers tells that pods of a set are still there, or are still counted.
+func lingers(rs *appsv1.ReplicaSet) bool {
+	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
+}
+
 // surged tells that all that Drive writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	drive := readDrive(d)
@@ -170,7 +175,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
-	if u := r.update; aborting(d) && u != nil && (size(u) > 0 || u.Status.Replicas > 0 || u.Status.AvailableReplicas > 0) {
+	if aborting(d) && lingers(r.update) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
 		// ones for them. They go as soon as stable's count again.

@@ -71,8 +71,8 @@ func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 
 // share is how many pods the stable set is to have.
 func (deployment) share(d *appsv1.Deployment) int32 {
-	drive, v := readDrive(d), driving{}
-	v, _ = readDriving(d)
+	drive := readDrive(d)
+	v, _ := readDriving(d)
 	if drive == nil || drive.Abort || sizedElsewhere(v.RollingStyle) || native(d) {
 		return replicas(d)
 	}

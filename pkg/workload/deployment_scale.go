@@ -66,22 +66,32 @@ func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
 	if r.stable != r.update {
 		s.Stable = facts(r.stable)
 	}
-	for _, rs := range r.all {
-		if rs != r.update && rs != r.stable {
-			s.Others = append(s.Others, *facts(rs))
-		}
-	}
+	s.Others = others(r)
 	none := len(r.all) == 0 && r.stableRevision == ""
 	switch {
 	case r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
 		// Pods of the revision that is left give way as stable ones did before.
-		i := left(s.Others)
-		s.Stable = &planner.Set{}
-		*s.Stable = s.Others[i]
-		s.Others = slices.Delete(s.Others, i, i+1)
+		giveWay(s, left(s.Others))
 	case none || r.atStable(d):
 		s.Target, s.Full, s.Abort = s.Replicas, true, false
 	}
+}
+
+func others(r revisions) []planner.Set {
+	var sets []planner.Set
+	for _, rs := range r.all {
+		if rs != r.update && rs != r.stable {
+			sets = append(sets, *facts(rs))
+		}
+	}
+	return sets
+}
+
+// giveWay makes one of the other sets the one that pods come from.
+func giveWay(s *planner.Scaling, i int) {
+	set := s.Others[i]
+	s.Stable = &set
+	s.Others = slices.Delete(s.Others, i, i+1)
 }
 
 // backByShare tells that the stable template is itself released by share.

@@ -118,16 +118,19 @@ func (r revisions) split() bool {
 	return n > 1
 }
 
-// rolled is the newest set of a rolling update that was stopped on the way, if
-// it serves at all; nil when there was none.
-func (r revisions) rolled() *appsv1.ReplicaSet {
+// rolled is the revision to which a rolling update was going that was stopped on
+// the way, if it serves at all.
+func (r revisions) rolled() string {
 	if !r.split() {
-		return nil
+		return ""
 	}
 	serving := slices.DeleteFunc(slices.Clone(r.all), func(rs *appsv1.ReplicaSet) bool {
 		return rs == r.update || size(rs) == 0 || rs.Status.ReadyReplicas == 0
 	})
-	return first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) })
+	if len(serving) == 0 {
+		return ""
+	}
+	return first(serving, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(age(b), age(a)) }).Labels[hashKey]
 }
 
 // active counts the sets that are asked to have pods.

@@ -169,13 +169,9 @@ func inContainers(of func(corev1.ContainerStatus) string) func(*corev1.Pod) stri
 // crashing leaves out what the kubelet says about it, which names the pod, and
 // how long it waits this time.
 func crashing(c corev1.ContainerStatus) string {
-	last := c.LastTerminationState.Terminated
-	if c.State.Terminated != nil {
-		last = c.State.Terminated
-	}
-	loop := c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+	last := termination(c)
 	switch {
-	case c.Ready, !loop && (last == nil || last.ExitCode == 0 || c.State.Waiting != nil):
+	case c.Ready || !crashed(c, last):
 		return ""
 	case last == nil:
 		return ": CrashLoopBackOff"
@@ -184,6 +180,21 @@ func crashing(c corev1.ContainerStatus) string {
 	default:
 		return fmt.Sprintf(": CrashLoopBackOff (%s, exit code %d)", last.Reason, last.ExitCode)
 	}
+}
+
+// termination is how the container ended last, or nil.
+func termination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if c.State.Terminated != nil {
+		return c.State.Terminated
+	}
+	return c.LastTerminationState.Terminated
+}
+
+func crashed(c corev1.ContainerStatus, last *corev1.ContainerStateTerminated) bool {
+	if w := c.State.Waiting; w != nil {
+		return w.Reason == "CrashLoopBackOff"
+	}
+	return last != nil && last.ExitCode != 0
 }
 
 // noImage says the same of the failure and of the wait after it.

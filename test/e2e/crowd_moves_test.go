@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,7 +227,7 @@ func (m *member) editPlan() {
 // relabel changes what is no release.
 func (m *member) relabel() {
 	m.t.Helper()
-	value := fmt.Sprint(m.random.IntN(1000))
+	value := strconv.Itoa(m.random.IntN(1000))
 	m.again(func() error { return m.patch(fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, value)) })
 	m.before.deployment.Labels["team"] = value
 }

@@ -85,9 +85,12 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}
 	p, was := sent.Active(), stored.Active()
-	if p == nil || was == nil || p.UpdateRevision != was.UpdateRevision {
-		return
+	if p != nil && was != nil && p.UpdateRevision == was.UpdateRevision {
+		keepUnsaidProgress(p, was)
 	}
+}
+
+func keepUnsaidProgress(p, was *rollouts.Progress) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
