@@ -306,11 +306,20 @@ func (x *batchPass) judge() {
 	}
 	x.count()
 	if !ready {
-		x.status.BatchState = rollouts.BatchReady
-		now := metav1.NewTime(x.Now.Truncate(time.Second))
-		x.status.BatchReadyTime = &now
-		x.status.Message = ""
+		x.becomeReady()
 	}
+	x.nextBatch()
+}
+
+func (x *batchPass) becomeReady() {
+	x.status.BatchState = rollouts.BatchReady
+	now := metav1.NewTime(x.Now.Truncate(time.Second))
+	x.status.BatchReadyTime = &now
+	x.status.Message = ""
+}
+
+// nextBatch goes on at once where more than one may run.
+func (x *batchPass) nextBatch() {
 	if *x.plan.BatchPartition > x.status.CurrentBatch && int(x.status.CurrentBatch)+1 < len(x.plan.Batches) {
 		x.status.CurrentBatch++
 		x.again()
