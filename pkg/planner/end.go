@@ -22,7 +22,11 @@ func (x *pass) end() {
 		rows, outcome, ended = teardowns[x.style].cancelled, metav1.ConditionFalse, rollouts.ReleaseCancelled
 		message, reason = "Rollout progressing has been canceled", ""
 	}
-	if !x.run(rows, x.lastPlan(rollouts.WaitResume, x.revision(), false)) {
+	revision := x.revision()
+	if !x.w.Held && !x.live() {
+		revision = "" // it was given back, and its template changed unheld
+	}
+	if !x.run(rows, x.lastPlan(rollouts.WaitResume, revision, false)) {
 		x.because(closing[x.activity()])
 		return
 	}
@@ -71,7 +75,7 @@ func (x *pass) bringBack() {
 		return
 	}
 	routed := !x.leaveUpdate()
-	if routed && !x.replaces() {
+	if routed && !x.replaces() && !x.stableShort() {
 		return // nothing is gained by taking pods away before the traffic
 	}
 	if !x.stableWhole(routed) || routed {
@@ -91,6 +95,13 @@ func (x *pass) bringBack() {
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
+}
+
+// stableShort tells that stable cannot take all requests before it gets pods
+// that the update revision has: stopped in this style, the native controller
+// spreads what a larger size adds over both.
+func (x *pass) stableShort() bool {
+	return x.style == rollouts.StyleBlueGreen && x.updateShare() > 0
 }
 
 // hasStable tells that there is a stable revision to go back to, and makes its

@@ -163,11 +163,11 @@ func (x *pass) initialize() {
 	x.step()
 }
 
-// nameStable marks the stable set of a workload held at size 0. Nothing but its
-// pods tells it from older ones, until the batches mark it; and whoever sizes
-// the sets there must not take one for another.
+// nameStable marks the stable set of a workload held at size 0, or in the middle
+// of a native rolling update. Nothing but its pods tells it from others, until
+// the batches mark it; and no later template may make it another one.
 func (x *pass) nameStable() {
-	if x.w == nil || !x.w.Held || x.w.Named || x.w.Replicas > 0 || x.status.Phase != rollouts.PhaseProgressing || len(x.actions) > 0 {
+	if x.w == nil || !x.w.Held || x.w.Named || x.w.Replicas > 0 && !x.w.Mixed || x.status.Phase != rollouts.PhaseProgressing || len(x.actions) > 0 {
 		return
 	}
 	if stable := x.progress().StableRevision; stable != "" {

@@ -77,6 +77,9 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
+	// Mixed tells that more than one revision is asked to have pods, and that
+	// nothing says which of them is stable.
+	Mixed bool
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string

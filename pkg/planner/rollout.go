@@ -43,6 +43,7 @@ var rules = []rule{
 	{"disabled", (*pass).disabled, (*pass).standDown},
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
+	{"let go", (*pass).letGo, (*pass).adopt},
 	{"still aborted", (*pass).stillAborted, (*pass).reject},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
@@ -199,6 +200,14 @@ func (x *pass) unsupported() bool {
 
 func (x *pass) notAdopted() bool {
 	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing
+}
+
+// letGo tells that nothing holds the workload of a release any more: it was
+// given back when the Rollout was disabled, and enabled again before that was
+// seen, or somebody got past admission.
+func (x *pass) letGo() bool {
+	ended := x.ending() || x.doing(rollouts.ActivityCompleted)
+	return x.status.Phase == rollouts.PhaseProgressing && !ended && !x.w.Held && x.w.Drive == nil
 }
 
 func (x *pass) stillAborted() bool {

@@ -70,7 +70,7 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Rolled = r.rolled()
+	w.Rolled, w.Mixed = r.rolled(), !w.Named && r.active() > 1
 	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && w.UpdatedReplicas == 0
 }
 

@@ -120,7 +120,7 @@ func TestObserve(t *testing.T) {
 		}), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
-			w.Rolled = "one"
+			w.Rolled, w.Mixed = "one", true
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
@@ -134,6 +134,7 @@ func TestObserve(t *testing.T) {
 		}},
 		"native update half way": {native, resize("web-zero", 1), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
+			w.Mixed = true
 		}},
 		"native update not seen yet": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Generation++ },
 			func(w *planner.Workload) { w.Generation, w.Settled, w.Rolling = 5, false, true }},
