@@ -161,6 +161,10 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	procs map[string]*process
+
+	// restarts guards stopping, after which nothing is started again.
+	restarts sync.Mutex
+	stopping bool
 }
 
 // Start starts everything and returns when it is ready: nodes are Ready, the
@@ -258,6 +262,9 @@ func (c *Cluster) prepare() error {
 // Stop ends all processes, clients before servers so that nobody waits for a
 // server that is gone, and gives the ports back. It may be called twice.
 func (c *Cluster) Stop() error {
+	c.restarts.Lock()
+	c.stopping = true
+	c.restarts.Unlock()
 	began := time.Now()
 	waves := [][]string{
 		{WeirController, WeirAPIServer, Kwok, Scheduler, ControllerManager},

@@ -183,6 +183,7 @@ func (c *Cluster) spawn(name string) error {
 	cmd.Dir = c.opts.Dir
 	p, err := c.spawner.launch(name, cmd, log, func(p *process) {
 		c.logf("%s ended unexpectedly: %s", p.name, p.cmd.ProcessState)
+		c.restart(p)
 	})
 	if err != nil {
 		return err
@@ -191,6 +192,20 @@ func (c *Cluster) spawn(name string) error {
 	defer c.mu.Unlock()
 	c.procs[name] = p
 	return nil
+}
+
+// restart does what a kubelet would for a controller that has given up, as when a
+// busy machine let its lease run out. A panic, which ends with another code,
+// stays what it is.
+func (c *Cluster) restart(p *process) {
+	c.restarts.Lock()
+	defer c.restarts.Unlock()
+	if p.name != WeirController || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
+		return
+	}
+	if err := c.spawn(p.name); err != nil {
+		c.logf("restarting %s: %v", p.name, err)
+	}
 }
 
 func (c *Cluster) await(ctx context.Context, name string) error {
