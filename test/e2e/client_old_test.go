@@ -118,7 +118,14 @@ func TestClientOldStatus(t *testing.T) {
 	a.until("step 1 upgrades", a.at(1, "StepUpgrade"))
 	a.promoteAll()
 	a.note(writer)
-	a.until("nothing moves", func(ctx context.Context) error { return a.says("ImagePull")(ctx) })
+	a.until("nothing moves", a.says("ImagePull"))
+	a.until("and its pods are counted", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && r.Status.Canary.CanaryReplicas == 0 {
+			err = errors.New("none is")
+		}
+		return err
+	})
 	before := a.fetch("web")
 	if !before.Status.Canary.FullyPromoted || len(before.Status.Decisions) != 1 {
 		t.Fatalf("%+v", before.Status)

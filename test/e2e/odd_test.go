@@ -61,7 +61,7 @@ func TestCreatedWhileRolling(t *testing.T) {
 		}
 		return a.healthy(ctx)
 	})
-	a.sees(a.runs(versions{"v2": 6}))
+	a.until("every pod of v2 is ready", a.runs(versions{"v2": 6}))
 	a.release("v3")
 	a.sees(a.held)
 	a.until("step 1 waits", a.waitsAt(1))
@@ -338,7 +338,7 @@ func TestAllPods(t *testing.T) {
 					a.until("all new pods are there", a.counted("v2", 6))
 					a.promote(1)
 				}
-				a.until("the Rollout is Healthy", a.healthy)
+				a.until("v2 is released", a.released("v2"))
 				a.settled(versions{"v2": 6})
 				a.traceless(workloadType)
 			})
