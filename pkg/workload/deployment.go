@@ -51,6 +51,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)
+	w.Rolled, w.Mixed = r.rolled(), !w.Named && r.active() > 1
 	return *w
 }
 
@@ -70,7 +71,6 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Rolled, w.Mixed = r.rolled(), !w.Named && r.active() > 1
 	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && w.UpdatedReplicas == 0
 }
 
