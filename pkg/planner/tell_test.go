@@ -144,7 +144,8 @@ func TestStalledByOthers(t *testing.T) {
 		r.Spec.Strategy.Paused = true
 		stalled.Status = c.said
 		r.Status.SetCondition(stalled, metav1.Time{})
-		p := planner.Rollout(planner.Observed{Rollout: r, Workload: &planner.Workload{Labelled: true, Settled: true}})
+		w := &planner.Workload{Labelled: true, Settled: true, Held: c.phase == rollouts.PhaseProgressing}
+		p := planner.Rollout(planner.Observed{Rollout: r, Workload: w})
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
 		}
