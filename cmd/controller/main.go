@@ -135,6 +135,8 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		RenewDeadline:                 &renewDeadline,
 		RetryPeriod:                   &retryPeriod,
 		GracefulShutdownTimeout:       &shutdown,
+		// Routers of kinds that not every cluster serves are watched like all others.
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: onlyTrouble}},

@@ -155,7 +155,7 @@ func (x *pass) leaveUpdate() bool {
 	}
 	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
 		if share < *r.Weight {
-			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches}})
+			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
 		}
 		return false
 	}

@@ -23,24 +23,31 @@ func (w *world) observeTraffic(o *observation) {
 		return
 	}
 	ref := release.TrafficRoutings[0]
-	services, ingresses := w.view(kindService), w.view(kindIngress)
-	o.routing = ref
+	services := w.view(kindService)
 	o.net = traffic.Objects{
 		Owner:         *metav1.NewControllerRef(o.rollout, wire("Rollout")),
 		RevisionKey:   o.row.RevisionKey,
 		Service:       find[*corev1.Service](services, kindService, ref.Service),
 		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
+		Routers:       traffic.Routers(ref, "spec.strategy.canary.trafficRoutings[0]"),
 	}
-	if ref.Ingress != nil {
-		o.net.Ingress = find[*networkingv1.Ingress](ingresses, kindIngress, ref.Ingress.Name)
-		o.net.CanaryIngress = find[*networkingv1.Ingress](ingresses, kindIngress, ref.Ingress.Name+rollouts.CanarySuffix)
-		if o.net.CanaryService != nil && o.net.CanaryIngress == nil {
-			// Its absence is asked of the server.
-			o.net.CanaryIngress = find[*networkingv1.Ingress](w.store.objects, kindIngress, ref.Ingress.Name+rollouts.CanarySuffix)
-		}
+	for i := range o.net.Routers {
+		w.observeRouter(o, &o.net.Routers[i])
 	}
-	seen := traffic.Observe(ref, o.net, planner.CurrentStep(o.rollout).Matches)
+	seen := traffic.Observe(o.net, ref, planner.CurrentStep(o.rollout))
 	o.facts.Route = &seen
+}
+
+func (w *world) observeRouter(o *observation, r *traffic.Router) {
+	ingresses := w.view(kindIngress)
+	if in := find[*networkingv1.Ingress](ingresses, kindIngress, r.Name); in != nil {
+		r.Object = in
+	}
+	r.Beside = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
+	if o.net.CanaryService != nil && r.Beside == nil {
+		// Its absence is asked of the server.
+		r.Beside = find[*networkingv1.Ingress](w.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
+	}
 }
 
 func route(o *observation, action planner.Action) ([]object.Change, error) {
@@ -50,22 +57,9 @@ func route(o *observation, action planner.Action) ([]object.Change, error) {
 	case planner.Unpin:
 		return traffic.Unpin(o.net), nil
 	case planner.RouteTo:
-		provider, err := traffic.Find(o.routing)
-		if err != nil {
-			return nil, err
-		}
-		service, err := traffic.CanaryService(o.net, a.Revision)
-		if err != nil {
-			return nil, err
-		}
-		router, err := provider.Route(o.net, a.Want)
-		return append(service, router...), err
+		return traffic.Route(o.net, a.Revision, a.Want)
 	case planner.Unroute:
-		provider, err := traffic.Find(o.routing)
-		if err != nil {
-			return nil, err
-		}
-		return provider.Restore(o.net)
+		return traffic.Restore(o.net)
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o.net), nil
 	default:

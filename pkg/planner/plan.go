@@ -153,24 +153,6 @@ type Batch struct {
 	Terminating bool
 }
 
-// Route is the traffic as it is, or as it is wanted.
-type Route struct {
-	// Missing names an object that must exist and does not, such as service/web.
-	Missing string
-	// Trouble says why nothing can be routed though nothing is missing.
-	Trouble string
-	// Pinned is the revision that the stable Service selects; empty if any.
-	Pinned string
-	// Canary is the revision that the canary Service selects; empty if there is none.
-	Canary string
-	// Weight is the share sent to the update revision; nil without a share.
-	Weight *int32
-	// Matches select the requests sent to the update revision.
-	Matches []rollouts.RouteMatch
-	// Routed tells that routers know the update revision at all.
-	Routed bool
-}
-
 // Plan is everything one pass decided.
 type Plan struct {
 	// Status is the whole next status, never a patch.
@@ -298,15 +280,6 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 		return size.StrVal
 	}
 	return strconv.Itoa(int(size.IntVal))
-}
-
-func (a RouteTo) String() string {
-	switch {
-	case a.Want.Weight != nil:
-		return fmt.Sprintf("route %d%% to %s", *a.Want.Weight, a.Revision)
-	default:
-		return fmt.Sprintf("route %d matches to %s", len(a.Want.Matches), a.Revision)
-	}
 }
 
 // Event is an announcement of what has happened.

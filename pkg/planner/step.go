@@ -5,8 +5,6 @@ package planner
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,17 +18,19 @@ type stage struct {
 	state rollouts.StepState
 	do    func(*pass, *rollouts.Step) bool
 	next  rollouts.StepState
+	// routed tells that the traffic of the step is in place.
+	routed bool
 }
 
 // stages in their order. A stage that needs no effect is passed within the
 // same write; StepReady decides itself what follows.
 var stages = []stage{
-	{rollouts.BeforeStepUpgrade, (*pass).prepare, rollouts.StepUpgrade},
-	{rollouts.StepUpgrade, (*pass).upgrade, rollouts.StepTrafficRouting},
-	{rollouts.StepTrafficRouting, (*pass).route, rollouts.StepMetricsAnalysis},
-	{rollouts.StepMetricsAnalysis, (*pass).analyse, rollouts.StepPaused},
-	{rollouts.StepPaused, (*pass).pause, rollouts.StepReady},
-	{rollouts.StepReady, (*pass).advance, rollouts.BeforeStepUpgrade},
+	{rollouts.BeforeStepUpgrade, (*pass).prepare, rollouts.StepUpgrade, false},
+	{rollouts.StepUpgrade, (*pass).upgrade, rollouts.StepTrafficRouting, false},
+	{rollouts.StepTrafficRouting, (*pass).route, rollouts.StepMetricsAnalysis, false},
+	{rollouts.StepMetricsAnalysis, (*pass).analyse, rollouts.StepPaused, true},
+	{rollouts.StepPaused, (*pass).pause, rollouts.StepReady, true},
+	{rollouts.StepReady, (*pass).advance, rollouts.BeforeStepUpgrade, true},
 }
 
 // step moves through the stages as far as one pass can go.
@@ -100,9 +100,31 @@ func (x *pass) follow() {
 	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
 	}
-	if r.Routed && r.Canary != now {
-		x.act(RouteTo{Revision: now, Want: Route{Weight: r.Weight, Matches: r.Matches}})
+	if r.Routed && !r.Shared && r.Canary != now {
+		x.act(RouteTo{Revision: now, Want: r.told()})
+		return
 	}
+	x.routeAgain()
+}
+
+// routeAgain puts routers right that somebody else has changed: to the last
+// route they were told, or to that of the step where they do not know it.
+func (x *pass) routeAgain() {
+	p, r := x.progress(), x.Route
+	step := x.release.Step(p.CurrentStepIndex)
+	if step == nil || r.Missing != "" || r.Trouble != "" {
+		return
+	}
+	want := r.told()
+	switch {
+	case r.Edited:
+	case stageOf(p.State).routed && step.Routed() && !x.everyPod(step) && !r.carries(RouteOf(*step), p.PodTemplateHash):
+		want = RouteOf(*step)
+	default:
+		return
+	}
+	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", p.CurrentStepIndex))
+	x.act(RouteTo{Revision: p.PodTemplateHash, Want: want})
 }
 
 // pinAgain pins a Service that its owner has applied again.
@@ -182,7 +204,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 // pins tells that the stable Service selects stable pods only at a step. One
 // that is pinned to no pod would lose every request.
 func (x *pass) pins(step *rollouts.Step) bool {
-	return step.Routed() && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || max(x.given(), x.driven()) < x.w.Replicas)
+	return step.Routed() && !x.Route.Shared && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || max(x.given(), x.driven()) < x.w.Replicas)
 }
 
 // missing tells that the network lacks what the step needs, and says so.
@@ -270,8 +292,7 @@ func (x *pass) route(step *rollouts.Step) bool {
 	if x.missing() {
 		return false
 	}
-	p := x.progress()
-	want := Route{Weight: percent(step.Traffic), Matches: step.Matches}
+	p, want := x.progress(), RouteOf(*step)
 	if !x.Route.Routed && x.w.UpdatedReadyReplicas == 0 {
 		x.say("wait for a ready pod of the new version")
 		return false
@@ -279,6 +300,10 @@ func (x *pass) route(step *rollouts.Step) bool {
 	if !x.Route.carries(want, p.PodTemplateHash) {
 		x.say("route traffic to new version")
 		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
+		return false
+	}
+	if x.Route.Pending != "" {
+		x.say("wait for the router to take up the route: " + x.Route.Pending)
 		return false
 	}
 	return x.arrived()
@@ -294,37 +319,6 @@ func (x *pass) arrived() bool {
 	}
 	x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", x.progress().CurrentStepIndex))
 	return true
-}
-
-// carries tells whether the observed route is the wanted one. No share of the
-// traffic needs no router that knows the update revision, only the Service that
-// selects it, by which its owner tries it out.
-func (r *Route) carries(want Route, revision string) bool {
-	if !r.Routed && want.Weight != nil && *want.Weight == 0 && len(want.Matches) == 0 {
-		return r.Canary == revision
-	}
-	return r.Routed && r.Canary == revision && text(weight(r.Weight)) == text(weight(want.Weight)) &&
-		matches(r.Matches) == matches(want.Matches)
-}
-
-func weight(w *int32) *string {
-	if w == nil {
-		return nil
-	}
-	s := strconv.Itoa(int(*w))
-	return &s
-}
-
-func percent(traffic *string) *int32 {
-	if traffic == nil {
-		return nil
-	}
-	n, err := strconv.ParseInt(strings.TrimSuffix(*traffic, "%"), 10, 32)
-	if err != nil {
-		return nil
-	}
-	w := int32(n)
-	return &w
 }
 
 // analyse is where metrics would be judged; OpenKruise passes it at once too.

@@ -22,39 +22,53 @@ func TestObserve(t *testing.T) {
 		// wanted are the matches of the step.
 		wanted []rollouts.RouteMatch
 	}{
-		"nothing": {func(*testing.T) Objects { return Objects{} }, ref(""), planner.Route{Missing: "service/web"}, nil},
+		"nothing": {func(*testing.T) Objects { return Objects{Routers: Routers(ref(""), where)} }, ref(""), planner.Route{Missing: "service/web"}, nil},
 		"no ingress": {func(t *testing.T) Objects {
 			objs := shop(t)
-			objs.Ingress = nil
+			objs.Routers[0].Object = nil
 			return objs
 		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}, nil},
+		"no router": {func(t *testing.T) Objects {
+			objs := shop(t)
+			objs.Routers = nil
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Trouble: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
 		"stable": {shop, ref("nginx"), planner.Route{Pinned: "one"}, nil},
 		"canary service only": {func(t *testing.T) Objects { return routed(t, planner.Route{}) }, ref(""),
 			planner.Route{Pinned: "one", Canary: "two"}, nil},
 		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
-			planner.Route{Pinned: "one", Canary: "two", Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not supported; use nginx`}, nil},
+			planner.Route{Pinned: "one", Canary: "two", Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
 		"matches that nginx cannot": {shop, ref(""),
-			planner.Route{Pinned: "one", Trouble: "routing by ingress front: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
+			planner.Route{Pinned: "one", Trouble: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {
 			objs := shop(t)
-			objs.Ingress.Spec.Rules = nil
+			stable(&objs).Spec.Rules = nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: "routing: ingress front has no rule that leads to service web"}, nil},
+		}, ref(""), planner.Route{Pinned: "one", Trouble: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
 		"somebody's": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
-			objs.CanaryService.OwnerReferences, objs.CanaryIngress.OwnerReferences = nil, nil
+			objs.CanaryService.OwnerReferences, objs.Routers[0].Beside.OwnerReferences = nil, nil
 			return objs
 		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release"}, nil},
-		"weight that is none": {func(t *testing.T) Objects {
+		"edited": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
-			objs.CanaryIngress.Annotations[nginxWeight] = "many"
+			objs.Routers[0].Beside.Annotations[nginxWeight] = "many"
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
+		"made by who served the API before": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			delete(objs.Routers[0].Beside.Annotations, rollouts.AnnotationRouted)
 			return objs
 		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Routed: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Observe(tc.ref, tc.in(t), tc.wanted)); diff != "" {
+			objs := tc.in(t)
+			if class := tc.ref.Ingress.Class(); class != "" && len(objs.Routers) > 0 {
+				objs.Routers[0].Class = class
+			}
+			if diff := cmp.Diff(tc.want, Observe(objs, tc.ref, rollouts.Step{Matches: tc.wanted})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -85,14 +99,15 @@ func TestRouteIsObserved(t *testing.T) {
 		for j, want := range routes {
 			t.Run(fmt.Sprintf("%d-%d", i, j), func(t *testing.T) {
 				objs := routed(t, from)
-				if objs.CanaryIngress == nil && len(want.Matches) == 0 && want.Weight != nil && *want.Weight == 0 {
-					want = planner.Route{}
+				want.Pinned, want.Canary = "one", "two"
+				if objs.Routers[0].Beside == nil && len(want.Matches) == 0 && want.Weight != nil && *want.Weight == 0 {
+					want.Weight, want.Routed = nil, false
 				}
-				changes, err := nginx{}.Route(objs, want)
+				changes, err := Route(objs, "two", want)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(want, nginx{}.Observe(apply(objs, changes))); diff != "" {
+				if diff := cmp.Diff(want, Observe(apply(objs, changes), ref(""), rollouts.Step{})); diff != "" {
 					t.Errorf("from %v (-want +got):\n%s", from, diff)
 				}
 			})

@@ -9,7 +9,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -18,6 +17,9 @@ import (
 
 // Pin makes the stable Service select one revision.
 func Pin(objs Objects, revision string) ([]object.Change, error) {
+	if objs.Shared {
+		return nil, nil
+	}
 	if err := selectable(objs, revision); err != nil {
 		return nil, fmt.Errorf("pinning service: %w", err)
 	}
@@ -39,6 +41,9 @@ func Unpin(objs Objects) []object.Change {
 // CanaryService wants a Service like the stable one that selects a revision.
 // Where it exists, only its selector is ours to change.
 func CanaryService(objs Objects, revision string) ([]object.Change, error) {
+	if objs.Shared {
+		return nil, nil
+	}
 	if err := selectable(objs, revision); err != nil {
 		return nil, fmt.Errorf("making canary service: %w", err)
 	}
@@ -62,11 +67,13 @@ func RemoveCanaryService(objs Objects) []object.Change {
 	return []object.Change{{Base: objs.CanaryService}}
 }
 
+var errNoService = errors.New("the stable service does not exist")
+
 // selectable tells why a revision of the stable Service cannot be selected.
 func selectable(objs Objects, revision string) error {
 	switch {
 	case objs.Service == nil:
-		return errors.New("the stable service does not exist")
+		return errNoService
 	case len(objs.Service.Spec.Selector) == 0:
 		return fmt.Errorf("service %s has no selector; it must select the pods of the workload", objs.Service.Name)
 	case revision == "":
@@ -126,12 +133,4 @@ func copied(annotations map[string]string) map[string]string {
 	m := maps.Clone(annotations)
 	delete(m, corev1.LastAppliedConfigAnnotation)
 	return m
-}
-
-// change is the write that turns base into want, if they differ at all.
-func change(base, want object.Object) []object.Change {
-	if equality.Semantic.DeepEqual(base, want) {
-		return nil
-	}
-	return []object.Change{{Base: base, Want: want}}
 }

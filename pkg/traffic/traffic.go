@@ -10,6 +10,7 @@ package traffic
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,113 +26,123 @@ import (
 // Objects are what requests pass on their way to the pods of one workload. An
 // object that does not exist is nil.
 type Objects struct {
-	// Service and Ingress are the owner's; they serve the stable revision.
+	// Service is the owner's; it serves the stable revision.
 	Service *corev1.Service
-	Ingress *networkingv1.Ingress
-	// CanaryService and CanaryIngress are made here for the update revision.
+	// CanaryService is made here for the update revision.
 	CanaryService *corev1.Service
-	CanaryIngress *networkingv1.Ingress
+	// Routers are in the order in which they are written.
+	Routers []Router
 	// Owner becomes the controller of what is made here.
 	Owner metav1.OwnerReference
 	// RevisionKey is the pod label that tells revisions apart.
 	RevisionKey string
 	// PodLabels are put on the pods of the update revision only.
 	PodLabels map[string]string
+	// Shared tells that one Service serves both revisions: none is pinned or
+	// made, and routers tell revisions apart by themselves.
+	Shared bool
 }
+
+// Unwatched tells that there may be routers which cannot be seen.
+func (o Objects) Unwatched() bool {
+	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Absent != "" })
+}
+
+// Router is an object that sends requests to the stable Service.
+type Router struct {
+	Kind schema.GroupKind
+	// Version is empty where whichever is served will do.
+	Version string
+	Name    string
+	// Class is the dialect of an Ingress.
+	Class string
+	// Field names it in the object of its user.
+	Field string
+
+	// Object is the owner's: an *networkingv1.Ingress, or unstructured.
+	Object object.Object
+	// Beside is the Ingress made for the update revision.
+	Beside *networkingv1.Ingress
+	// Script is the user's Lua for this kind of router, if there is one.
+	Script string
+	// Absent says why there cannot be such an object, such as that the cluster
+	// does not serve the kind.
+	Absent string
+}
+
+// Routers are what a reference names, nothing of it read yet: custom objects
+// first, as in OpenKruise.
+func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
+	var rs []Router
+	for i, c := range ref.CustomNetworkRefs {
+		gv, err := schema.ParseGroupVersion(c.APIVersion)
+		r := Router{
+			Kind: schema.GroupKind{Group: gv.Group, Kind: c.Kind}, Version: gv.Version, Name: c.Name,
+			Field: fmt.Sprintf("%s.customNetworkRefs[%d]", field, i),
+		}
+		if err != nil {
+			r.Absent = err.Error()
+		}
+		rs = append(rs, r)
+	}
+	if ref.Ingress != nil {
+		class := ref.Ingress.Class()
+		if class == "" {
+			class = classNginx
+		}
+		rs = append(rs, Router{Kind: kindIngress, Version: "v1", Name: ref.Ingress.Name, Class: class, Field: field + ".ingress"})
+	}
+	if ref.Gateway != nil && ref.Gateway.HTTPRouteName != nil {
+		rs = append(rs, Router{Kind: kindHTTPRoute, Name: *ref.Gateway.HTTPRouteName, Field: field + ".gateway"})
+	}
+	return rs
+}
+
+// Ingress tells that the router is an Ingress.
+func (r Router) Ingress() bool { return r.Kind == kindIngress }
+
+// HTTPRoute tells that the router is an HTTPRoute of the Gateway API.
+func (r Router) HTTPRoute() bool { return r.Kind == kindHTTPRoute }
+
+// ScriptKey is where a ConfigMap of scripts has the one for a router.
+func (r Router) ScriptKey() string {
+	if r.Ingress() {
+		return "lua.traffic.routing.ingress." + r.Class
+	}
+	return "lua.traffic.routing." + r.Kind.Kind + "." + r.Kind.Group
+}
+
+// path is how a message names the object.
+func (r Router) path() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Name }
 
 // Provider is one kind of router. Changes are what is still to do; nothing
-// when routers agree.
+// when the router agrees.
 type Provider interface {
-	// Observe returns Weight, Matches and Routed.
-	Observe(objs Objects) planner.Route
+	// Observe returns what one router does: Weight, Matches, Headers, Routed,
+	// Edited, and Pending or Trouble.
+	Observe(o Objects, r Router) planner.Route
 	// Route sends the wanted share or the matching requests to the update
 	// revision; neither is as much as Restore.
-	Route(objs Objects, want planner.Route) ([]object.Change, error)
-	// Restore makes routers forget the update revision.
-	Restore(objs Objects) ([]object.Change, error)
+	Route(o Objects, r Router, want planner.Route) ([]object.Change, error)
+	// Can tells why the router could not do it; nil when it could.
+	Can(o Objects, r Router, want planner.Route) error
+	// Restore makes the router forget the update revision.
+	Restore(o Objects, r Router) ([]object.Change, error)
 }
 
-// Row is one class of Ingress.
-type Row struct {
-	ClassType string
-	Provider
+// Params is what a route is computed from beside the original.
+type Params struct {
+	planner.Route
+	// Stable and Canary are the names of the Services; one name if they share it.
+	Stable, Canary string
 }
 
-// Table is every class of Ingress that can be routed.
-var Table = []Row{
-	{ClassType: "nginx", Provider: nginx{}},
-}
-
-const (
-	field        = "spec.strategy.canary.trafficRoutings[0]"
-	defaultClass = "nginx"
-)
-
-// Find returns the provider for a reference. The error tells the user which
-// field asks for what cannot be done.
-func Find(ref rollouts.TrafficRoutingRef) (Provider, error) {
-	switch {
-	case ref.Gateway != nil:
-		return nil, fmt.Errorf("%s.gateway: Gateway API routes are not supported; use ingress", field)
-	case len(ref.CustomNetworkRefs) > 0:
-		return nil, fmt.Errorf("%s.customNetworkRefs: custom routes are not supported; use ingress", field)
-	case ref.Ingress == nil:
-		return nil, fmt.Errorf("%s.ingress: must name the Ingress in front of service %s", field, ref.Service)
+func (o Objects) params(want planner.Route) Params {
+	p := Params{Route: want, Stable: o.Service.Name, Canary: o.Service.Name}
+	if !o.Shared {
+		p.Canary += rollouts.CanarySuffix
 	}
-	class := ref.Ingress.Class()
-	if class == "" {
-		class = defaultClass
-	}
-	var known []string
-	for _, r := range Table {
-		if r.ClassType == class {
-			return r, nil
-		}
-		known = append(known, r.ClassType)
-	}
-	return nil, fmt.Errorf("%s.ingress.classType: %q is not supported; use %s", field, class, strings.Join(known, " or "))
-}
-
-// Observe returns what the network of a reference does now, and whether it
-// could route these matches, or a share if there are none.
-func Observe(ref rollouts.TrafficRoutingRef, objs Objects, wanted []rollouts.RouteMatch) planner.Route {
-	var r planner.Route
-	provider, unserved := Find(ref)
-	if unserved == nil {
-		r = provider.Observe(objs)
-	}
-	switch {
-	case objs.Service == nil:
-		r.Missing = "service/" + ref.Service
-	case ref.Ingress != nil && objs.Ingress == nil:
-		r.Missing = "ingress/" + ref.Ingress.Name
-	case unserved != nil:
-		r.Trouble = unserved.Error()
-	default:
-		r.Trouble = trouble(provider, objs, wanted)
-	}
-	if objs.Service != nil {
-		r.Pinned = objs.Service.Spec.Selector[objs.RevisionKey]
-	}
-	if objs.CanaryService != nil && made(objs.CanaryService) {
-		r.Canary = objs.CanaryService.Spec.Selector[objs.RevisionKey]
-	}
-	return r
-}
-
-// trouble says why matches, or a share, could not be routed to any revision.
-func trouble(provider Provider, objs Objects, wanted []rollouts.RouteMatch) string {
-	want, one := planner.Route{Matches: wanted}, int32(1)
-	if len(wanted) == 0 {
-		want.Weight = &one
-	}
-	if _, err := CanaryService(objs, "any"); err != nil {
-		return err.Error()
-	}
-	if _, err := provider.Route(objs, want); err != nil {
-		return err.Error()
-	}
-	return ""
+	return p
 }
 
 // made tells that an object was made for a release, by us or by whoever served

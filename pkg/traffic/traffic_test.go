@@ -6,6 +6,7 @@ package traffic
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
+const where = "spec.strategy.canary.trafficRoutings[0]"
+
 // shop returns the objects of testdata/shop.in.yaml.
 func shop(t *testing.T) Objects {
 	t.Helper()
@@ -29,7 +32,7 @@ func shop(t *testing.T) Objects {
 	}
 	yes := true
 	objs := Objects{
-		Service: &corev1.Service{}, Ingress: &networkingv1.Ingress{}, RevisionKey: "pod-template-hash",
+		Service: &corev1.Service{}, RevisionKey: "pod-template-hash",
 		Owner: metav1.OwnerReference{
 			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "web", UID: "r-1", Controller: &yes, BlockOwnerDeletion: &yes,
 		},
@@ -38,9 +41,12 @@ func shop(t *testing.T) Objects {
 	if err := yaml.UnmarshalStrict(docs[0], objs.Service); err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict(docs[1], objs.Ingress); err != nil {
+	ingress := &networkingv1.Ingress{}
+	if err := yaml.UnmarshalStrict(docs[1], ingress); err != nil {
 		t.Fatal(err)
 	}
+	objs.Routers = Routers(ref("nginx"), where)
+	objs.Routers[0].Object = ingress
 	return objs
 }
 
@@ -65,7 +71,8 @@ func apply(objs Objects, changes []object.Change) Objects {
 			if c.Want == nil {
 				o = nil
 			}
-			objs.CanaryIngress = o
+			objs.Routers = slices.Clone(objs.Routers)
+			objs.Routers[0].Beside = o
 		}
 	}
 	return objs
@@ -75,17 +82,14 @@ func apply(objs Objects, changes []object.Change) Objects {
 func routed(t *testing.T, want planner.Route) Objects {
 	t.Helper()
 	objs := shop(t)
-	changes, err := CanaryService(objs, "two")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objs = apply(objs, changes)
-	changes, err = nginx{}.Route(objs, want)
+	changes, err := Route(objs, "two", want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return apply(objs, changes)
 }
+
+func stable(o *Objects) *networkingv1.Ingress { return o.Routers[0].Object.(*networkingv1.Ingress) }
 
 func share(n int32) planner.Route { return planner.Route{Weight: &n} }
 
@@ -110,7 +114,7 @@ func TestChanges(t *testing.T) {
 	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
 	remove := func(o Objects) ([]object.Change, error) { return RemoveCanaryService(o), nil }
 	route := func(want planner.Route) op {
-		return func(o Objects) ([]object.Change, error) { return nginx{}.Route(o, want) }
+		return func(o Objects) ([]object.Change, error) { return beside{nginx}.Route(o, o.Routers[0], want) }
 	}
 	bare := func(*testing.T) Objects { return Objects{RevisionKey: "pod-template-hash"} }
 	at := func(want planner.Route, edits ...func(*Objects)) func(*testing.T) Objects {
@@ -127,7 +131,7 @@ func TestChanges(t *testing.T) {
 		delete(objs.Service.Spec.Selector, objs.RevisionKey)
 		return objs
 	}
-	foreign := func(o *Objects) { o.CanaryService.OwnerReferences, o.CanaryIngress.OwnerReferences = nil, nil }
+	foreign := func(o *Objects) { o.CanaryService.OwnerReferences, o.Routers[0].Beside.OwnerReferences = nil, nil }
 	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
 	for name, tc := range map[string]struct {
 		in func(*testing.T) Objects
@@ -170,17 +174,17 @@ func TestChanges(t *testing.T) {
 		// What others added stays; what the owner changed follows; an owner from
 		// before a migration is replaced.
 		"route-follow": {at(share(20), func(o *Objects) {
-			o.CanaryIngress.Annotations["cert"], o.CanaryIngress.Labels["x"] = "y", "z"
-			o.CanaryIngress.OwnerReferences[0].UID = "r-before"
-			o.Ingress.Spec.Rules[3].HTTP.Paths[0].Path = "/new"
-			o.Ingress.Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
+			o.Routers[0].Beside.Annotations["cert"], o.Routers[0].Beside.Labels["x"] = "y", "z"
+			o.Routers[0].Beside.OwnerReferences[0].UID = "r-before"
+			stable(o).Spec.Rules[3].HTTP.Paths[0].Path = "/new"
+			stable(o).Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
 		}), route(share(20))},
-		"restore":         {at(share(20)), nginx{}.Restore},
-		"restore-again":   {shop, nginx{}.Restore},
-		"restore-foreign": {at(share(20), foreign), nginx{}.Restore},
+		"restore":         {at(share(20)), Restore},
+		"restore-again":   {shop, Restore},
+		"restore-foreign": {at(share(20), foreign), Restore},
 		"restore-going": {at(share(20), func(o *Objects) {
-			o.CanaryIngress.DeletionTimestamp = &metav1.Time{}
-		}), nginx{}.Restore},
+			o.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
+		}), Restore},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := tc.in(t)
@@ -209,13 +213,17 @@ func TestErrors(t *testing.T) {
 	both := match("Exact", "a", "b")
 	both.Headers = append(both.Headers, both.Headers[0])
 	route := func(matches ...rollouts.RouteMatch) func(Objects) ([]object.Change, error) {
-		return func(o Objects) ([]object.Change, error) { return nginx{}.Route(o, planner.Route{Matches: matches}) }
+		return func(o Objects) ([]object.Change, error) { return Route(o, "two", planner.Route{Matches: matches}) }
 	}
 	pin := func(o Objects) ([]object.Change, error) { return Pin(o, "one") }
 	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
 	find := func(r rollouts.TrafficRoutingRef) func(Objects) ([]object.Change, error) {
 		return func(Objects) ([]object.Change, error) {
-			_, err := Find(r)
+			objs := Objects{Routers: Routers(r, where)}
+			if len(objs.Routers) == 0 {
+				return nil, nil
+			}
+			_, err := find(objs.Routers[0])
 			return nil, err
 		}
 	}
@@ -225,29 +233,27 @@ func TestErrors(t *testing.T) {
 		op   func(Objects) ([]object.Change, error)
 		says string
 	}{
-		"no selector":           {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
-		"no selector to copy":   {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
-		"no service":            {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
-		"no service to copy":    {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
-		"no service to route":   {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
-		"no ingress":            {func(o *Objects) { o.Ingress = nil }, route(match("", "a", "b")), "stable ingress does not exist"},
-		"no revision":           {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
-		"no rule":               {func(o *Objects) { o.Service.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
-		"somebody's service":    {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
-		"somebody's ingress":    {func(o *Objects) { o.CanaryIngress = o.Ingress }, route(match("", "a", "b")), "belongs to no release"},
-		"path":                  {none, route(path), "matches[0].path"},
-		"query":                 {none, route(match("", "a", "b"), query), "matches[1].queryParams"},
-		"no headers":            {none, route(rollouts.RouteMatch{}), "matches[0].headers"},
-		"several headers":       {none, route(both), "matches[0].headers"},
-		"two headers":           {none, route(match("", "a", "b"), match("", "c", "d")), "matches[1].headers[0]"},
-		"two cookies":           {none, route(match("", matchCookie, "b"), match("", matchCookie, "d")), "matches[1].headers[0]"},
-		"cookie before header":  {none, route(match("", matchCookie, "b"), match("", "c", "d")), "put the match of canary-by-cookie last"},
-		"pattern of cookies":    {none, route(match("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
-		"unknown type":          {none, route(match("Prefix", "a", "b")), "matches[0].headers[0].type"},
-		"unknown class":         {none, find(ref("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
-		"gateway":               {none, find(rollouts.TrafficRoutingRef{Gateway: &rollouts.GatewayRef{}}), "trafficRoutings[0].gateway"},
-		"custom":                {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{}}}), "trafficRoutings[0].customNetworkRefs"},
-		"a service and no more": {none, find(rollouts.TrafficRoutingRef{Service: "web"}), "trafficRoutings[0].ingress"},
+		"no selector":          {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
+		"no selector to copy":  {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
+		"no service":           {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
+		"no service to copy":   {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
+		"no service to route":  {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
+		"no ingress":           {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
+		"no revision":          {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
+		"no rule":              {func(o *Objects) { o.Service.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"somebody's service":   {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
+		"somebody's ingress":   {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
+		"path":                 {none, route(path), "matches[0].path"},
+		"query":                {none, route(match("", "a", "b"), query), "matches[1].queryParams"},
+		"no headers":           {none, route(rollouts.RouteMatch{}), "matches[0].headers"},
+		"several headers":      {none, route(both), "matches[0].headers"},
+		"two headers":          {none, route(match("", "a", "b"), match("", "c", "d")), "matches[1].headers[0]"},
+		"two cookies":          {none, route(match("", matchCookie, "b"), match("", matchCookie, "d")), "matches[1].headers[0]"},
+		"cookie before header": {none, route(match("", matchCookie, "b"), match("", "c", "d")), "put the match of canary-by-cookie last"},
+		"pattern of cookies":   {none, route(match("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
+		"unknown type":         {none, route(match("Prefix", "a", "b")), "matches[0].headers[0].type"},
+		"unknown class":        {none, find(ref("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
+		"custom":               {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}}), "trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := shop(t)

@@ -123,6 +123,14 @@ func (r *Release) Next(index int32) int32 {
 	return index + 1
 }
 
+// Key is where the wire keeps the release of a style.
+func (s Style) Key() string {
+	if s == StyleBlueGreen {
+		return "blueGreen"
+	}
+	return "canary"
+}
+
 // Class is the dialect of annotations, or empty.
 func (r *IngressRef) Class() string {
 	if r.ClassType == nil {

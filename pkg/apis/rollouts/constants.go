@@ -213,6 +213,11 @@ const (
 	// AnnotationOriginalStrategy on a workload keeps what its owner wrote, while
 	// a blue-green release needs other values.
 	AnnotationOriginalStrategy = "rollouts.kruise.io/original-deployment-strategy"
+	// AnnotationOriginalSpec on a router keeps what its owner wrote, while a release
+	// needs it to say something else.
+	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
+	// AnnotationRouted on a router is the route that it does, as a step has it.
+	AnnotationRouted = "rollouts.kruise.io/routed"
 	// LabelWorkloadType on a workload lets admission see it.
 	LabelWorkloadType = "rollouts.kruise.io/workload-type"
 	// LabelStableRevision on a Deployment names its stable ReplicaSet.

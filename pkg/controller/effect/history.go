@@ -125,8 +125,22 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	if svc := p.Traffic.Service; svc != nil {
 		h.Spec.Service = copied(svc, svc.Name)
 	}
-	if ingress := p.Traffic.Ingress; ingress != nil {
-		h.Spec.TrafficRouting = &v1alpha1.TrafficRoutingInfo{Ingress: copied(ingress, ingress.Name)}
+	for _, router := range p.Traffic.Routers {
+		info := h.Spec.TrafficRouting
+		if info == nil {
+			info = &v1alpha1.TrafficRoutingInfo{}
+		}
+		switch {
+		case router.Object == nil:
+			continue
+		case router.Ingress():
+			info.Ingress = copied(router.Object, router.Name)
+		case router.HTTPRoute():
+			info.HTTPRoute = copied(router.Object, router.Name)
+		default:
+			continue
+		}
+		h.Spec.TrafficRouting = info
 	}
 	return h, errors.Join(errs...)
 }

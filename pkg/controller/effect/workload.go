@@ -23,6 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -218,8 +219,11 @@ func NetworkKeys(o client.Object) []string {
 	var keys []string
 	for _, t := range release.TrafficRoutings {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
-		if t.Ingress != nil {
-			keys = append(keys, NetworkKey("Ingress", t.Ingress.Name), NetworkKey("Ingress", t.Ingress.Name+rollouts.CanarySuffix))
+		for _, router := range traffic.Routers(t, "") {
+			keys = append(keys, NetworkKey(router.Kind.Kind, router.Name))
+			if router.Ingress() {
+				keys = append(keys, NetworkKey(router.Kind.Kind, router.Name+rollouts.CanarySuffix))
+			}
 		}
 	}
 	return keys

@@ -70,9 +70,9 @@ func onNetwork(obs *observation, action planner.Action) ([]object.Change, error)
 	case planner.Unpin:
 		return traffic.Unpin(o), nil
 	case planner.RouteTo:
-		return routed(*obs.routing, o, a)
+		return traffic.Route(o, a.Revision, a.Want)
 	case planner.Unroute:
-		return unrouted(*obs.routing, o)
+		return traffic.Restore(o)
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o), nil
 	default:
@@ -93,27 +93,4 @@ func (r *Reconciler) runBatch(ctx context.Context, obs *observation, plan rollou
 	}
 	b.Spec.WorkloadRef, b.Spec.Plan = ro.Spec.WorkloadRef.DeepCopy(), plan
 	return r.Server.PutBatchRelease(ctx, b)
-}
-
-// routed makes the canary Service select the update revision before routers
-// send it traffic.
-func routed(ref rollouts.TrafficRoutingRef, o traffic.Objects, a planner.RouteTo) ([]object.Change, error) {
-	provider, err := traffic.Find(ref)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := traffic.CanaryService(o, a.Revision)
-	if err != nil {
-		return nil, err
-	}
-	routes, err := provider.Route(o, a.Want)
-	return append(changes, routes...), err
-}
-
-func unrouted(ref rollouts.TrafficRoutingRef, o traffic.Objects) ([]object.Change, error) {
-	provider, err := traffic.Find(ref)
-	if err != nil {
-		return nil, err
-	}
-	return provider.Restore(o)
 }

@@ -7,11 +7,7 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -32,7 +28,6 @@ type observation struct {
 	// sets of the namespace.
 	kept    *workload.File
 	beside  []object.Object
-	routing *rollouts.TrafficRoutingRef
 	objects traffic.Objects
 }
 
@@ -125,65 +120,24 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
 func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row workload.Row) error {
-	_, release := obs.rollout.Spec.Strategy.Active()
+	style, release := obs.rollout.Spec.Strategy.Active()
 	if release == nil || len(release.TrafficRoutings) == 0 {
 		return nil
 	}
 	ref := release.TrafficRoutings[0]
-	obs.routing = &ref
 	obs.objects = traffic.Objects{
 		Owner:       effect.OwnedByRollout(obs.rollout),
 		RevisionKey: row.RevisionKey,
+		Shared:      release.DisableCanaryService,
+		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
 	}
 	if m := release.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
 		obs.objects.PodLabels = m.Labels
 	}
-	o, ns := &obs.objects, obs.rollout.Namespace
-	var err error
-	if o.Service, err = get(ctx, r.Server, ns, ref.Service, &corev1.Service{}); err != nil {
+	if err := r.network.Read(ctx, obs.rollout.Namespace, ref.Service, &obs.objects); err != nil {
 		return err
 	}
-	if o.CanaryService, err = get(ctx, r.Server, ns, ref.Service+rollouts.CanarySuffix, &corev1.Service{}); err != nil {
-		return err
-	}
-	if ref.Ingress != nil {
-		if err := r.observeIngress(ctx, o, ns, ref.Ingress.Name); err != nil {
-			return err
-		}
-	}
-	route := traffic.Observe(ref, *o, planner.CurrentStep(obs.rollout).Matches)
+	route := traffic.Observe(obs.objects, ref, planner.CurrentStep(obs.rollout))
 	obs.facts.Route = &route
 	return nil
-}
-
-// observeIngress reads the Ingress and the one made beside it. That is made
-// after its Service and may not be in the cache yet. Who took it for absent
-// would remove the Service that it sends requests to, so its absence is asked
-// of the server.
-func (r *Reconciler) observeIngress(ctx context.Context, o *traffic.Objects, namespace, name string) error {
-	var err error
-	if o.Ingress, err = get(ctx, r.Server, namespace, name, &networkingv1.Ingress{}); err != nil {
-		return err
-	}
-	canary := name + rollouts.CanarySuffix
-	if o.CanaryIngress, err = get(ctx, r.Server, namespace, canary, &networkingv1.Ingress{}); err != nil || o.CanaryIngress != nil {
-		return err
-	}
-	if o.CanaryService != nil {
-		o.CanaryIngress, err = get(ctx, r.Server.Live, namespace, canary, &networkingv1.Ingress{})
-	}
-	return err
-}
-
-// get reads an object, or returns nil when there is none.
-func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T) (T, error) {
-	var none T
-	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
-	switch {
-	case apierrors.IsNotFound(err):
-		return none, nil
-	case err != nil:
-		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
-	}
-	return into, nil
 }

@@ -25,6 +25,7 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
+	network     effect.Network
 	// Keep bounds the histories of each Rollout.
 	Keep planner.Keep
 }
@@ -54,7 +55,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if over(filings) {
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
-	return ctrl.Result{RequeueAfter: plan.Wake}, nil
+	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.objects.Unwatched())}, nil
+}
+
+// unwatched is how soon to look again for a kind of router that the cluster
+// does not serve, or not to us: nothing tells when it does.
+const unwatched = 10 * time.Second
+
+func sooner(wake time.Duration, blind bool) time.Duration {
+	if !blind || wake > 0 && wake < unwatched {
+		return wake
+	}
+	return unwatched
 }
 
 // announce tells what has happened, now that it is stored.

@@ -8,7 +8,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -40,5 +42,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 				builder.WithPredicates(effect.SetChanged()))
 		}
 	}
-	return b.Complete(r)
+	c, err := b.Build(r)
+	if err != nil {
+		return err
+	}
+	r.network = effect.Network{Server: r.Server, Watch: func(o client.Object) error {
+		kind := o.GetObjectKind().GroupVersionKind().Kind
+		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork(kind))))
+	}}
+	return nil
 }

@@ -186,7 +186,7 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	if release == nil || oldRelease == nil {
 		return errs
 	}
-	path := spec.Child("strategy", key(style))
+	path := spec.Child("strategy", style.Key())
 	if style != oldStyle {
 		return append(errs, field.Forbidden(path, fmt.Sprintf("the style %s (from %s, or enableExtraWorkloadForCanary) ", style, oldStyle)+wait))
 	}
@@ -197,12 +197,4 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+wait+", or change the steps that there are"))
 	}
 	return errs
-}
-
-// key is where the wire keeps the release of a style.
-func key(style rollouts.Style) string {
-	if style == rollouts.StyleBlueGreen {
-		return "blueGreen"
-	}
-	return "canary"
 }

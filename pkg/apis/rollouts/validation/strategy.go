@@ -30,7 +30,7 @@ func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) fiel
 		return field.ErrorList{field.Invalid(path, "canary and blueGreen", "set only one of canary and blueGreen")}
 	}
 	style, release := strategy.Active()
-	path = path.Child(key(style))
+	path = path.Child(style.Key())
 	errs := validateSteps(release.Steps, path.Child("steps"), style, o)
 	if o.EnforcePartitionPercentLimit {
 		for _, over := range overLimit(s, o) {

@@ -58,7 +58,7 @@ func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 	if release == nil {
 		return nil
 	}
-	steps := field.NewPath("spec", "strategy", key(style), "steps")
+	steps := field.NewPath("spec", "strategy", style.Key(), "steps")
 	var warnings []string
 	last := 0
 	for i := range release.Steps {

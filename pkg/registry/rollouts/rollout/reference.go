@@ -50,12 +50,8 @@ func references(r *rollouts.Rollout) []reference {
 	if release == nil {
 		return found
 	}
-	key := "canary"
-	if style == rollouts.StyleBlueGreen {
-		key = "blueGreen"
-	}
 	for i := range release.TrafficRoutings {
-		routing, path := &release.TrafficRoutings[i], spec.Child("strategy", key, "trafficRoutings").Index(i)
+		routing, path := &release.TrafficRoutings[i], spec.Child("strategy", style.Key(), "trafficRoutings").Index(i)
 		add(path.Child("service"), "v1", "Service", routing.Service)
 		if routing.Ingress != nil {
 			add(path.Child("ingress", "name"), "networking.k8s.io/v1", "Ingress", routing.Ingress.Name)

@@ -6,25 +6,43 @@ package traffic
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// writeNginx spells a route as annotations. One header and one cookie can be
+// The annotations that make an Ingress a canary.
+const (
+	nginxPrefix  = "nginx.ingress.kubernetes.io/"
+	nginxCanary  = nginxPrefix + "canary"
+	nginxWeight  = nginxPrefix + "canary-weight"
+	nginxHeader  = nginxPrefix + "canary-by-header"
+	nginxValue   = nginxPrefix + "canary-by-header-value"
+	nginxPattern = nginxPrefix + "canary-by-header-pattern"
+	nginxCookie  = nginxPrefix + "canary-by-cookie"
+
+	// matchCookie as the name of a header match means a cookie.
+	matchCookie = "canary-by-cookie"
+
+	matchExact   = "Exact"
+	matchPattern = "RegularExpression"
+)
+
+// nginx spells a route as annotations. One header and one cookie can be
 // matched, either of which is enough.
-func writeNginx(want planner.Route) (map[string]string, error) {
-	keys := map[string]string{nginxCanary: "true"}
-	if want.Weight != nil {
-		keys[nginxWeight] = strconv.Itoa(int(*want.Weight))
+func nginx(annotations map[string]string, p Params) (map[string]string, error) {
+	for _, k := range []string{nginxCanary, nginxWeight, nginxHeader, nginxValue, nginxPattern, nginxCookie} {
+		delete(annotations, k)
 	}
-	for i, m := range want.Matches {
-		if err := writeMatch(keys, m); err != nil {
+	annotations[nginxCanary] = "true"
+	if p.Weight != nil {
+		annotations[nginxWeight] = itoa(*p.Weight)
+	}
+	for i, m := range p.Matches {
+		if err := writeMatch(annotations, m); err != nil {
 			return nil, fmt.Errorf("matches[%d]%w", i, err)
 		}
 	}
-	return keys, nil
+	return annotations, nil
 }
 
 // writeMatch names what it cannot spell by its path within the match.
@@ -76,28 +94,4 @@ func writeHeader(keys map[string]string, kind string, h rollouts.ValueMatch) err
 	}
 	keys[nginxHeader], keys[value] = h.Name, h.Value
 	return nil
-}
-
-// readNginx is the reverse. A type that was left out is read as what it means.
-func readNginx(annotations map[string]string) planner.Route {
-	var r planner.Route
-	if weight, err := strconv.ParseInt(annotations[nginxWeight], 10, 32); err == nil {
-		w := int32(weight)
-		r.Weight = &w
-	}
-	if name := annotations[nginxHeader]; name != "" {
-		kind, value := matchExact, annotations[nginxValue]
-		if pattern, ok := annotations[nginxPattern]; ok {
-			kind, value = matchPattern, pattern
-		}
-		r.Matches = append(r.Matches, header(kind, name, value))
-	}
-	if cookie := annotations[nginxCookie]; cookie != "" {
-		r.Matches = append(r.Matches, header(matchExact, matchCookie, cookie))
-	}
-	return r
-}
-
-func header(kind, name, value string) rollouts.RouteMatch {
-	return rollouts.RouteMatch{Headers: []rollouts.ValueMatch{{Type: &kind, Name: name, Value: value}}}
 }

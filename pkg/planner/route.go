@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Route is the traffic as it is, or as it is wanted.
+type Route struct {
+	// Missing names an object that must exist and does not, such as service/web.
+	Missing string
+	// Trouble says why nothing can be routed though nothing is missing.
+	Trouble string
+	// Pending says why a router has not taken up yet what it was told.
+	Pending string
+	// Pinned is the revision that the stable Service selects; empty if any.
+	Pinned string
+	// Canary is the revision that the canary Service selects; empty if there is none.
+	Canary string
+	// Shared tells that one Service serves both revisions: none is pinned or made.
+	Shared bool
+	// Weight is the share sent to the update revision; nil without a share.
+	Weight *int32
+	// Matches select the requests sent to the update revision.
+	Matches []rollouts.RouteMatch
+	// Headers rewrites those of requests to the update revision.
+	Headers *rollouts.HeaderModifier
+	// Routed tells that routers know the update revision at all.
+	Routed bool
+	// Edited tells that somebody else has changed what routers were told.
+	Edited bool
+}
+
+// RouteOf is the route that a step wants.
+func RouteOf(step rollouts.Step) Route {
+	return Route{Weight: percent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
+}
+
+// Says tells whether two routes send the same requests the same way.
+func (r Route) Says(other Route) bool {
+	return weight(r.Weight) == weight(other.Weight) && matches(r.Matches) == matches(other.Matches) &&
+		modifier(r.Headers) == modifier(other.Headers)
+}
+
+// carries tells whether the observed route is the wanted one. No share of the
+// traffic needs no router that knows the update revision, only the Service that
+// selects it, by which its owner tries it out.
+func (r *Route) carries(want Route, revision string) bool {
+	if !r.Shared && r.Canary != revision {
+		return false
+	}
+	if !r.Routed && want.Weight != nil && *want.Weight == 0 && len(want.Matches) == 0 {
+		return true
+	}
+	return r.Routed && !r.Edited && r.Says(want)
+}
+
+// told is what routers were last told.
+func (r *Route) told() Route {
+	return Route{Weight: r.Weight, Matches: r.Matches, Headers: r.Headers}
+}
+
+func weight(w *int32) string {
+	if w == nil {
+		return "-"
+	}
+	return strconv.Itoa(int(*w))
+}
+
+func percent(traffic *string) *int32 {
+	if traffic == nil {
+		return nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(*traffic, "%"), 10, 32)
+	if err != nil {
+		return nil
+	}
+	w := int32(n)
+	return &w
+}
+
+func (a RouteTo) String() string {
+	switch {
+	case a.Want.Weight != nil:
+		return fmt.Sprintf("route %d%% to %s", *a.Want.Weight, a.Revision)
+	default:
+		return fmt.Sprintf("route %d matches to %s", len(a.Want.Matches), a.Revision)
+	}
+}

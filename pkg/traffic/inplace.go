@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// inPlace routes by the owner's object itself, whose original is kept on it.
+type inPlace struct {
+	edit Edit
+	// accepted tells what the router says of the object: why it has not taken it
+	// up yet, or why it never will. Nil where it says nothing.
+	accepted func(*unstructured.Unstructured) (pending, refused string)
+}
+
+// Data is what of an object routes, in the words of users' scripts.
+type Data struct {
+	Spec        map[string]any    `json:"spec,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Edit adds a route to an original. The data is its own.
+type Edit func(original Data, p Params) (Data, error)
+
+var _ Provider = inPlace{}
+
+// Observe implements Provider.
+func (e inPlace) Observe(o Objects, r Router) planner.Route {
+	obj, err := readable(r)
+	if err != nil {
+		return planner.Route{Trouble: fmt.Sprintf("%s: %s", r.Field, err)}
+	}
+	was, ok := recorded(obj)
+	if _, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]; !kept {
+		return planner.Route{}
+	}
+	seen := planner.Route{Routed: true}
+	next, err := e.render(o, r, was, o.mine(e, r, was))
+	seen.Weight, seen.Matches, seen.Headers = was.Weight, was.Matches, was.Headers
+	seen.Edited = ok && (err != nil || !equality.Semantic.DeepEqual(obj, next))
+	if e.accepted != nil {
+		var refused string
+		if seen.Pending, refused = e.accepted(obj); refused != "" {
+			seen.Trouble = fmt.Sprintf("%s: %s", r.Field, refused)
+		}
+	}
+	return seen
+}
+
+// Can implements Provider.
+func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
+	_, err := e.render(o, r, want, want)
+	return err
+}
+
+// Route implements Provider. A share of nothing is not begun with.
+func (e inPlace) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
+	if want.Weight == nil && len(want.Matches) == 0 {
+		return e.Restore(o, r)
+	}
+	next, err := e.render(o, r, want, o.mine(e, r, want))
+	if err != nil || nothing(want) && !e.Observe(o, r).Routed {
+		return nil, err
+	}
+	return change(r.Object, next), nil
+}
+
+// Restore implements Provider.
+func (e inPlace) Restore(o Objects, r Router) ([]object.Change, error) {
+	obj, err := readable(r)
+	if err != nil || !e.Observe(o, r).Routed {
+		return nil, err
+	}
+	original, written, err := e.owners(o, r, obj)
+	if err != nil {
+		return nil, err
+	}
+	return change(obj, respelled(obj, original, written, original)), nil
+}
+
+// render is the object as it should be with a route on record of which this
+// router does its part.
+func (e inPlace) render(o Objects, r Router, whole, part planner.Route) (*unstructured.Unstructured, error) {
+	obj, err := readable(r)
+	if err != nil {
+		return nil, err
+	}
+	if o.Service == nil {
+		return nil, errNoService
+	}
+	original, written, err := e.owners(o, r, obj)
+	if err != nil {
+		return nil, err
+	}
+	next, err := e.edit(original.copied(), o.params(part))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := json.Marshal(original)
+	if err != nil {
+		return nil, fmt.Errorf("keeping the original: %w", err)
+	}
+	if next.Annotations, err = marked(next.Annotations, whole); err != nil {
+		return nil, err
+	}
+	next.Annotations[rollouts.AnnotationOriginalSpec] = string(kept)
+	return respelled(obj, original, written, next), nil
+}
+
+// owners is what the owner wants of the object, and what a route has made of
+// it. It is the original that was kept, but for the parts of its spec that the
+// owner has changed since: those that no route touches, and those that were
+// written anew without the update revision.
+func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (original, written Data, err error) {
+	now, err := dataOf(obj)
+	if err != nil {
+		return Data{}, Data{}, err
+	}
+	kept, ok := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
+	if !ok {
+		return now, now, nil
+	}
+	if err := json.Unmarshal([]byte(kept), &original); err != nil {
+		return Data{}, Data{}, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
+	}
+	was, ok := recorded(obj)
+	if !ok || o.Service == nil {
+		return original, now, nil
+	}
+	p := o.params(o.mine(e, r, was))
+	if written, err = e.edit(original.copied(), p); err != nil {
+		// What was written can no longer be told; what is there says enough.
+		return original, now, nil //nolint:nilerr // see above
+	}
+	same := equality.Semantic.DeepEqual
+	for _, key := range keysOf(original.Spec, written.Spec, now.Spec) {
+		theirs, has := now.Spec[key]
+		touched := !same(original.Spec[key], written.Spec[key])
+		switch {
+		case same(theirs, written.Spec[key]), touched && mentions(theirs, p):
+		case has:
+			original.Spec[key] = theirs
+		default:
+			delete(original.Spec, key)
+		}
+	}
+	return original, written, nil
+}
+
+// mentions tells that a part of a spec knows the update revision.
+func mentions(part any, p Params) bool {
+	mark := p.Canary
+	if p.Canary == p.Stable {
+		mark = subsetCanary
+	}
+	text, err := json.Marshal(part)
+	return err == nil && strings.Contains(string(text), `"`+mark+`"`)
+}
+
+// respelled is the object with other data. Labels and annotations that neither
+// what was written nor what is wanted changes are left to whoever put them there.
+func respelled(obj *unstructured.Unstructured, original, written, next Data) *unstructured.Unstructured {
+	m := obj.DeepCopy()
+	m.Object["spec"] = runtime.DeepCopyJSON(next.Spec)
+	annotations := obj.GetAnnotations()
+	delete(annotations, rollouts.AnnotationOriginalSpec)
+	delete(annotations, rollouts.AnnotationRouted)
+	m.SetAnnotations(replaced(annotations, original.Annotations, written.Annotations, next.Annotations))
+	m.SetLabels(replaced(obj.GetLabels(), original.Labels, written.Labels, next.Labels))
+	return m
+}
+
+func replaced(now, original, written, next map[string]string) map[string]string {
+	m := maps.Clone(now)
+	if m == nil {
+		m = map[string]string{}
+	}
+	for _, from := range []map[string]string{written, next} {
+		for _, key := range keysOf(original, from) {
+			was, had := original[key]
+			if is, has := from[key]; has == had && is == was {
+				continue
+			}
+			if to, has := next[key]; has {
+				m[key] = to
+			} else {
+				delete(m, key)
+			}
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// keysOf are the keys of several maps, in order.
+func keysOf[V any](ms ...map[string]V) []string {
+	all := sets.New[string]()
+	for _, m := range ms {
+		all = all.Union(sets.KeySet(m))
+	}
+	return sets.List(all)
+}
+
+func readable(r Router) (*unstructured.Unstructured, error) {
+	obj, ok := r.Object.(*unstructured.Unstructured)
+	if !ok || obj == nil {
+		return nil, fmt.Errorf("%s does not exist", r.path())
+	}
+	return obj, nil
+}
+
+// dataOf is what an object says now, less what is kept on it here.
+func dataOf(obj *unstructured.Unstructured) (Data, error) {
+	spec, _, err := unstructured.NestedMap(obj.Object, "spec")
+	if err != nil {
+		return Data{}, err
+	}
+	d := Data{Spec: spec, Labels: obj.GetLabels(), Annotations: obj.GetAnnotations()}
+	delete(d.Annotations, rollouts.AnnotationOriginalSpec)
+	delete(d.Annotations, rollouts.AnnotationRouted)
+	return d, nil
+}
+
+func (d Data) copied() Data {
+	return Data{Spec: runtime.DeepCopyJSON(d.Spec), Labels: maps.Clone(d.Labels), Annotations: maps.Clone(d.Annotations)}
+}

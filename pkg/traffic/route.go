@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Observe returns what the network does now, and whether it could do what a
+// step wants.
+func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
+	var all planner.Route
+	missing, trouble := "", ""
+	if o.Service == nil {
+		missing = "service/" + ref.Service
+	}
+	if len(o.Routers) == 0 {
+		trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
+	}
+	for i, r := range o.Routers {
+		provider, err := find(r)
+		switch {
+		case err != nil:
+			trouble = first(trouble, err.Error())
+			continue
+		case r.Object == nil:
+			missing = first(missing, r.path())
+			continue
+		case o.Service == nil:
+			continue
+		}
+		seen := provider.Observe(o, r)
+		trouble = first(trouble, seen.Trouble)
+		all = together(all, seen, i == 0)
+	}
+	all.Missing, all.Trouble = missing, trouble
+	if missing == "" && trouble == "" {
+		all.Trouble = impossible(o, step)
+	}
+	if o.Service != nil && !o.Shared {
+		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
+	}
+	if o.CanaryService != nil && made(o.CanaryService) {
+		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
+	}
+	return all
+}
+
+// together is what several routers do as one. Where they differ nothing is
+// known but that some of them know the update revision. One that does not know
+// it agrees with one that sends it no share.
+func together(all, next planner.Route, only bool) planner.Route {
+	if only {
+		return next
+	}
+	sum := planner.Route{
+		Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited, Pending: first(all.Pending, next.Pending),
+	}
+	all, next = spoken(all), spoken(next)
+	if all.Says(next) {
+		sum.Weight, sum.Matches, sum.Headers = all.Weight, all.Matches, all.Headers
+	}
+	if !sum.Routed {
+		sum.Weight = nil
+	}
+	return sum
+}
+
+// spoken reads not being routed as a share of nothing.
+func spoken(r planner.Route) planner.Route {
+	if !r.Routed {
+		r.Weight = new(int32)
+	}
+	return r
+}
+
+// impossible says why a step could not be routed to any revision.
+func impossible(o Objects, step rollouts.Step) string {
+	want, one := planner.Route{Matches: step.Matches, Headers: step.RequestHeaderModifier}, int32(1)
+	if len(step.Matches) == 0 {
+		want.Weight = &one
+	}
+	_, err := Route(o, "any", want)
+	return text(err)
+}
+
+// Route makes the canary Service select a revision before routers send it the
+// wanted share or the matching requests.
+func Route(o Objects, revision string, want planner.Route) ([]object.Change, error) {
+	changes, err := CanaryService(o, revision)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.everyMatch(want); err != nil {
+		return nil, err
+	}
+	for _, r := range o.Routers {
+		provider, err := find(r)
+		if err != nil {
+			return nil, err
+		}
+		more, err := provider.Route(o, r, want)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Field, err)
+		}
+		changes = append(changes, more...)
+	}
+	return changes, nil
+}
+
+// everyMatch tells why a match can be told by none of several routers. Matches
+// are alternatives, so that each may be left to those that can.
+func (o Objects) everyMatch(want planner.Route) error {
+	if len(o.Routers) < 2 {
+		return nil
+	}
+	for i, m := range want.Matches {
+		var errs []error
+		for _, r := range o.Routers {
+			provider, err := find(r)
+			if err == nil {
+				err = provider.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers})
+			}
+			errs = append(errs, err)
+		}
+		if !slices.Contains(errs, nil) {
+			return fmt.Errorf("matches[%d]: no router of the step can tell it: %w", i, errors.Join(errs...))
+		}
+	}
+	return nil
+}
+
+// mine is what is wanted of one of several routers: the matches that it can tell.
+func (o Objects) mine(p Provider, r Router, want planner.Route) planner.Route {
+	if len(o.Routers) < 2 || len(want.Matches) == 0 {
+		return want
+	}
+	all := want.Matches
+	want.Matches = nil
+	for _, m := range all {
+		if p.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers}) == nil {
+			want.Matches = append(want.Matches, m)
+		}
+	}
+	return want
+}
+
+// Restore makes every router forget the update revision. One that cannot be
+// restored does not keep another from it.
+func Restore(o Objects) ([]object.Change, error) {
+	var all []object.Change
+	var errs []error
+	for _, r := range slices.Backward(o.Routers) {
+		provider, err := find(r)
+		if err == nil && r.Object != nil {
+			var changes []object.Change
+			changes, err = provider.Restore(o, r)
+			all = append(all, changes...)
+		}
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// change is the write that turns base into want, if they differ at all.
+func change(base, want object.Object) []object.Change {
+	if equality.Semantic.DeepEqual(base, want) {
+		return nil
+	}
+	return []object.Change{{Base: base, Want: want}}
+}
+
+// nothing tells that no request is to reach the update revision.
+func nothing(want planner.Route) bool {
+	return len(want.Matches) == 0 && (want.Weight == nil || *want.Weight == 0)
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprint(err)
+}

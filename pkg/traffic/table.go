@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Row is one kind of router, or one class of Ingress.
+type Row struct {
+	Kind  schema.GroupKind
+	Class string
+	Provider
+	// Fixed rows win over a script of the user, as they do in OpenKruise.
+	Fixed bool
+}
+
+var (
+	kindIngress   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
+	kindHTTPRoute = schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}
+)
+
+const (
+	classNginx = "nginx"
+	// subsetCanary is the update revision where one Service serves both.
+	subsetCanary = "canary"
+)
+
+// Table is every kind of router that needs no script.
+var Table = []Row{
+	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx}},
+}
+
+// find returns what drives a router. The error names the field that asks for
+// what cannot be done.
+func find(r Router) (Provider, error) {
+	if r.Absent != "" {
+		return nil, fmt.Errorf("%s: %s", r.Field, r.Absent)
+	}
+	var classes []string
+	for _, row := range Table {
+		switch {
+		case row.Kind != r.Kind:
+		case row.Class == r.Class && (row.Fixed || r.Script == ""):
+			return row.Provider, nil
+		default:
+			classes = append(classes, row.Class)
+		}
+	}
+	if r.Ingress() {
+		return nil, fmt.Errorf("%s.classType: %q is not known; use %s, or bring a script as %s", r.Field, r.Class, strings.Join(classes, ", "), r.ScriptKey())
+	}
+	return nil, fmt.Errorf("%s: %s cannot be routed without a script; bring one as %s", r.Field, r.Kind, r.ScriptKey())
+}
