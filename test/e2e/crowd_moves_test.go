@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,26 +99,43 @@ func (m *member) resize(replicas int32) {
 // step, of any plan.
 func (m *member) reach(step int32) {
 	m.reached = max(m.reached, step)
-	share := func(size int32) int32 {
-		var most int32
-		for _, steps := range m.plans {
-			for _, s := range steps[:min(int(m.reached), len(steps))] {
-				if n, err := intstr.GetScaledValueFromIntOrPercent(s.Replicas, int(size), true); err == nil {
-					most = max(most, int32(n))
-				}
-			}
-		}
-		return most
+	for _, steps := range m.plans {
+		m.allow(steps[:min(int(m.reached), len(steps))]...)
 	}
+}
+
+// allow lets the new version have the share of any of the steps.
+func (m *member) allow(steps ...v1beta1.Step) {
 	m.witness.mu.Lock()
 	defer m.witness.mu.Unlock()
+	m.allowed = append(m.allowed, steps...)
 	b := &m.witness.bounds
 	switch m.kind {
 	case "canary":
-		b.extra = share
+		b.extra = most(m.allowed)
 	case "blue-green":
-		b.beside = share
+		b.beside = most(m.allowed)
 	}
+}
+
+// most is the largest share of some steps.
+func most(steps []v1beta1.Step) func(size int32) int32 {
+	steps = slices.Clone(steps)
+	return func(size int32) int32 {
+		var n int32
+		for _, s := range steps {
+			n = max(n, share(s, size))
+		}
+		return n
+	}
+}
+
+func share(s v1beta1.Step, size int32) int32 {
+	n, err := intstr.GetScaledValueFromIntOrPercent(s.Replicas, int(size), true)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
 }
 
 // decide sends a verb; it may be refused, where it makes no sense. Its ID makes
@@ -210,7 +228,12 @@ func (m *member) ensure() error {
 func (m *member) editPlan() {
 	m.t.Helper()
 	m.plan.steps = m.plans[m.random.IntN(len(m.plans))]
-	m.reach(m.reached + 1) // it goes on at the first step that wants as many pods
+	// It goes on at the first step that wants as many pods as there may be.
+	before := most(m.allowed)
+	for size := range int32(12) {
+		next := slices.IndexFunc(m.plan.steps, func(s v1beta1.Step) bool { return share(s, size) >= before(size) })
+		m.allow(m.plan.steps[max(0, next)])
+	}
 	body, err := json.Marshal(m.plan.steps)
 	if err != nil {
 		m.t.Fatal(err)

@@ -77,7 +77,9 @@ type member struct {
 	moves        map[string]int
 	// reached is the step that was let come, of any plan; everyStep that nobody
 	// waits any more, and rolledBack that the template may be set by Weir.
-	reached               int32
+	reached int32
+	// allowed are the steps whose shares the new version may have.
+	allowed               []v1beta1.Step
 	everyStep, rolledBack bool
 }
 
@@ -133,7 +135,7 @@ func plansFor(routed bool) [][]v1beta1.Step {
 func (m *member) release() {
 	m.t.Helper()
 	m.releases++
-	m.everyStep, m.rolledBack, m.reached = false, false, 0
+	m.everyStep, m.rolledBack, m.reached, m.allowed = false, false, 0, nil
 	m.witness.begin()
 	m.reach(1)
 	version := m.version()
@@ -224,7 +226,7 @@ func (m *member) urge(ctx context.Context) error {
 		m.set(m.live)
 	case r.Status.Phase == v1beta1.PhaseHealthy && !d.Spec.Paused && d.Status.ObservedGeneration == d.Generation:
 		return errors.Join(m.runs(versions{m.live: m.plan.replicas})(ctx), m.alone(ctx))
-	case r.Status.Phase == v1beta1.PhaseInitial && d.Spec.Paused:
+	case (r.Status.Phase == v1beta1.PhaseInitial || r.Status.Phase == v1beta1.PhaseHealthy) && d.Spec.Paused:
 		// It was left aborted, so its owner says that it may go on.
 		return errors.Join(fmt.Errorf("left paused: %s", describe(r)), m.patch(`{"spec":{"paused":false}}`))
 	case r.Status.Phase != v1beta1.PhaseProgressing:

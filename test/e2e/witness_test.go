@@ -142,7 +142,7 @@ func (w *witness) seePod(e watch.Event) {
 		}
 	}
 	b := &w.bounds
-	if want := b.size - b.missing; n >= want && want > b.floor {
+	if want := b.size - b.missing; n >= want && want > b.floor && w.asked() >= want {
 		b.floor = want
 	}
 	// A new watch tells of the pods that are there one after the other.
@@ -167,6 +167,18 @@ func (w *witness) crowded(there int32) {
 		w.fault("there are %d pods, which must not be more than %d: %s", there, limit, w.tell())
 		w.over = time.Time{}
 	}
+}
+
+// asked is how many pods the sets are to have whose size the native controller
+// has seen. One that was told less a moment ago still has pods that will go.
+func (w *witness) asked() int32 {
+	var n int32
+	for _, s := range w.sets {
+		if s.Status.ObservedGeneration == s.Generation {
+			n += *s.Spec.Replicas
+		}
+	}
+	return n
 }
 
 func (w *witness) seeSet(e watch.Event) {
