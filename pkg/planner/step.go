@@ -93,10 +93,16 @@ func (x *pass) follow() {
 		x.act(Unpin{})
 	}
 	x.pinAgain()
-	now := x.w.PodTemplateHash
-	if now == "" || x.w.UpdatedReadyReplicas == 0 {
-		return
+	if x.w.PodTemplateHash != "" && x.w.UpdatedReadyReplicas > 0 {
+		x.routeAgain()
 	}
+}
+
+// routeAgain makes routers follow a set that was made anew, and puts those right
+// that somebody else has changed: to the last route they were told, or to that
+// of the step where they do not know it.
+func (x *pass) routeAgain() {
+	p, r, now := x.progress(), x.Route, x.w.PodTemplateHash
 	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
 	}
@@ -104,13 +110,6 @@ func (x *pass) follow() {
 		x.act(RouteTo{Revision: now, Want: r.told()})
 		return
 	}
-	x.routeAgain()
-}
-
-// routeAgain puts routers right that somebody else has changed: to the last
-// route they were told, or to that of the step where they do not know it.
-func (x *pass) routeAgain() {
-	p, r := x.progress(), x.Route
 	step := x.release.Step(p.CurrentStepIndex)
 	if step == nil || r.Missing != "" || r.Trouble != "" {
 		return
@@ -124,7 +123,7 @@ func (x *pass) routeAgain() {
 		return
 	}
 	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", p.CurrentStepIndex))
-	x.act(RouteTo{Revision: p.PodTemplateHash, Want: want})
+	x.act(RouteTo{Revision: now, Want: want})
 }
 
 // pinAgain pins a Service that its owner has applied again.

@@ -157,7 +157,6 @@ type observation struct {
 	workload *appsv1.Deployment
 	owned    []object.Object
 	row      workload.Row
-	routing  rollouts.TrafficRoutingRef
 	net      traffic.Objects
 	facts    planner.Observed
 	// kept is what is on file of a stable set that has gone, beside all sets.

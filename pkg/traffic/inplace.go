@@ -147,19 +147,27 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 		// What was written can no longer be told; what is there says enough.
 		return original, now, nil //nolint:nilerr // see above
 	}
+	original.Spec = ownersSpec(original.Spec, written.Spec, now.Spec, p)
+	return original, written, nil
+}
+
+func ownersSpec(original, written, now map[string]any, p Params) map[string]any {
+	if original == nil {
+		original = map[string]any{}
+	}
 	same := equality.Semantic.DeepEqual
-	for _, key := range keysOf(original.Spec, written.Spec, now.Spec) {
-		theirs, has := now.Spec[key]
-		touched := !same(original.Spec[key], written.Spec[key])
+	for _, key := range keysOf(original, written, now) {
+		theirs, has := now[key]
+		touched := !same(original[key], written[key])
 		switch {
-		case same(theirs, written.Spec[key]), touched && mentions(theirs, p):
+		case same(theirs, written[key]), touched && mentions(theirs, p):
 		case has:
-			original.Spec[key] = theirs
+			original[key] = theirs
 		default:
-			delete(original.Spec, key)
+			delete(original, key)
 		}
 	}
-	return original, written, nil
+	return original
 }
 
 // mentions tells that a part of a spec knows the update revision.

@@ -19,33 +19,19 @@ import (
 // step wants.
 func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
 	var all planner.Route
-	missing, trouble := "", ""
 	if o.Service == nil {
-		missing = "service/" + ref.Service
+		all.Missing = "service/" + ref.Service
 	}
 	if len(o.Routers) == 0 {
-		trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
+		all.Trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
 	}
 	for i, r := range o.Routers {
-		provider, err := find(r)
-		switch {
-		case err != nil:
-			trouble = first(trouble, err.Error())
-			continue
-		case r.Object == nil:
-			missing = first(missing, r.path())
-			continue
-		case o.Service == nil:
-			continue
-		}
-		seen := provider.Observe(o, r)
-		trouble = first(trouble, seen.Trouble)
-		all = together(all, seen, i == 0)
+		all = together(all, observe(o, r), i == 0)
 	}
-	all.Missing, all.Trouble = missing, trouble
-	if missing == "" && trouble == "" {
+	if all.Missing == "" && all.Trouble == "" {
 		all.Trouble = impossible(o, step)
 	}
+	all.Shared = o.Shared
 	if o.Service != nil && !o.Shared {
 		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
 	}
@@ -55,15 +41,31 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 	return all
 }
 
+// observe is what one router does, or what keeps it from doing anything.
+func observe(o Objects, r Router) planner.Route {
+	provider, err := find(r)
+	switch {
+	case err != nil:
+		return planner.Route{Trouble: err.Error()}
+	case r.Object == nil:
+		return planner.Route{Missing: r.path()}
+	case o.Service == nil:
+		return planner.Route{}
+	default:
+		return provider.Observe(o, r)
+	}
+}
+
 // together is what several routers do as one. Where they differ nothing is
 // known but that some of them know the update revision. One that does not know
 // it agrees with one that sends it no share.
 func together(all, next planner.Route, only bool) planner.Route {
-	if only {
-		return next
-	}
 	sum := planner.Route{
-		Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited, Pending: first(all.Pending, next.Pending),
+		Missing: first(all.Missing, next.Missing), Trouble: first(all.Trouble, next.Trouble), Pending: first(all.Pending, next.Pending),
+		Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
+	}
+	if only {
+		all = next
 	}
 	all, next = spoken(all), spoken(next)
 	if all.Says(next) {

@@ -125,24 +125,26 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	if svc := p.Traffic.Service; svc != nil {
 		h.Spec.Service = copied(svc, svc.Name)
 	}
-	for _, router := range p.Traffic.Routers {
-		info := h.Spec.TrafficRouting
-		if info == nil {
-			info = &v1alpha1.TrafficRoutingInfo{}
-		}
-		switch {
-		case router.Object == nil:
-			continue
-		case router.Ingress():
-			info.Ingress = copied(router.Object, router.Name)
-		case router.HTTPRoute():
-			info.HTTPRoute = copied(router.Object, router.Name)
-		default:
-			continue
-		}
-		h.Spec.TrafficRouting = info
-	}
+	h.Spec.TrafficRouting = routersOf(p.Traffic, copied)
 	return h, errors.Join(errs...)
+}
+
+// routersOf are the routers that a history has a place for.
+func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.ObjectInfo) *v1alpha1.TrafficRoutingInfo {
+	var info v1alpha1.TrafficRoutingInfo
+	for _, r := range o.Routers {
+		switch {
+		case r.Object == nil:
+		case r.Ingress():
+			info.Ingress = copied(r.Object, r.Name)
+		case r.HTTPRoute():
+			info.HTTPRoute = copied(r.Object, r.Name)
+		}
+	}
+	if info == (v1alpha1.TrafficRoutingInfo{}) {
+		return nil
+	}
+	return &info
 }
 
 // rolloutSpec is spelled as in v1alpha1, where histories belong. That cannot
