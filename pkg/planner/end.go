@@ -59,7 +59,7 @@ func (x *pass) because(message string) {
 	}
 }
 
-const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted, and its history, too; set the earlier template yourself"
+const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted, and its history, too; set the earlier template yourself, or release another"
 
 // bringBack takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router

@@ -251,9 +251,9 @@ func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused || x.was().
 func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
 
 // supersededWhenAborted waits for the end of the abort where two revisions may
-// not make room for a third.
+// not make room for a third. One that cannot go back does not come to its end.
 func (x *pass) supersededWhenAborted() bool {
-	over := x.doing(rollouts.ActivityAborted) || x.style != rollouts.StyleBlueGreen
+	over := x.doing(rollouts.ActivityAborted) || x.style != rollouts.StyleBlueGreen || x.w.StableGone && x.Kept == nil
 	return x.aborted() && over && x.superseded()
 }
 
