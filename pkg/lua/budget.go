@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lua
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// What a script may use. OpenKruise gives one a second; the scripts that users
+// bring need less than a hundredth of this.
+const (
+	// maxScript and maxNesting are for the text of a script.
+	maxScript  = 256 << 10
+	maxNesting = 200
+	// maxSteps are instructions, times stepsOfInstruction, and what else takes time.
+	maxSteps           = 1_000_000
+	stepsOfInstruction = 5
+	stepsOfCatch       = 2000
+	// maxMemory is what is made in all; nothing is ever given back.
+	maxMemory = 32 << 20
+	// maxText is the length of one text, as much as all annotations of an object.
+	maxText = 256 << 10
+	// maxList is the length of a list, less one.
+	maxList = 1 << 14
+	// maxDepth is of calls, maxValues of tables in tables.
+	maxDepth  = 200
+	maxValues = 200
+	// maxRegisters are the values on the stack.
+	maxRegisters = 1 << 13
+	// maxMessage is how much of an error is passed on.
+	maxMessage = 512
+
+	sizeOfTable = 2560
+	sizeOfValue = 16
+)
+
+// budget counts what a script has used. The interpreter asks a context whether
+// it is done before each instruction, and so has it counted.
+type budget struct {
+	steps, memory int
+	// assigned are the assignments by a key that is not a name.
+	assigned int
+	over     error
+	done     chan struct{}
+}
+
+var _ context.Context = (*budget)(nil)
+
+func newBudget() *budget { return &budget{done: make(chan struct{})} }
+
+// Deadline implements context.Context.
+func (b *budget) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value implements context.Context.
+func (b *budget) Value(any) any { return nil }
+
+// Err implements context.Context.
+func (b *budget) Err() error { return b.over }
+
+// Done implements context.Context.
+func (b *budget) Done() <-chan struct{} {
+	_ = b.step(stepsOfInstruction) // the channel says it
+	return b.done
+}
+
+// end is final: a script that catches the error meets it again at once.
+func (b *budget) end(format string, args ...any) error {
+	if b.over == nil {
+		b.over = fmt.Errorf(chunkName+" "+format, args...)
+		close(b.done)
+	}
+	return b.over
+}
+
+// step counts what takes time.
+func (b *budget) step(n int) error {
+	if b.steps += n; b.steps > maxSteps || b.over != nil {
+		return b.end("takes more than %d instructions; it may never end", maxSteps/stepsOfInstruction)
+	}
+	return nil
+}
+
+// take counts what takes memory.
+func (b *budget) take(n int) error {
+	if n > maxMemory || b.memory+n > maxMemory || b.over != nil {
+		return b.end("takes more than %d MiB of memory", maxMemory>>20)
+	}
+	b.memory += n
+	return nil
+}
+
+// text counts the making of a text.
+func (b *budget) text(n int) error {
+	if n > maxText {
+		return b.end("makes a text of more than %d KiB", maxText>>10)
+	}
+	return b.take(n)
+}
+
+// must ends a script that has used up its budget.
+func must(l *lua.LState, err error) {
+	if err != nil {
+		l.RaiseError("%s", err.Error())
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lua
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// converter turns values into those of scripts and back. Lua knows one kind of
+// empty table. One that came in as a list or as an object is remembered and
+// leaves as such. One that the script made is as absent as it is in OpenKruise,
+// whose scripts say by it that a field is to go.
+type converter struct {
+	b *budget
+	// lists tells of every table that came in whether it was a list.
+	lists map[*lua.LTable]bool
+}
+
+// exact is the first whole number that may be another after a script.
+const exact = 1 << 53
+
+// in turns a value into one of scripts.
+func (c *converter) in(v any, path string, depth int) (lua.LValue, error) {
+	if depth > maxValues {
+		return nil, fmt.Errorf("%.100s… is nested too deep", path)
+	}
+	switch v := v.(type) {
+	case nil:
+		return lua.LNil, nil
+	case bool:
+		return lua.LBool(v), nil
+	case string:
+		return lua.LString(v), c.b.text(len(v))
+	case int:
+		return c.number(float64(v), path)
+	case int32:
+		return c.number(float64(v), path)
+	case int64:
+		return c.number(float64(v), path)
+	case float64:
+		return lua.LNumber(v), nil
+	case []any:
+		return c.list(v, path, depth)
+	case map[string]any:
+		return c.object(v, path, depth)
+	default:
+		return nil, fmt.Errorf("%s is a %T", path, v)
+	}
+}
+
+func (c *converter) number(n float64, path string) (lua.LValue, error) {
+	if math.Abs(n) >= exact {
+		return nil, fmt.Errorf("%s is a number too large for a script", path)
+	}
+	return lua.LNumber(n), nil
+}
+
+func (c *converter) list(v []any, path string, depth int) (lua.LValue, error) {
+	if len(v) >= maxList {
+		return nil, fmt.Errorf("%s has more than %d entries", path, maxList-1)
+	}
+	t, err := c.made(true, len(v))
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range v {
+		entry, err := c.in(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		t.Append(entry)
+	}
+	return t, nil
+}
+
+func (c *converter) object(v map[string]any, path string, depth int) (lua.LValue, error) {
+	t, err := c.made(false, len(v))
+	if err != nil {
+		return nil, err
+	}
+	// In order, since that is the order in which a script will see them.
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		entry, err := c.in(v[k], path+"."+k, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if entry != lua.LNil {
+			t.RawSetString(k, entry)
+		}
+	}
+	return t, nil
+}
+
+func (c *converter) made(list bool, size int) (*lua.LTable, error) {
+	t := &lua.LTable{Metatable: lua.LNil}
+	c.lists[t] = list
+	return t, c.b.take(sizeOfTable + size*sizeOfValue)
+}
+
+// table is what an object has become.
+func (c *converter) table(t *lua.LTable, path string) (map[string]any, error) {
+	v, err := c.out(t, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return v, nil
+	case []any:
+		if len(v) > 0 {
+			return nil, fmt.Errorf("%s is a list and must have names", path)
+		}
+	}
+	return map[string]any{}, nil
+}
+
+// out turns a value of a script back. Above are the tables that it is in.
+func (c *converter) out(v lua.LValue, path string, above []*lua.LTable) (any, error) {
+	if err := c.b.step(1); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case *lua.LNilType:
+		return nil, nil
+	case lua.LBool:
+		return bool(v), nil
+	case lua.LString:
+		if !utf8.ValidString(string(v)) {
+			return nil, fmt.Errorf("%s is no valid text", path)
+		}
+		return string(v), c.b.take(sizeOfValue + len(v))
+	case lua.LNumber:
+		return whole(float64(v), path)
+	case *lua.LTable:
+		if slices.Contains(above, v) {
+			return nil, fmt.Errorf("%s contains itself", path)
+		}
+		if len(above) > maxValues {
+			return nil, fmt.Errorf("%.100s… is nested too deep", path)
+		}
+		return c.entries(v, path, append(above, v))
+	default:
+		return nil, fmt.Errorf("%s is a %s", path, v.Type())
+	}
+}
+
+func whole(n float64, path string) (any, error) {
+	switch {
+	case math.IsNaN(n) || math.IsInf(n, 0):
+		return nil, fmt.Errorf("%s is no number", path)
+	case n == math.Trunc(n) && math.Abs(n) < exact:
+		return int64(n), nil
+	default:
+		return n, nil
+	}
+}
+
+// entries is a table as a list or an object; nil if it is empty and was neither.
+func (c *converter) entries(t *lua.LTable, path string, above []*lua.LTable) (any, error) {
+	if err := c.b.take(sizeOfTable); err != nil {
+		return nil, err
+	}
+	names, numbers, err := keys(t, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 && numbers == 0 {
+		return c.empty(t), nil
+	}
+	if numbers > 0 {
+		list := make([]any, numbers)
+		for i := range list {
+			if list[i], err = c.out(t.RawGetInt(i+1), path+"["+strconv.Itoa(i)+"]", above); err != nil {
+				return nil, err
+			}
+			if list[i] == nil {
+				list[i] = map[string]any{}
+			}
+		}
+		return list, nil
+	}
+	object := make(map[string]any, len(names))
+	for _, k := range names {
+		v, err := c.out(t.RawGetString(k), path+"."+k, above)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			object[k] = v
+		}
+	}
+	return object, nil
+}
+
+func (c *converter) empty(t *lua.LTable) any {
+	list, known := c.lists[t]
+	switch {
+	case !known:
+		return nil
+	case list:
+		return []any{}
+	default:
+		return map[string]any{}
+	}
+}
+
+// keys are the names in a table, or how many entries it has as a list.
+func keys(t *lua.LTable, path string) (names []string, numbers int, err error) {
+	last := 0
+	t.ForEach(func(k, _ lua.LValue) {
+		switch k := k.(type) {
+		case lua.LString:
+			if !utf8.ValidString(string(k)) {
+				err = fmt.Errorf("a name in %s is no valid text", path)
+			}
+			names = append(names, string(k))
+		case lua.LNumber:
+			n := float64(k)
+			if n != math.Trunc(n) || n < 1 || n > maxList {
+				err = fmt.Errorf("%s has an entry of number %v; a list counts from 1", path, n)
+				return
+			}
+			numbers, last = numbers+1, max(last, int(n))
+		default:
+			err = fmt.Errorf("%s has an entry by a %s", path, k.Type())
+		}
+	})
+	switch {
+	case err != nil:
+	case numbers > 0 && len(names) > 0:
+		err = fmt.Errorf("%s has both numbers and names as keys", path)
+	case last != numbers:
+		err = fmt.Errorf("%s is a list with gaps", path)
+	}
+	slices.Sort(names)
+	return names, numbers, err
+}
