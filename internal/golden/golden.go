@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -66,6 +67,9 @@ func File(t *testing.T, name, got string) {
 
 // Title names an object by kind and name.
 func Title(o object.Object) string {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u.GetKind() + " " + u.GetName()
+	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.") + " " + o.GetName()
 }
 

@@ -33,6 +33,7 @@ const (
 // Table is every kind of router that needs no script.
 var Table = []Row{
 	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx}},
+	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted}},
 }
 
 // find returns what drives a router. The error names the field that asks for

@@ -135,10 +135,12 @@ type Params struct {
 	planner.Route
 	// Stable and Canary are the names of the Services; one name if they share it.
 	Stable, Canary string
+	// Namespace is that of the Services and of the router.
+	Namespace string
 }
 
 func (o Objects) params(want planner.Route) Params {
-	p := Params{Route: want, Stable: o.Service.Name, Canary: o.Service.Name}
+	p := Params{Route: want, Stable: o.Service.Name, Canary: o.Service.Name, Namespace: o.Service.Namespace}
 	if !o.Shared {
 		p.Canary += rollouts.CanarySuffix
 	}

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A router of each kind that is routed in place is in testdata/<kind>.in.yaml.
+// What it can do beside a share is here.
+var inPlaceKinds = map[string]map[string]planner.Route{
+	"httproute": {
+		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}},
+		"several": {Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*"), onPath("PathPrefix", "/api/v2")}, Headers: tagged()},
+		"query":   {Matches: []rollouts.RouteMatch{onPath("Exact", "/ping"), byQuery("user", "me")}},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
+		"tagged":  {Weight: new(int32(30)), Headers: tagged()},
+	},
+}
+
+func onPath(kind, value string) rollouts.RouteMatch {
+	p := &rollouts.PathMatch{Value: &value}
+	if kind != "" {
+		p.Type = &kind
+	}
+	return rollouts.RouteMatch{Path: p}
+}
+
+func byQuery(name, value string) rollouts.RouteMatch {
+	return rollouts.RouteMatch{QueryParams: []rollouts.ValueMatch{{Name: name, Value: value}}}
+}
+
+func tagged() *rollouts.HeaderModifier {
+	return &rollouts.HeaderModifier{
+		Set: []rollouts.Header{{Name: "seen", Value: "new"}}, Add: []rollouts.Header{{Name: "Tag", Value: "two"}}, Remove: []string{"Cookie"},
+	}
+}
+
+// fromServer is an object as a client reads it.
+func fromServer(t *testing.T, o object.Object) *unstructured.Unstructured {
+	t.Helper()
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := &unstructured.Unstructured{}
+	if err := read.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// routerOf is the shop with one router in place of its Ingress.
+func routerOf(t *testing.T, kind string) Objects {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + kind + ".in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err = yaml.YAMLToJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	objs := shop(t)
+	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: obj}}
+	return objs
+}
+
+// stored is what a server makes of changes: routers get another generation when
+// their spec changes.
+func stored(t *testing.T, objs Objects, changes []object.Change) Objects {
+	t.Helper()
+	for _, c := range changes {
+		if u, ok := c.Want.(*unstructured.Unstructured); ok {
+			objs.Routers = []Router{objs.Routers[0]}
+			objs.Routers[0].Object = fromServer(t, u)
+			continue
+		}
+		objs = apply(objs, []object.Change{c})
+	}
+	return objs
+}
+
+func inPlaceRoutes(kind string) map[string]planner.Route {
+	routes := maps.Clone(inPlaceKinds[kind])
+	routes["nothing"] = planner.Route{}
+	for _, n := range []int32{0, 1, 20, 50, 99, 100} {
+		routes[fmt.Sprint(n)] = share(n)
+	}
+	return routes
+}
+
+// TestInPlace goes through random sequences of routes: each is what is observed
+// then, and done after one pass; in the end the owner's object is as it was.
+func TestInPlace(t *testing.T) {
+	for kind := range inPlaceKinds {
+		t.Run(kind, func(t *testing.T) {
+			routes := inPlaceRoutes(kind)
+			names := slices.Sorted(maps.Keys(routes))
+			chance := rand.New(rand.NewSource(1)) //nolint:forbidigo // the same sequences every time
+			for range 200 {
+				objs := routerOf(t, kind)
+				before := routerOf(t, kind)
+				var way []string
+				for range 1 + chance.Intn(4) {
+					way = append(way, names[chance.Intn(len(names))])
+					objs = goTo(t, objs, routes[way[len(way)-1]], strings.Join(way, ","))
+				}
+				changes, err := Restore(objs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				objs = stored(t, objs, changes)
+				if diff := cmp.Diff(before.Routers[0].Object, objs.Routers[0].Object); diff != "" {
+					t.Fatalf("restored after %v (-before +after):\n%s", way, diff)
+				}
+				if seen := Observe(objs, ref(""), rollouts.Step{}); seen.Routed {
+					t.Fatalf("after %v it is restored, and routed: %v", way, seen)
+				}
+			}
+		})
+	}
+}
+
+func goTo(t *testing.T, objs Objects, want planner.Route, way string) Objects {
+	t.Helper()
+	was := Observe(objs, ref(""), rollouts.Step{}).Routed
+	changes, err := Route(objs, "two", want)
+	if err != nil {
+		t.Fatalf("%s: %v", way, err)
+	}
+	objs = stored(t, objs, changes)
+	again, err := Route(objs, "two", want)
+	if err != nil || len(again) > 0 {
+		t.Fatalf("%s: not done after one pass: %d changes, %v", way, len(again), err)
+	}
+	want.Pinned, want.Canary = "one", "two"
+	want.Routed = len(want.Matches) > 0 || want.Weight != nil && (*want.Weight > 0 || was)
+	if !want.Routed {
+		want.Weight = nil
+	}
+	seen := Observe(objs, ref(""), rollouts.Step{})
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Fatalf("%s (-want +observed):\n%s", way, diff)
+	}
+	return objs
+}
+
+// TestInPlaceChanges has one golden file for each route of each kind.
+func TestInPlaceChanges(t *testing.T) {
+	for kind := range inPlaceKinds {
+		for name, want := range inPlaceRoutes(kind) {
+			t.Run(kind+"-"+name, func(t *testing.T) {
+				objs, before := routerOf(t, kind), routerOf(t, kind)
+				changes, err := Route(objs, "two", want)
+				if err != nil {
+					t.Fatal(err)
+				}
+				golden.Changes(t, kind+"-"+name, changes[1:])
+				if diff := cmp.Diff(before, objs); diff != "" {
+					t.Errorf("the input was changed (-before +after):\n%s", diff)
+				}
+			})
+		}
+	}
+}
