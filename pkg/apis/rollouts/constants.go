@@ -46,7 +46,9 @@ const (
 	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
 	FinalisingResumeWorkload  FinalisingStep = "ResumeWorkload"
 	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
-	FinalisingEnd             FinalisingStep = "END"
+	// FinalisingReleaseRouting is Weir's own: a TrafficRouting is let go of.
+	FinalisingReleaseRouting FinalisingStep = "ReleaseTrafficRouting"
+	FinalisingEnd            FinalisingStep = "END"
 )
 
 // BatchState is the state of a BatchRelease's current batch.
@@ -241,6 +243,11 @@ const (
 	FinalizerRollout = "rollouts.kruise.io/rollout"
 	// FinalizerBatchRelease keeps a BatchRelease until its workload is given back.
 	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
+	// FinalizerTrafficRouting keeps a TrafficRouting until its routes are taken back.
+	FinalizerTrafficRouting = "rollouts.kruise.io/trafficrouting"
+	// FinalizerProgressing, a slash and the name of a Rollout on a TrafficRouting
+	// tell that the Rollout has a release under way.
+	FinalizerProgressing = "progressing.rollouts.kruise.io"
 
 	// CanarySuffix names the canary Service and Ingress after the stable ones.
 	CanarySuffix = "-canary"

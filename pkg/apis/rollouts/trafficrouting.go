@@ -51,4 +51,10 @@ type TrafficRoutingStatus struct {
 	ObservedGeneration int64
 	Phase              Phase
 	Message            string
+	// LastUpdateTime is when the network was last changed; absent while nothing
+	// of it is changed.
+	LastUpdateTime *metav1.Time
+	// Routed tells that requests go as the strategy says, and that the change
+	// has had its grace period.
+	Routed bool
 }

@@ -2966,9 +2966,24 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStatus(ref common.Reference
 							Format:      "",
 						},
 					},
+					"lastUpdateTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LastUpdateTime is when the network was last changed, which its grace period counts from. It is absent while nothing of the network is changed.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"routed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Routed tells that requests go as the strategy says, and that the last change of the network has had its grace period.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

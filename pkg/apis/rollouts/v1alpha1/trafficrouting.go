@@ -75,4 +75,12 @@ type TrafficRoutingStatus struct {
 	// Message is one sentence for the user.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// LastUpdateTime is when the network was last changed, which its grace
+	// period counts from. It is absent while nothing of the network is changed.
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+	// Routed tells that requests go as the strategy says, and that the last
+	// change of the network has had its grace period.
+	// +optional
+	Routed bool `json:"routed,omitempty"`
 }

@@ -796,6 +796,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStatus
   map:
     fields:
+    - name: lastUpdateTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: message
       type:
         scalar: string
@@ -805,6 +808,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: routed
+      type:
+        scalar: boolean
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRoutingStrategy
   map:
     fields:

@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TrafficRoutingStatusApplyConfiguration represents a declarative configuration of the TrafficRoutingStatus type for use
@@ -20,6 +21,12 @@ type TrafficRoutingStatusApplyConfiguration struct {
 	Phase *rolloutsv1alpha1.Phase `json:"phase,omitempty"`
 	// Message is one sentence for the user.
 	Message *string `json:"message,omitempty"`
+	// LastUpdateTime is when the network was last changed, which its grace
+	// period counts from. It is absent while nothing of the network is changed.
+	LastUpdateTime *v1.Time `json:"lastUpdateTime,omitempty"`
+	// Routed tells that requests go as the strategy says, and that the last
+	// change of the network has had its grace period.
+	Routed *bool `json:"routed,omitempty"`
 }
 
 // TrafficRoutingStatusApplyConfiguration constructs a declarative configuration of the TrafficRoutingStatus type for use with
@@ -49,5 +56,21 @@ func (b *TrafficRoutingStatusApplyConfiguration) WithPhase(value rolloutsv1alpha
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *TrafficRoutingStatusApplyConfiguration) WithMessage(value string) *TrafficRoutingStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithLastUpdateTime sets the LastUpdateTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastUpdateTime field is set to the value of the last call.
+func (b *TrafficRoutingStatusApplyConfiguration) WithLastUpdateTime(value v1.Time) *TrafficRoutingStatusApplyConfiguration {
+	b.LastUpdateTime = &value
+	return b
+}
+
+// WithRouted sets the Routed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Routed field is set to the value of the last call.
+func (b *TrafficRoutingStatusApplyConfiguration) WithRouted(value bool) *TrafficRoutingStatusApplyConfiguration {
+	b.Routed = &value
 	return b
 }
