@@ -104,6 +104,11 @@ func copied(o planner.Observed) planner.Observed {
 		b.Plan = *b.Plan.DeepCopy()
 		o.Batch = &b
 	}
+	if o.Routing != nil {
+		r := *o.Routing
+		r.Strays = slices.Clone(r.Strays)
+		o.Routing = &r
+	}
 	if o.Route != nil {
 		r := *o.Route
 		r.Matches = slices.Clone(r.Matches)
@@ -201,6 +206,7 @@ func (c *checks) changed(actor string, old, next object.Object) {
 		c.gates.judge(was, next.(*rollouts.BatchRelease))
 	case *rollouts.Rollout:
 		c.gates.pass(c, actor, was, next.(*rollouts.Rollout))
+		c.together(next.(*rollouts.Rollout))
 		c.decisions(actor, was, next.(*rollouts.Rollout))
 	}
 }
@@ -316,6 +322,9 @@ func (c *checks) targets() []target {
 		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
 			hash = svc.Spec.Selector[hashKey]
 		}
+		if name != canary(name) {
+			hash = c.released() // the router tells revisions of one Service apart
+		}
 		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.set(hash)})
 	}
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
@@ -324,6 +333,16 @@ func (c *checks) targets() []target {
 		}
 	}
 	return out
+}
+
+// released is the revision that a release under way brings out.
+func (c *checks) released() string {
+	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
+		if p := r.Status.Active(); p != nil && p.PodTemplateHash != "" {
+			return p.PodTemplateHash
+		}
+	}
+	return ""
 }
 
 // canary is the name with the suffix of what is made beside the original.

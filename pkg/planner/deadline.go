@@ -143,7 +143,7 @@ func (x *pass) moved() bool {
 	return x.Rollout.Status.Phase != x.status.Phase || x.Rollout.Status.Activity() != x.activity() ||
 		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
 		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision ||
-		x.Route != nil && x.Route.Missing != "" && was.Message != p.Message
+		x.lacks() != "" && was.Message != p.Message
 }
 
 // rescaled tells that somebody has changed the workload, so that its pods are
@@ -170,8 +170,8 @@ func (x *pass) mark() int32 {
 
 // object names what stands still.
 func (x *pass) object() string {
-	if r := x.Route; r != nil && r.Missing != "" {
-		return r.Missing
+	if missing := x.lacks(); missing != "" {
+		return missing
 	}
 	if ref := x.Rollout.Spec.WorkloadRef; ref != nil {
 		return strings.ToLower(ref.Kind) + "/" + ref.Name
@@ -208,7 +208,7 @@ var helps = []struct {
 	},
 	{
 		func(x *pass) bool {
-			return x.Route != nil && x.Route.Missing != "" && !x.doing(rollouts.ActivityAborting)
+			return x.lacks() != "" && !x.doing(rollouts.ActivityAborting)
 		},
 		"create it, or abort, or roll back",
 	},

@@ -148,7 +148,7 @@ func (x *pass) stall(reason rollouts.StallReason, message string) {
 func (x *pass) leaveUpdate() bool {
 	r := x.Route
 	if r == nil {
-		return true
+		return !x.Routing.names() || x.run(rerouted, rollouts.ReleasePlan{})
 	}
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})

@@ -117,6 +117,7 @@ func (e *end) serve() {
 			e.publish(app0, app0)
 		}
 	}
+	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
 	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
 	if d := e.deployment(); d.Spec.Paused && !marked(d) {

@@ -92,6 +92,12 @@ func (s *schedule) found() {
 		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
 	}
 	b := int(s.next())
+	if !traffic && b>>4%2 == 1 {
+		s.expose(app0)
+		s.publish(app0, app0)
+		s.plan.TrafficRoutingRef = &front
+		s.routing(byte(b >> 5))
+	}
 	style := []rollouts.Style{rollouts.StylePartition, rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}[b%4]
 	if seconds := []int32{0, 5, 60, math.MaxInt32}[b>>2%4]; seconds > 0 {
 		s.plan.ProgressDeadlineSeconds = &seconds
@@ -99,6 +105,23 @@ func (s *schedule) found() {
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
 	s.govern(app0, s.plan, s.blueGreen)
 }
+
+// front is the TrafficRouting that some schedules have.
+var front = "front"
+
+// routing is what a user does with it: make it, edit it, delete it.
+func (s *schedule) routing(b byte) {
+	switch {
+	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
+		s.routeBy(front, app0, 20, time.Duration(b%2)*3*time.Second)
+	case b%4 == 0:
+		s.remove(kindRouting, front)
+	default:
+		s.reroute(front, []int32{0, 30, 80, 100}[b>>2%4])
+	}
+}
+
+func (s *schedule) uses() bool { return s.plan.TrafficRoutingRef != nil }
 
 // plans are what a user may ask for.
 var plans = []func() rollouts.Release{
@@ -121,12 +144,15 @@ var plans = []func() rollouts.Release{
 	},
 }
 
-// moves is who may act. Those that matter most stand there most often.
-var moves = []struct {
+// move is one of somebody.
+type move struct {
 	name   string
 	weight int
 	do     func(*schedule, byte)
-}{
+}
+
+// moves is who may act. Those that matter most stand there most often.
+var moves = []move{
 	{"rollout", 8, func(s *schedule, b byte) { s.pass(b, func() { s.rolloutPass(app0) }) }},
 	{"batch", 6, func(s *schedule, b byte) { s.pass(b, func() { s.batchPass(app0) }) }},
 	{"sizes", 6, func(s *schedule, b byte) { s.pass(b, func() { s.sizePass(app0) }) }},
@@ -198,13 +224,24 @@ var moves = []struct {
 	}},
 }
 
+// routingMoves are for worlds that have a TrafficRouting; without one, schedules
+// mean what they always did.
+var routingMoves = []move{
+	{"routing", 4, func(s *schedule, b byte) { s.pass(b, func() { s.routingPass(front) }) }},
+	{"reroute", 1, (*schedule).routing},
+}
+
 func (s *schedule) move() {
+	possible := moves
+	if s.uses() {
+		possible = slices.Concat(moves, routingMoves)
+	}
 	total := 0
-	for _, m := range moves {
+	for _, m := range possible {
 		total += m.weight
 	}
 	n := int(s.next()) % total
-	for _, m := range moves {
+	for _, m := range possible {
 		if n -= m.weight; n < 0 {
 			m.do(s, s.next())
 			return
@@ -217,7 +254,7 @@ func (s *schedule) move() {
 // after how many writes the process dies, if it does.
 func (s *schedule) pass(b byte, run func()) {
 	for k, late := range map[kind]byte{
-		kindRollout: b & 3, kindBatch: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
+		kindRollout: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
 	} {
 		s.lag[k] = int(late) * 2
 	}

@@ -69,7 +69,8 @@ func (x *pass) reject() {
 // Rollout is disabled and enabled again, and tells whether there is nothing.
 func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 	r := x.Route
-	if x.Batch == nil && (r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed) {
+	clean := r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
+	if x.Batch == nil && clean && !x.Routing.holds() {
 		return true
 	}
 	return x.run(rows, x.lastPlan(rollouts.Immediate, "", false))
@@ -146,13 +147,14 @@ func (x *pass) start(message string) {
 // initialize waits for what the release needs, then lets it run. A release that
 // is tried again leaves what its abort had not finished.
 func (x *pass) initialize() {
-	if (x.Batch != nil || x.Route != nil && x.Route.Routed) && !x.run(replaced, rollouts.ReleasePlan{}) {
+	left := x.Batch != nil || x.Route != nil && x.Route.Routed || x.Routing.holds()
+	if left && !x.run(replaced, rollouts.ReleasePlan{}) {
 		return
 	}
 	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
-	if x.Route != nil && x.Route.Missing != "" {
-		x.cause = x.Route.Missing + " does not exist"
-		x.become(rollouts.ActivityInitializing, "Rollout waits for "+x.Route.Missing+", which does not exist; the workload is held until then")
+	if missing := x.lacks(); missing != "" {
+		x.cause = missing + " does not exist"
+		x.become(rollouts.ActivityInitializing, "Rollout waits for "+missing+", which does not exist; the workload is held until then")
 		return
 	}
 	if x.paused() {

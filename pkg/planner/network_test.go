@@ -27,6 +27,7 @@ func (w *world) observeTraffic(o *observation) {
 	o.net = traffic.Objects{
 		Owner:         *metav1.NewControllerRef(o.rollout, wire("Rollout")),
 		RevisionKey:   o.row.RevisionKey,
+		Shared:        release.DisableCanaryService,
 		Service:       find[*corev1.Service](services, kindService, ref.Service),
 		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
 		Routers:       traffic.Routers(ref, "spec.strategy.canary.trafficRoutings[0]"),
@@ -44,7 +45,7 @@ func (w *world) observeRouter(o *observation, r *traffic.Router) {
 		r.Object = in
 	}
 	r.Beside = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
-	if o.net.CanaryService != nil && r.Beside == nil {
+	if (o.net.CanaryService != nil || o.net.Shared) && r.Beside == nil {
 		// Its absence is asked of the server.
 		r.Beside = find[*networkingv1.Ingress](w.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
 	}

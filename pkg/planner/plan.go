@@ -26,6 +26,8 @@ type Observed struct {
 	Batch *Batch
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
+	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
+	Routing *Routing
 	// Kept is what is on file of the stable revision; nil where nothing is, or
 	// where nobody asked since its set is there.
 	Kept *Kept

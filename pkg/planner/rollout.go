@@ -24,6 +24,7 @@ func Rollout(o Observed) Plan {
 	}
 	x.mirrorBatch()
 	x.nameStable()
+	x.forgetRoutings()
 	x.keepRecord()
 	x.keepDeadline()
 	x.tellTools()

@@ -86,6 +86,9 @@ func percent(traffic *string) *int32 {
 }
 
 func (a RouteTo) String() string {
+	if a.Revision == "" {
+		a.Revision = "the update revision"
+	}
 	switch {
 	case a.Want.Weight != nil:
 		return fmt.Sprintf("route %d%% to %s", *a.Want.Weight, a.Revision)

@@ -21,10 +21,15 @@ const most = 300
 // round lets everybody act once. It returns when the Rollout controller wants
 // to be woken, zero if it does not.
 func (w *world) round() (wake time.Duration) {
+	w.soon = 0
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
-		wake = w.rolloutPass(r.Name)
+		wake = sooner(wake, w.rolloutPass(r.Name))
 		w.check.moved()
 		w.natives()
+	}
+	for _, r := range each[*rollouts.TrafficRouting](w.store.objects) {
+		w.soon = sooner(w.soon, w.routingPass(r.Name))
+		w.check.moved()
 	}
 	for _, b := range each[*rollouts.BatchRelease](w.store.objects) {
 		w.batchPass(b.Name)
@@ -41,6 +46,14 @@ func (w *world) round() (wake time.Duration) {
 	w.natives()
 	w.as("gc", func() error { w.store.collect(); return nil })
 	return wake
+}
+
+// sooner is the earlier of two wakes, of which zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (w *world) natives() {
@@ -83,6 +96,8 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 		}
 		switch {
 		case w.store.newest() != before || w.died:
+		case w.soon > 0:
+			w.now = w.now.Add(w.soon)
 		case wake == 0 || w.pausing():
 			return wake, true
 		default:

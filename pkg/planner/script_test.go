@@ -30,6 +30,7 @@ var verbs = map[string]func(*story, command){
 	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"routing":    (*story).routeBy, // web [service=web] [weight=20] [grace=3s], a TrafficRouting
 	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1]
@@ -50,10 +51,12 @@ var verbs = map[string]func(*story, command){
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
-	"delete": (*story).remove,
+	"reroute": (*story).reroute, // web weight=50, an edit of a TrafficRouting
+	"delete":  (*story).remove,
 	// What goes wrong.
-	"crash": (*story).crash, // rollout|batch|sizes after=commit|before=commit [each]
-	"fail":  (*story).fail,  // v2 pods=1
+	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
+	"fail":   (*story).fail,   // v2 pods=1
+	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
 	// Pods of the image run, and get ready no more until it is mended.
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
@@ -121,6 +124,10 @@ func (s *story) rollout(c command) {
 	if c.has("traffic") {
 		release.TrafficRoutings = routing(c.words[1], s.duration(c.get("grace", "3s")))
 	}
+	if name := c.get("routing", ""); name != "" {
+		release.TrafficRoutingRef = &name
+	}
+	release.DisableCanaryService = c.has("shared")
 	if after := c.get("deadline", ""); after != "" {
 		seconds := int32(s.duration(after) / time.Second)
 		release.ProgressDeadlineSeconds = &seconds
@@ -253,6 +260,8 @@ func (s *story) pass(c command) {
 		s.w.rolloutPass(name)
 	case "batch":
 		s.w.batchPass(name)
+	case "routing":
+		s.w.routingPass(name)
 	case "sizes":
 		s.w.sizePass(name)
 	case "kube":

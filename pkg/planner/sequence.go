@@ -11,11 +11,14 @@ import (
 )
 
 // The teardowns, as rows. In all of them the order decides whether a request
-// meets a pod that can serve it.
+// meets a pod that can serve it. A TrafficRouting is let go of first in every
+// ending: what it selects goes to one revision by name, whose pods may go next,
+// and clients want to find it Healthy when the Rollout is.
 var (
 	// succeeded: every pod runs the update revision. The Service selects all of
 	// them before routers forget the canary Service, which goes only then.
 	succeeded = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
 		rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
 	}
@@ -23,6 +26,7 @@ var (
 	// revision before its pods go, and the Service stays pinned until they
 	// have, or bad pods would receive traffic.
 	cancelled = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
 	}
@@ -30,11 +34,13 @@ var (
 	// requests can be sent to the new one before any pod goes; routers forget it
 	// when there is no other.
 	switched = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToNew, rollouts.FinalisingRestoreService, rollouts.FinalisingResumeWorkload,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
 	// switchedBack: the template is the stable one again, whose pods never went.
 	switchedBack = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
 		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
@@ -43,9 +49,13 @@ var (
 	leaving = succeeded
 	// replaced: another template supersedes. The Service stays pinned to stable,
 	// since the next release begins there; the batches start anew.
-	replaced = []rollouts.FinalisingStep{rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload}
+	replaced = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload,
+	}
 	// workloadGone: nothing to give back, only to tidy up.
 	workloadGone = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
 		rollouts.FinalisingReleaseWorkload,
 	}
@@ -57,7 +67,10 @@ var (
 	// end up selecting nothing.
 	unpinned = []rollouts.FinalisingStep{rollouts.FinalisingRestoreService}
 	// rerouted: after an abort only the way to stable is left.
-	rerouted = []rollouts.FinalisingStep{rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary}
+	rerouted = []rollouts.FinalisingStep{
+		rollouts.FinalisingReleaseRouting,
+		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+	}
 )
 
 // teardowns are the ends of a release by style.
@@ -108,7 +121,12 @@ func (x *pass) overdue() bool {
 }
 
 func changesNetwork(row rollouts.FinalisingStep) bool {
-	return row != rollouts.FinalisingResumeWorkload && row != rollouts.FinalisingReleaseWorkload
+	switch row {
+	case rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload, rollouts.FinalisingReleaseRouting:
+		return false // a TrafficRouting waits its grace period out itself
+	default:
+		return true
+	}
 }
 
 func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan) remains {
@@ -117,6 +135,8 @@ func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan)
 		return x.resuming(last)
 	case rollouts.FinalisingReleaseWorkload:
 		return x.releasing()
+	case rollouts.FinalisingReleaseRouting:
+		return x.unlinking()
 	}
 	if x.Route == nil {
 		return remains{}

@@ -27,7 +27,7 @@ type stage struct {
 var stages = []stage{
 	{rollouts.BeforeStepUpgrade, (*pass).prepare, rollouts.StepUpgrade, false},
 	{rollouts.StepUpgrade, (*pass).upgrade, rollouts.StepTrafficRouting, false},
-	{rollouts.StepTrafficRouting, (*pass).route, rollouts.StepMetricsAnalysis, false},
+	{rollouts.StepTrafficRouting, (*pass).routeStep, rollouts.StepMetricsAnalysis, false},
 	{rollouts.StepMetricsAnalysis, (*pass).analyse, rollouts.StepPaused, true},
 	{rollouts.StepPaused, (*pass).pause, rollouts.StepReady, true},
 	{rollouts.StepReady, (*pass).advance, rollouts.BeforeStepUpgrade, true},
@@ -44,6 +44,7 @@ func (x *pass) step() {
 	x.recover()
 	x.rename()
 	x.follow()
+	x.relink()
 	for {
 		p := x.progress()
 		if p.State == rollouts.StepCompleted {
@@ -282,6 +283,9 @@ func (x *pass) batchReady() bool {
 		return x.w.PodTemplateHash != "" || x.w.Replicas == 0
 	}
 }
+
+// routeStep wants the traffic of the step, and that of a TrafficRouting.
+func (x *pass) routeStep(step *rollouts.Step) bool { return x.linked() && x.route(step) }
 
 // route wants the traffic of the step, and is done when it is observed.
 func (x *pass) route(step *rollouts.Step) bool {

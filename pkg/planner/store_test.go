@@ -37,6 +37,7 @@ const (
 	kindService    kind = "service"
 	kindIngress    kind = "ingress"
 	kindHistory    kind = "history"
+	kindRouting    kind = "routing"
 )
 
 type key struct {
@@ -60,6 +61,8 @@ func keyOf(o object.Object) key {
 		return key{kindIngress, o.GetName()}
 	case *rollouts.RolloutHistory:
 		return key{kindHistory, o.GetName()}
+	case *rollouts.TrafficRouting:
+		return key{kindRouting, o.GetName()}
 	default:
 		panic(fmt.Sprintf("no kind for %T", o))
 	}
@@ -209,6 +212,10 @@ func keepStatus(old, next object.Object) {
 		o := old.(*rollouts.BatchRelease)
 		n.Status = o.Status
 		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *rollouts.TrafficRouting:
+		o := old.(*rollouts.TrafficRouting)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
 	case *appsv1.Deployment:
 		o := old.(*appsv1.Deployment)
 		n.Status = o.Status
@@ -237,6 +244,10 @@ func keepAllButStatus(old, next object.Object) {
 	case *rollouts.RolloutHistory:
 		status := n.Status
 		*n = *clone(old.(*rollouts.RolloutHistory))
+		n.Status = status
+	case *rollouts.TrafficRouting:
+		status := n.Status
+		*n = *clone(old.(*rollouts.TrafficRouting))
 		n.Status = status
 	case *appsv1.Deployment:
 		// The real strategy keeps annotations of a status write, too.

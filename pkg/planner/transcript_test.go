@@ -260,6 +260,7 @@ func (t *transcript) show() {
 }
 
 func (t *transcript) showNetwork() {
+	t.showRoutings()
 	for _, s := range each[*corev1.Service](t.w.store.objects) {
 		to := "all pods"
 		if hash := s.Spec.Selector[hashKey]; hash != "" {
@@ -287,6 +288,10 @@ func traces(s snapshot) []string {
 	for _, o := range s {
 		switch keyOf(o).kind {
 		case kindRollout, kindHistory:
+		case kindRouting:
+			if r := o.(*rollouts.TrafficRouting); planner.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
+				found = append(found, "use of trafficrouting "+o.GetName())
+			}
 		case kindBatch:
 			found = append(found, "batchrelease "+o.GetName())
 		default:

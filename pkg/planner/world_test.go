@@ -48,6 +48,8 @@ type world struct {
 	// somebody died since it was last cleared.
 	rule string
 	died bool
+	// soon is when a TrafficRouting wants to be woken, in the last round.
+	soon time.Duration
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.
@@ -85,6 +87,7 @@ const (
 type teller interface {
 	planned(r *rollouts.Rollout, p planner.Plan)
 	batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
+	routingPlanned(r *rollouts.TrafficRouting, p planner.RoutingPlan)
 	sized(s planner.Scale)
 	acted(a planner.Action)
 	wrote(actor string, old, new object.Object)
@@ -207,6 +210,7 @@ func (w *world) observe(name string) *observation {
 	}
 	w.observeKept(o)
 	w.observeTraffic(o)
+	o.facts.Routing = w.routingOf(ro)
 	o.facts.Histories = w.histories(ro)
 	return o
 }
@@ -267,6 +271,10 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.runBatch(o, a.Plan)
 	case planner.ReleaseBatch:
 		return w.write(object.Change{Base: o.batch})
+	case planner.Link:
+		return w.link(a.Name, planner.ProgressingFinalizer(o.rollout.Name), true)
+	case planner.Unlink:
+		return w.link(a.Name, planner.ProgressingFinalizer(o.rollout.Name), false)
 	case planner.DropFinalizer:
 		next := clone(o.rollout)
 		next.Finalizers = nil

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// RoutingObserved is all that one pass over a TrafficRouting knows.
+type RoutingObserved struct {
+	Now     time.Time
+	Routing *rollouts.TrafficRouting
+	// Route is what the network does now; nil when the object names nothing.
+	Route *Route
+}
+
+// RoutingPlan is everything one pass over a TrafficRouting decided.
+type RoutingPlan struct {
+	// Status is the whole next status, never a patch.
+	Status rollouts.TrafficRoutingStatus
+	// Actions are targets to reach, in order; empty when the world agrees.
+	Actions []Action
+	// Events are to be announced once Status is stored.
+	Events []Event
+	// Wake says when to look again; zero means when something changes.
+	Wake time.Duration
+	// Rule names what decided, for logs and transcripts.
+	Rule string
+}
+
+// Guard keeps a TrafficRouting until its routes are taken back.
+type Guard struct{}
+
+func (Guard) action()        {}
+func (Guard) String() string { return "guard traffic routing" }
+
+// TrafficRouting decides what one pass over a TrafficRouting does. It routes
+// for as long as a Rollout says, by a finalizer of its own, that it has a
+// release under way.
+func TrafficRouting(o RoutingObserved) RoutingPlan {
+	x := &routing{RoutingObserved: o, was: o.Routing.Status}
+	x.plan.Status = *o.Routing.Status.DeepCopy()
+	x.plan.Status.ObservedGeneration = o.Routing.Generation
+	for _, rule := range routingRules {
+		if rule.applies(x) {
+			x.plan.Rule = rule.name
+			rule.decide(x)
+			break
+		}
+	}
+	return x.plan
+}
+
+// routingRules are the cases in order of precedence.
+var routingRules = []struct {
+	name    string
+	applies func(*routing) bool
+	decide  func(*routing)
+}{
+	// Who deletes it wants no routes, whatever releases are under way.
+	{"deleted", (*routing).deleted, (*routing).terminate},
+	// Without the finalizer a deletion would leave the routes behind.
+	{"unguarded", (*routing).unguarded, (*routing).guard},
+	{"in use", (*routing).used, (*routing).progress},
+	{"let go", (*routing).unsettled, (*routing).finalize},
+	{"at rest", func(*routing) bool { return true }, (*routing).rest},
+}
+
+// Used tells that a release is under way that needs the TrafficRouting.
+func Used(r *rollouts.TrafficRouting) bool {
+	return slices.ContainsFunc(r.Finalizers, func(f string) bool { return strings.Contains(f, rollouts.FinalizerProgressing) })
+}
+
+// RoutingStep is the strategy of a TrafficRouting as a step of a Rollout has it.
+func RoutingStep(r *rollouts.TrafficRouting) rollouts.Step {
+	s := r.Spec.Strategy
+	step := rollouts.Step{Matches: s.Matches, RequestHeaderModifier: s.RequestHeaderModifier}
+	if s.Weight != nil {
+		share := weight(s.Weight) + "%"
+		step.Traffic = &share
+	}
+	return step
+}
+
+// routing is the working state of one decision.
+type routing struct {
+	RoutingObserved
+	was  rollouts.TrafficRoutingStatus
+	plan RoutingPlan
+}
+
+func (x *routing) deleted() bool { return x.Routing.DeletionTimestamp != nil }
+func (x *routing) used() bool    { return Used(x.Routing) }
+
+func (x *routing) guarded() bool {
+	return slices.Contains(x.Routing.Finalizers, rollouts.FinalizerTrafficRouting)
+}
+
+func (x *routing) unguarded() bool { return !x.guarded() }
+
+// unsettled tells that there may be something of the network to take back.
+func (x *routing) unsettled() bool {
+	return x.was.LastUpdateTime != nil || x.was.Phase == rollouts.PhaseProgressing || x.was.Phase == rollouts.PhaseFinalizing
+}
+
+// words are what is said of each phase; clients of OpenKruise know them.
+var words = map[rollouts.Phase]string{
+	rollouts.PhaseInitial:     "TrafficRouting is Initializing",
+	rollouts.PhaseHealthy:     "TrafficRouting is Healthy",
+	rollouts.PhaseProgressing: "TrafficRouting is Progressing",
+	rollouts.PhaseFinalizing:  "TrafficRouting is Finalizing",
+	rollouts.PhaseTerminating: "TrafficRouting is Terminating",
+}
+
+func (x *routing) become(p rollouts.Phase) { x.plan.Status.Phase, x.plan.Status.Message = p, words[p] }
+
+func (x *routing) act(a Action) { x.plan.Actions = append(x.plan.Actions, a) }
+
+// tell adds an event.
+func (x *routing) tell(warning bool, reason, message string) {
+	x.plan.Events = append(x.plan.Events, Event{Warning: warning, Reason: reason, Message: message})
+}
+
+func (x *routing) guard() {
+	if x.was.Phase == "" {
+		x.become(rollouts.PhaseInitial)
+	}
+	x.act(Guard{})
+}
+
+// rest is ready for releases as soon as everything is there that is named.
+func (x *routing) rest() {
+	if x.was.Phase != rollouts.PhaseHealthy {
+		x.become(rollouts.PhaseInitial)
+		if x.blocked() {
+			return
+		}
+	}
+	x.become(rollouts.PhaseHealthy)
+}
+
+// blocked tells that nothing can be routed, and says why.
+func (x *routing) blocked() bool {
+	why := "spec.objectRef names nothing"
+	if r := x.Route; r != nil {
+		switch {
+		case r.Missing != "":
+			why = r.Missing + " does not exist"
+		case r.Trouble != "":
+			why = r.Trouble
+		default:
+			return false
+		}
+	}
+	x.plan.Status.Routed = false
+	x.plan.Status.Message += ": " + why
+	if x.was.Message != x.plan.Status.Message {
+		x.tell(true, "TrafficFailed", "requests cannot be routed: "+why)
+	}
+	return true
+}
+
+// progress wants requests to go as the strategy says, and says so when they do.
+func (x *routing) progress() {
+	x.become(rollouts.PhaseProgressing)
+	if x.blocked() {
+		return
+	}
+	step := RoutingStep(x.Routing)
+	switch want, r := RouteOf(step), x.Route; {
+	case !step.Routed() && r.Routed && x.was.LastUpdateTime != nil:
+		x.issue(Unroute{})
+	case step.Routed() && !r.carries(want, ""):
+		if r.Edited || x.was.Routed && x.was.ObservedGeneration == x.Routing.Generation {
+			x.tell(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
+		}
+		x.issue(RouteTo{Want: want})
+	case r.Pending != "":
+		x.plan.Status.Routed = false
+		x.plan.Status.Message += ": the router has not taken up the route yet, " + r.Pending
+	case x.elapsed(x.grace()):
+		x.arrive()
+	}
+}
+
+func (x *routing) arrive() {
+	x.plan.Status.Routed = true
+	if !x.was.Routed {
+		x.tell(false, "TrafficRouted", "requests go as the strategy says")
+	}
+}
+
+// issue wants a target, and waits anew for one that is new or has not shown.
+func (x *routing) issue(target Action) {
+	if x.was.Routed || x.was.Phase != x.plan.Status.Phase || x.was.ObservedGeneration != x.Routing.Generation || x.overdue() {
+		x.stamp()
+	}
+	x.plan.Status.Routed = false
+	x.act(target)
+}
+
+// finalize takes the routes back when the last release is over.
+func (x *routing) finalize() {
+	x.become(rollouts.PhaseFinalizing)
+	if x.restored() {
+		x.become(rollouts.PhaseHealthy)
+	}
+}
+
+// terminate takes the routes back before it lets the object go. Rollouts that
+// still name it are not waited for.
+func (x *routing) terminate() {
+	x.become(rollouts.PhaseTerminating)
+	if x.guarded() && x.restored() {
+		x.act(DropFinalizer{})
+	}
+}
+
+// soonest is how long a change may take to be seen here at all: a route that
+// was written a moment ago must not pass for one that was taken back.
+const soonest = time.Second
+
+// restored takes the routes back, and tells whether that is done and has had its
+// time. Where nothing was changed here, what is routed belongs to somebody else.
+func (x *routing) restored() bool {
+	if x.was.LastUpdateTime != nil && x.Route != nil && x.Route.Routed {
+		x.issue(Unroute{})
+		return false
+	}
+	x.plan.Status.Routed = false
+	if !x.elapsed(max(x.grace(), soonest)) {
+		return false
+	}
+	x.plan.Status.LastUpdateTime = nil
+	return true
+}
+
+func (x *routing) grace() time.Duration {
+	if len(x.Routing.Spec.ObjectRef) == 0 {
+		return 0
+	}
+	return time.Duration(x.Routing.Spec.ObjectRef[0].GracePeriodSeconds) * time.Second
+}
+
+// stamp starts a wait, rounded up to the second that the wire keeps.
+func (x *routing) stamp() {
+	at := roundUp(x.Now)
+	x.plan.Status.LastUpdateTime = &at
+}
+
+func (x *routing) overdue() bool {
+	since := x.was.LastUpdateTime
+	return since == nil || x.Now.After(since.Add(x.grace()))
+}
+
+// elapsed tells whether d has passed since the last change of the network, and
+// if not, wakes the next pass when it will have.
+func (x *routing) elapsed(d time.Duration) bool {
+	since := x.plan.Status.LastUpdateTime
+	if since == nil {
+		return true
+	}
+	left := since.Add(d).Sub(x.Now)
+	x.plan.Wake = max(left, 0)
+	return left <= 0
+}
+
+// Routing is the facts of the TrafficRouting that a Rollout names.
+type Routing struct {
+	// Name is empty when the Rollout names none.
+	Name string
+	// Exists tells that there is one that is not being deleted.
+	Exists bool
+	// Linked tells that it routes for the Rollout, and Lost that it does no
+	// more, since it was deleted and has taken its routes back.
+	Linked, Lost bool
+	// Busy tells that its routes are in place or are being taken back, and that
+	// no other Rollout needs them.
+	Busy bool
+	// Routed tells that requests go as it says.
+	Routed bool
+	// Message is what it says of itself.
+	Message string
+	// Strays are others that route for the Rollout, which no longer names them.
+	Strays []string
+}
+
+// RoutingFacts are those of a TrafficRouting for a Rollout; r is nil where there
+// is none.
+func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []string) *Routing {
+	if name == "" && len(strays) == 0 {
+		return nil
+	}
+	f := &Routing{Name: name, Strays: strays}
+	if r == nil {
+		return f
+	}
+	mine := ProgressingFinalizer(rollout)
+	others, guarded := false, false
+	for _, have := range r.Finalizers {
+		f.Linked = f.Linked || have == mine
+		others = others || have != mine && strings.Contains(have, rollouts.FinalizerProgressing)
+		guarded = guarded || have == rollouts.FinalizerTrafficRouting
+	}
+	f.Exists = r.DeletionTimestamp == nil
+	f.Lost = !f.Exists && !guarded
+	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
+	f.Message = r.Status.Message
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
+		f.Busy = !f.Lost && (!others || !f.Exists)
+	case rollouts.PhaseTerminating:
+		f.Busy = !f.Lost
+	}
+	return f
+}
+
+// ProgressingFinalizer tells a TrafficRouting that a release of the Rollout is
+// under way.
+func ProgressingFinalizer(rollout string) string {
+	return rollouts.FinalizerProgressing + "/" + rollout
+}
