@@ -35,6 +35,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -77,6 +78,7 @@ func run(ctx context.Context, o options) error {
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge},
 		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&trafficrouting.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
 		&deployment.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Concurrency: o.concurrency},
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {

@@ -112,6 +112,7 @@ func newServer(t *testing.T) *server {
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects()...).
 		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}).
 		WithIndex(&appsv1.ReplicaSet{}, effect.ByOwner, effect.OwnerKeys).
+		WithIndex(&v1alpha1.TrafficRouting{}, effect.ByUser, effect.UserKeys).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
 	return s
 }

@@ -47,7 +47,7 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 			continue
 		}
 		if r.Ingress() {
-			err = n.readIngress(ctx, namespace, r, o.CanaryService != nil)
+			err = n.readIngress(ctx, namespace, r, o.CanaryService != nil || o.Shared)
 		} else {
 			err = n.readOther(ctx, namespace, r)
 		}
@@ -60,8 +60,8 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 
 // readIngress reads the Ingress and the one made beside it. That is made after
 // its Service and may not be in the cache yet. Who took it for absent would
-// remove the Service that it sends requests to, so its absence is asked of the
-// server.
+// remove the Service that it sends requests to, or the pods of one that both
+// revisions share, so its absence is asked of the server.
 func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.Router, routed bool) error {
 	stable, err := get(ctx, n.Server, namespace, r.Name, &networkingv1.Ingress{})
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -38,7 +41,21 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys); err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &v1beta1.Rollout{}, ByNetwork, NetworkKeys)
+	for _, index := range []struct {
+		of   client.Object
+		name string
+		keys client.IndexerFunc
+	}{
+		{&v1beta1.Rollout{}, ByNetwork, NetworkKeys},
+		{&v1beta1.Rollout{}, ByRouting, RoutingKeys},
+		{&v1alpha1.TrafficRouting{}, ByNetwork, RoutingNetworkKeys},
+		{&v1alpha1.TrafficRouting{}, ByUser, UserKeys},
+	} {
+		if err := indexer.IndexField(ctx, index.of, index.name, index.keys); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KeyFunc names what an object means to an index; empty when nothing.
@@ -66,8 +83,8 @@ func IsNetwork(kind string) KeyFunc {
 	return func(o client.Object) string { return NetworkKey(kind, o.GetName()) }
 }
 
-// Enqueue maps an object to those Rollouts (or BatchReleases, as the list
-// says) of its namespace that the index finds by its key.
+// Enqueue maps an object to those Rollouts (or objects of another kind, as the
+// list says) of its namespace that the index finds by its key.
 func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		k := key(o)
@@ -79,16 +96,12 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		var out []reconcile.Request
-		switch l := found.(type) {
-		case *v1beta1.RolloutList:
-			for i := range l.Items {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
+		_ = meta.EachListItem(found, func(item runtime.Object) error {
+			if o, ok := item.(client.Object); ok {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 			}
-		case *v1beta1.BatchReleaseList:
-			for i := range l.Items {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])})
-			}
-		}
+			return nil
+		}) // a list of ours has items
 		return out
 	})
 }

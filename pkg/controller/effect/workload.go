@@ -204,6 +204,15 @@ func NetworkKey(kind, name string) string { return kind + "/" + name }
 
 // NetworkKeys indexes Rollouts.
 func NetworkKeys(o client.Object) []string {
+	release := releaseOf(o)
+	if release == nil {
+		return nil
+	}
+	return networkKeys(release.TrafficRoutings)
+}
+
+// releaseOf is the release that a Rollout asks for, or nil.
+func releaseOf(o client.Object) *rollouts.Release {
 	r, ok := o.(*v1beta1.Rollout)
 	if !ok {
 		return nil
@@ -213,11 +222,12 @@ func NetworkKeys(o client.Object) []string {
 		return nil
 	}
 	_, release := hub.Spec.Strategy.Active()
-	if release == nil {
-		return nil
-	}
+	return release
+}
+
+func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
-	for _, t := range release.TrafficRoutings {
+	for _, t := range refs {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
 		for _, router := range traffic.Routers(t, "") {
 			keys = append(keys, NetworkKey(router.Kind.Kind, router.Name))

@@ -26,6 +26,10 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 		return r.Server.DeleteBatchRelease(ctx, obs.batch)
 	case planner.DropFinalizer:
 		return r.Server.ReleaseRollout(ctx, obs.rollout)
+	case planner.Link:
+		return r.Server.Link(ctx, obs.rollout, a.Name)
+	case planner.Unlink:
+		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}
 	changes, ok := onWorkload(obs, action)
 	if !ok {

@@ -50,6 +50,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeTraffic(ctx, obs, row); err != nil {
 		return nil, err
 	}
+	if obs.facts.Routing, err = r.Server.RoutingOf(ctx, ro); err != nil {
+		return nil, err
+	}
 	// A release does not wait for its history. What is not known to be filed is
 	// filed again, which changes nothing.
 	if obs.facts.Histories, err = r.Server.Histories(ctx, ro); err != nil {

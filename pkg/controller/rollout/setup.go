@@ -22,6 +22,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(effect.NewRollout()).
 		Owns(effect.NewBatchRelease()).
+		Watches(effect.NewTrafficRouting(), r.Server.EnqueueUsers()).
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
