@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -29,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
@@ -75,7 +77,7 @@ func run(ctx context.Context, o options) error {
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
-			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge},
+			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration,
 		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
 		&trafficrouting.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
@@ -141,7 +143,10 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: onlyTrouble}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}:       {Transform: onlyTrouble},
+				&corev1.ConfigMap{}: onlyScripts(o.configuration),
+			},
 		},
 	})
 	if err != nil {
@@ -166,6 +171,15 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 		}
 		return nil
 	}
+}
+
+// onlyScripts reads of all ConfigMaps the one with scripts of users.
+func onlyScripts(namespaces []string) cache.ByObject {
+	by := cache.ByObject{Namespaces: map[string]cache.Config{}}
+	for _, n := range namespaces {
+		by.Namespaces[n] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", rollouts.ConfigurationName)}
+	}
+	return by
 }
 
 // onlyTrouble keeps of a pod what tells whether it counts and why it does not

@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +19,7 @@ type options struct {
 	leaderNamespace string
 	metricsAddress  string
 	probeAddress    string
+	configuration   []string
 	concurrency     int
 	historyLimit    int
 	historyAge      time.Duration
@@ -25,13 +27,17 @@ type options struct {
 }
 
 func defaults() options {
-	return options{leaderElect: true, leaderNamespace: "weir-system", metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16, historyLimit: 10}
+	return options{
+		leaderElect: true, leaderNamespace: "weir-system", configuration: []string{"weir-system", "kruise-rollout"},
+		metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16, historyLimit: 10,
+	}
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "act only while holding the lease, so that replicas do not act twice")
 	f.StringVar(&o.leaderNamespace, "leader-election-namespace", o.leaderNamespace, "namespace of the lease")
+	f.StringSliceVar(&o.configuration, "configuration-namespaces", o.configuration, "where the ConfigMap kruise-rollout-configuration with scripts for routers is looked for; the first that has a script counts")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "where /metrics is served; 0 turns it off")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "where /healthz and /readyz are served")
 	f.IntVar(&o.concurrency, "concurrency", o.concurrency, "how many objects of each kind are worked on at once")
@@ -44,6 +50,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 func (o *options) validate() error {
 	if o.historyLimit < 1 || o.historyAge < 0 {
 		return errors.New("--history-limit must be at least 1, and --history-age not negative")
+	}
+	if len(o.configuration) == 0 || slices.Contains(o.configuration, "") {
+		return errors.New("--configuration-namespaces must name namespaces")
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ import (
 // inPlace routes by the owner's object itself, whose original is kept on it.
 type inPlace struct {
 	edit Edit
+	// script tells the user's script that edits from others; empty for a row.
+	script string
 	// accepted tells what the router says of the object: why it has not taken it
 	// up yet, or why it never will. Nil where it says nothing.
 	accepted func(*unstructured.Unstructured) (pending, refused string)
@@ -119,6 +121,9 @@ func (e inPlace) render(o Objects, r Router, whole, part planner.Route) (*unstru
 		return nil, err
 	}
 	next.Annotations[rollouts.AnnotationOriginalSpec] = string(kept)
+	if e.script != "" {
+		next.Annotations[rollouts.AnnotationRoutedBy] = e.script
+	}
 	return respelled(obj, original, written, next), nil
 }
 
@@ -139,7 +144,8 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 		return Data{}, Data{}, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
 	}
 	was, ok := recorded(obj)
-	if !ok || o.Service == nil {
+	if !ok || o.Service == nil || obj.GetAnnotations()[rollouts.AnnotationRoutedBy] != e.script {
+		// What another script has written cannot be told from what the owner has.
 		return original, now, nil
 	}
 	p := o.params(o.mine(e, r, was))
@@ -186,8 +192,7 @@ func respelled(obj *unstructured.Unstructured, original, written, next Data) *un
 	m := obj.DeepCopy()
 	m.Object["spec"] = runtime.DeepCopyJSON(next.Spec)
 	annotations := obj.GetAnnotations()
-	delete(annotations, rollouts.AnnotationOriginalSpec)
-	delete(annotations, rollouts.AnnotationRouted)
+	forget(annotations)
 	m.SetAnnotations(replaced(annotations, original.Annotations, written.Annotations, next.Annotations))
 	m.SetLabels(replaced(obj.GetLabels(), original.Labels, written.Labels, next.Labels))
 	return m
@@ -241,9 +246,15 @@ func dataOf(obj *unstructured.Unstructured) (Data, error) {
 		return Data{}, err
 	}
 	d := Data{Spec: spec, Labels: obj.GetLabels(), Annotations: obj.GetAnnotations()}
-	delete(d.Annotations, rollouts.AnnotationOriginalSpec)
-	delete(d.Annotations, rollouts.AnnotationRouted)
+	forget(d.Annotations)
 	return d, nil
+}
+
+// forget drops what is kept on a router here.
+func forget(annotations map[string]string) {
+	for _, key := range []string{rollouts.AnnotationOriginalSpec, rollouts.AnnotationRouted, rollouts.AnnotationRoutedBy} {
+		delete(annotations, key)
+	}
 }
 
 func (d Data) copied() Data {

@@ -46,6 +46,10 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 func observe(o Objects, r Router) planner.Route {
 	provider, err := find(r)
 	switch {
+	case err != nil && r.Object != nil && o.Service != nil:
+		seen := unable(r, err).Observe(o, r)
+		seen.Trouble = err.Error()
+		return seen
 	case err != nil:
 		return planner.Route{Trouble: err.Error()}
 	case r.Object == nil:
@@ -88,9 +92,9 @@ func spoken(r planner.Route) planner.Route {
 
 // impossible says why a step could not be routed to any revision.
 func impossible(o Objects, step rollouts.Step) string {
-	want, one := planner.Route{Matches: step.Matches, Headers: step.RequestHeaderModifier}, int32(1)
-	if len(step.Matches) == 0 {
-		want.Weight = &one
+	want := planner.RouteOf(step)
+	if nothing(want) {
+		want.Weight = new(int32(1))
 	}
 	_, err := Route(o, "any", want)
 	return text(err)
@@ -164,6 +168,10 @@ func Restore(o Objects) ([]object.Change, error) {
 	var errs []error
 	for _, r := range slices.Backward(o.Routers) {
 		provider, err := find(r)
+		if err != nil && r.Object != nil {
+			// What was routed before a script was taken away can be taken back.
+			provider, err = unable(r, err), nil
+		}
 		if err == nil && r.Object != nil {
 			var changes []object.Change
 			changes, err = provider.Restore(o, r)

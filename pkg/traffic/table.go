@@ -52,6 +52,9 @@ func find(r Router) (Provider, error) {
 			classes = append(classes, row.Class)
 		}
 	}
+	if r.Script != "" {
+		return scripted(r), nil
+	}
 	if r.Ingress() {
 		return nil, fmt.Errorf("%s.classType: %q is not known; use %s, or bring a script as %s", r.Field, r.Class, strings.Join(classes, ", "), r.ScriptKey())
 	}

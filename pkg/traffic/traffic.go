@@ -65,6 +65,8 @@ type Router struct {
 	Beside *networkingv1.Ingress
 	// Script is the user's Lua for this kind of router, if there is one.
 	Script string
+	// ScriptFrom names the object that has the script.
+	ScriptFrom string
 	// Absent says why there cannot be such an object, such as that the cluster
 	// does not serve the kind.
 	Absent string

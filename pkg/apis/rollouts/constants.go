@@ -220,6 +220,8 @@ const (
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
 	// AnnotationRouted on a router is the route that it does, as a step has it.
 	AnnotationRouted = "rollouts.kruise.io/routed"
+	// AnnotationRoutedBy on a router tells which script of its user has routed it.
+	AnnotationRoutedBy = "rollouts.kruise.io/routed-by"
 	// LabelWorkloadType on a workload lets admission see it.
 	LabelWorkloadType = "rollouts.kruise.io/workload-type"
 	// LabelStableRevision on a Deployment names its stable ReplicaSet.
@@ -251,4 +253,6 @@ const (
 
 	// CanarySuffix names the canary Service and Ingress after the stable ones.
 	CanarySuffix = "-canary"
+	// ConfigurationName is the ConfigMap that users bring scripts in.
+	ConfigurationName = "kruise-rollout-configuration"
 )

@@ -27,6 +27,8 @@ type Network struct {
 	Server Server
 	// Watch starts to watch a kind.
 	Watch func(client.Object) error
+	// Configuration is where scripts of users are looked for, in this order.
+	Configuration []string
 
 	mu      sync.Mutex
 	watched map[schema.GroupVersionKind]bool
@@ -46,6 +48,9 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 		if r.Absent != "" {
 			continue
 		}
+		if err := n.readScript(ctx, r); err != nil {
+			return err
+		}
 		if r.Ingress() {
 			err = n.readIngress(ctx, namespace, r, o.CanaryService != nil || o.Shared)
 		} else {
@@ -53,6 +58,24 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// readScript looks for the script of a kind of router, or a class of Ingress.
+func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
+	for _, namespace := range n.Configuration {
+		scripts, err := get(ctx, n.Server, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
+		if err != nil {
+			return err
+		}
+		if scripts == nil {
+			continue
+		}
+		if script, ok := scripts.Data[r.ScriptKey()]; ok {
+			r.Script, r.ScriptFrom = script, "ConfigMap "+namespace+"/"+rollouts.ConfigurationName
+			return nil
 		}
 	}
 	return nil

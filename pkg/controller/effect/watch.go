@@ -106,6 +106,24 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 	})
 }
 
+// EnqueueRouted wakes the Rollouts of all namespaces that route traffic: the
+// scripts that they may use have changed.
+func (s Server) EnqueueRouted() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var found v1beta1.RolloutList
+		if err := s.List(ctx, &found); err != nil {
+			return nil // the cache answers; it fails only when it is shut down
+		}
+		var out []reconcile.Request
+		for i := range found.Items {
+			if len(NetworkKeys(&found.Items[i])) > 0 {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+			}
+		}
+		return out
+	})
+}
+
 // Rollouts and BatchReleases are the lists for Enqueue.
 func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
 

@@ -26,6 +26,8 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     effect.Network
+	// Configuration are the namespaces where scripts of users are looked for.
+	Configuration []string
 	// Keep bounds the histories of each Rollout.
 	Keep planner.Keep
 }

@@ -25,6 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(effect.NewTrafficRouting(), r.Server.EnqueueUsers()).
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
+		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	watched := map[string]bool{}
 	for _, row := range workload.Table {
@@ -47,7 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	r.network = effect.Network{Server: r.Server, Watch: func(o client.Object) error {
+	r.network = effect.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		kind := o.GetObjectKind().GroupVersionKind().Kind
 		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork(kind))))
 	}}
