@@ -203,26 +203,36 @@ func TestEvicted(t *testing.T) {
 // pool makes two nodes that nothing but this application runs on.
 func (a *app) pool() []string {
 	a.t.Helper()
-	var names []string
-	for i := range 2 {
-		node := &corev1.Node{}
-		if err := here.client.Get(a.t.Context(), types.NamespacedName{Name: "node-0"}, node); err != nil {
-			a.t.Fatal(err)
-		}
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", a.namespace, i), Labels: map[string]string{"pool": a.namespace}}}
-		n.Spec.Taints = []corev1.Taint{{Key: "pool", Value: a.namespace, Effect: corev1.TaintEffectNoSchedule}}
-		n.Status.Capacity, n.Status.Allocatable = node.Status.Capacity, node.Status.Allocatable
-		if err := here.client.Create(a.t.Context(), n); err != nil {
-			a.t.Fatal(err)
-		}
-		names = append(names, n.Name)
+	names := []string{a.namespace + "-0", a.namespace + "-1"}
+	for _, n := range names {
+		a.addNode(n)
 		a.t.Cleanup(func() {
-			if err := client.IgnoreNotFound(here.client.Delete(context.Background(), n)); err != nil {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}
+			if err := client.IgnoreNotFound(here.client.Delete(context.Background(), node)); err != nil {
 				a.t.Error(err)
 			}
 		})
 	}
 	return names
+}
+
+// addNode makes a node, or lets one that was drained run pods again.
+func (a *app) addNode(name string) {
+	a.t.Helper()
+	like := &corev1.Node{}
+	if err := here.client.Get(a.t.Context(), types.NamespacedName{Name: "node-0"}, like); err != nil {
+		a.t.Fatal(err)
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": a.namespace}}}
+	n.Spec.Taints = []corev1.Taint{{Key: "pool", Value: a.namespace, Effect: corev1.TaintEffectNoSchedule}}
+	n.Status.Capacity, n.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
+	err := here.client.Create(a.t.Context(), n)
+	if apierrors.IsAlreadyExists(err) {
+		err = here.client.Patch(a.t.Context(), n, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":null}}`)))
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // pooled is an application on nodes of its own.
@@ -321,6 +331,10 @@ func TestNodes(t *testing.T) {
 				a.until("the release is aborted", a.isAborted)
 				a.until("all pods run v1", a.runs(versions{"v1": 6}))
 				a.guard.atMost("v2", 0)
+				a.addNode(nodes[0])
+				takes[how](a, nodes[1])
+				a.until("all pods run v1 elsewhere", a.runs(versions{"v1": 6}))
+				a.sees(a.isAborted)
 				a.post(here.admin, "rollback", "", http.StatusCreated)
 				a.until("the Rollout is Healthy", a.healthy)
 				a.settled(versions{"v1": 6})
