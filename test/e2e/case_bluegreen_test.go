@@ -17,6 +17,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -29,10 +30,10 @@ func TestCaseBlueGreen(t *testing.T) {
 		"back":           caseBlueGreenBack,
 		"third":          caseBlueGreenThird,
 		"scaled":         caseBlueGreenScaled,
-		"deleted":        caseBlueGreenDeleted,
-		"disabled":       caseBlueGreenDisabled,
-		"scaler":         caseBlueGreenScaler,
-		"scaler deleted": caseBlueGreenScalerDeleted,
+		"deleted":        caseBlueGreenLeft((*outsider).removes, nil),
+		"disabled":       caseBlueGreenLeft((*outsider).disables, nil),
+		"scaler":         caseBlueGreenLeft((*outsider).disables, olderScaler()),
+		"scaler deleted": caseBlueGreenLeft((*outsider).removes, newerScaler()),
 	}
 	for _, name := range some(stories, "third") {
 		t.Run(name, stories[name])
@@ -295,16 +296,48 @@ func caseBlueGreenScaled(t *testing.T) {
 	}
 }
 
-// Case 38: deleted at half way, everything is given back, and v2 goes on.
-func caseBlueGreenDeleted(t *testing.T) {
-	t.Parallel()
-	c := opens(t, greenScene())
-	c.halfWay()
-	c.removes()
-	c.isOwn("v2")
-	c.restored()
-	c.allReady()
-	c.settled(versions{"v2": 5})
+// Cases 38 to 41: the Rollout leaves at half way, everything is given back, and
+// v2 goes on. An autoscaler, of either version of its API, does not act meanwhile.
+func caseBlueGreenLeft(leave func(*outsider), scaler client.Object) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Parallel()
+		c := opens(t, greenScene())
+		if scaler != nil {
+			c.create(scaler)
+		}
+		c.halfWay()
+		if scaler != nil {
+			c.sees(c.scaled(name + "-DisableByRollout"))
+		}
+		leave(c)
+		c.isOwn("v2")
+		c.restored()
+		if scaler != nil {
+			c.sees(c.scaled(name))
+		}
+		c.allReady()
+		c.settled(versions{"v2": 5})
+	}
+}
+
+func olderScaler() client.Object {
+	return &autoscalingv1.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			MinReplicas:    new(int32(2)), MaxReplicas: 6,
+		},
+	}
+}
+
+func newerScaler() client.Object {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			MinReplicas:    new(int32(2)), MaxReplicas: 6,
+		},
+	}
 }
 
 // removes deletes the Rollout and waits until it is gone.
@@ -321,58 +354,4 @@ func (c *outsider) disables() {
 	c.t.Helper()
 	c.replans(func(r *v1beta1.Rollout) { r.Spec.Disabled = true })
 	c.until("the Rollout is Disabled", c.that(inPhase("Disabled")))
-}
-
-// Case 39: disabled at half way.
-func caseBlueGreenDisabled(t *testing.T) {
-	t.Parallel()
-	c := opens(t, greenScene())
-	c.halfWay()
-	c.disables()
-	c.isOwn("v2")
-	c.restored()
-	c.allReady()
-	c.settled(versions{"v2": 5})
-}
-
-// Case 40: an autoscaler of the first version does not act meanwhile.
-func caseBlueGreenScaler(t *testing.T) {
-	t.Parallel()
-	c := opens(t, greenScene())
-	c.create(&autoscalingv1.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
-			MinReplicas:    new(int32(2)), MaxReplicas: 6,
-		},
-	})
-	c.halfWay()
-	c.sees(c.scaled(name + "-DisableByRollout"))
-	c.disables()
-	c.isOwn("v2")
-	c.restored()
-	c.sees(c.scaled(name))
-	c.allReady()
-	c.settled(versions{"v2": 5})
-}
-
-// Case 41: nor does one of the second, which is given back by a deletion.
-func caseBlueGreenScalerDeleted(t *testing.T) {
-	t.Parallel()
-	c := opens(t, greenScene())
-	c.create(&autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
-			MinReplicas:    new(int32(2)), MaxReplicas: 6,
-		},
-	})
-	c.halfWay()
-	c.sees(c.scaled(name + "-DisableByRollout"))
-	c.removes()
-	c.isOwn("v2")
-	c.restored()
-	c.sees(c.scaled(name))
-	c.allReady()
-	c.settled(versions{"v2": 5})
 }
