@@ -38,8 +38,8 @@ type Set struct {
 	Replicas int32
 	// Ready and Available never exceed what exists.
 	Ready, Available int32
-	// Unjudged tells that some of its pods may be available though they are not
-	// counted: the time they must be ready was changed a moment ago.
+	// Unjudged tells that the counters may be wrong: the time that pods must be
+	// ready was changed a moment ago, or the size more than once.
 	Unjudged bool
 	Revision int64
 	Created  time.Time

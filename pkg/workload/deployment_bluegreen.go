@@ -102,9 +102,24 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
 }
 
+// withoutStable tells that the native controller would give all pods to the new
+// version, as stable has none: at size 0, and since then until stable is whole.
+func withoutStable(d *appsv1.Deployment, r revisions) bool {
+	n := replicas(d)
+	return n == 0 || r.stable != nil && r.stable != r.update && (size(r.stable) == 0 || stopped(d) && size(r.stable) < n)
+}
+
+// stopped tells that a blue-green release has taken the sets from the native controller.
+func stopped(d *appsv1.Deployment) bool {
+	return d.Spec.Paused && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+}
+
 // surged tells that all that Drive writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	drive := readDrive(d)
+	if withoutStable(d, r) {
+		return drive != nil && !drive.Abort && stopped(d) && replicas(d) == 0
+	}
 	u := d.Spec.Strategy.RollingUpdate
 	return drive != nil && !drive.Abort && u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
@@ -201,6 +216,9 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	deadline := foreverDeadline
 	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
 	want.Spec.Paused = false
+	if withoutStable(d, r) {
+		want.Spec.Strategy, want.Spec.Paused = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true
+	}
 	// Before the native controller goes on, nobody else scales, and stable's pods
 	// do not count as available either: or the new ones would go on a rollback.
 	changes := aim(scalers(d, owned, false), d.Name+disabledSuffix)

@@ -25,7 +25,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readDrive(d) != nil
-	if !d.Spec.Paused || sizedElsewhere(v.RollingStyle) || (!controlled && (!held(d) || ambiguous(d))) {
+	green := v.RollingStyle == rollouts.StyleBlueGreen
+	if !d.Spec.Paused || sizedElsewhere(v.RollingStyle) && !(green && stopped(d)) || (!controlled && (!held(d) || ambiguous(d))) {
 		return planner.Scaling{}, false
 	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
@@ -38,7 +39,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Replicas: n,
 		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
 		Full:     full(v.Partition, n),
-		Abort:    v.Abort,
+		Abort:    v.Abort || green, // stable comes back, and the new version keeps its share
 		Native:   !ours,
 		Frozen:   v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
 		Alone:    alone(d),
@@ -158,12 +159,20 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		Replicas:  size(rs),
 		Ready:     min(rs.Status.ReadyReplicas, exist),
 		Available: min(available, exist),
-		Unjudged:  rs.Status.ObservedGeneration < rs.Generation && available < rs.Status.ReadyReplicas,
+		Unjudged:  unjudged(rs, available),
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),
 		Noted:     noted(rs),
 	}
+}
+
+// unjudged tells that the controller of the set has not seen what makes its
+// counters mean something else. After one change of the size they are still an
+// upper bound, but between two of them pods may have gone.
+func unjudged(rs *appsv1.ReplicaSet, available int32) bool {
+	unseen := rs.Generation - rs.Status.ObservedGeneration
+	return unseen > 1 || unseen > 0 && available < rs.Status.ReadyReplicas
 }
 
 // Sets implements Adapter.

@@ -23,13 +23,15 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
 // here is where all tests run.
 var here *world
+
+// Cases must hold however fast pods become ready.
+var podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
 
 func TestMain(m *testing.M) {
 	// Tests mostly wait, so more of them than processors run beside each other.
@@ -51,9 +53,12 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	ready, err := cluster.ParseRange(*podReady)
+	if err != nil {
+		return 1, fmt.Errorf("-e2e.ready: %w", err)
+	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr,
-		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready,
 		// So few that a test can have one too many.
 		WeirControllerArgs: []string{"--history-limit=2"},
 	}
