@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -408,16 +409,21 @@ func (x *pass) turnBack() {
 	x.start("Rollout is in Progressing")
 }
 
-// gather brings every pod to the revision whose release was complete, where the
-// native controller was stopped in the middle of rolling to it: the next release
-// begins from there. Where update pods replace others this is not needed, since
-// they are sized from here all the time.
+// gather brings every pod to the revision whose release was complete, or to the
+// stable one of a release that was cancelled, where the native controller was
+// stopped in the middle of rolling to it: the next release begins from there.
+// Where update pods replace others this is not needed, since they are sized from
+// here all the time.
 func (x *pass) gather() bool {
+	into := x.w.Rolled
+	if stable := x.progress().StableRevision; x.doing(rollouts.ActivityCancelling) && slices.Contains(x.w.Revisions, stable) {
+		into = stable
+	}
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
-	case x.w.StableRevision != x.w.Rolled:
-		x.act(NameStable{Revision: x.w.Rolled})
+	case x.w.StableRevision != into:
+		x.act(NameStable{Revision: into})
 		return false
 	default:
 		return x.back(0, "")
@@ -426,8 +432,8 @@ func (x *pass) gather() bool {
 
 // supersede starts again with a newer template, traffic on stable first.
 func (x *pass) supersede() {
-	if x.doing(rollouts.ActivityFinalising) && !x.gather() {
-		x.status.Message = "Workload is continuous release, and the pods of the release before it are brought up"
+	if x.ending() && !x.gather() {
+		x.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
 		return
 	}
 	if !x.run(replaced, rollouts.ReleasePlan{}) {

@@ -31,6 +31,8 @@ type gate struct {
 	last int64
 	// seen is what the Rollout said.
 	seen string
+	// acts tells that the workload is not left to the native controller.
+	acts bool
 }
 
 // send notes a decision before it is sent.
@@ -61,10 +63,11 @@ func (w *witness) seeRollout(e watch.Event) {
 		g.seen = is
 		w.note("%s", is)
 	}
+	g.acts = r.Status.Phase == v1beta1.PhaseProgressing || r.Status.Phase == v1beta1.PhaseDisabling || r.Status.Phase == v1beta1.PhaseTerminating
 	now, hash := position(r)
 	releases := r.Status.Releases
 	if now == 0 || len(releases) == 0 || releases[len(releases)-1].Number != g.number {
-		*g = gate{sent: g.sent, uid: r.UID, hash: hash, step: 1, last: g.last}
+		*g = gate{sent: g.sent, uid: r.UID, hash: hash, step: 1, last: g.last, seen: g.seen, acts: g.acts}
 		if len(releases) > 0 {
 			g.number = releases[len(releases)-1].Number
 		}

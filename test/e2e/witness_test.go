@@ -49,7 +49,9 @@ type bounds struct {
 	// act on, and floor how many pods must be ready.
 	size, high, floor int32
 	since             time.Time
-	surge, missing    int32
+	// full is since when there are as many ready pods as there should be.
+	full           time.Time
+	surge, missing int32
 	// beside is how many pods may be beside those of the Deployment, of any size.
 	beside func(size int32) int32
 	// extra is how many an extra Deployment may have; it never shrinks.
@@ -142,8 +144,9 @@ func (w *witness) seePod(e watch.Event) {
 		}
 	}
 	b := &w.bounds
-	if want := b.size - b.missing; n >= want && want > b.floor && w.asked() >= want {
-		b.floor = want
+	w.raise(n)
+	if !w.gate.acts {
+		b.floor = min(b.floor, n) // the native controller is on its own
 	}
 	// A new watch tells of the pods that are there one after the other.
 	if n < b.floor && e.Type != watch.Added {
@@ -166,6 +169,20 @@ func (w *witness) crowded(there int32) {
 	case time.Since(w.over) > 2*settling:
 		w.fault("there are %d pods, which must not be more than %d: %s", there, limit, w.tell())
 		w.over = time.Time{}
+	}
+}
+
+// raise lifts the floor to what the size wants when as many pods have been ready
+// for a moment: what was decided before may still take a pod that was not.
+func (w *witness) raise(ready int32) {
+	b := &w.bounds
+	switch want := b.size - b.missing; {
+	case ready < want || w.asked() < want:
+		b.full = time.Time{}
+	case b.full.IsZero():
+		b.full = time.Now()
+	case want > b.floor && time.Since(b.full) > time.Second:
+		b.floor = want
 	}
 }
 
