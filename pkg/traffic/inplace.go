@@ -27,6 +27,10 @@ type inPlace struct {
 	// accepted tells what the router says of the object: why it has not taken it
 	// up yet, or why it never will. Nil where it says nothing.
 	accepted func(*unstructured.Unstructured) (pending, refused string)
+	// mark is a word that only a route puts into a spec, where that is not the
+	// name of the canary Service. Such a router names pods for others and sends
+	// no requests itself, so that it cannot tell matches.
+	mark string
 }
 
 // Data is what of an object routes, in the words of users' scripts.
@@ -66,6 +70,9 @@ func (e inPlace) Observe(o Objects, r Router) planner.Route {
 
 // Can implements Provider.
 func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
+	if e.mark != "" && len(want.Matches) > 0 {
+		return fmt.Errorf("%s sends no requests", r.path())
+	}
 	_, err := e.render(o, r, want, want)
 	return err
 }
@@ -153,11 +160,11 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 		// What was written can no longer be told; what is there says enough.
 		return original, now, nil //nolint:nilerr // see above
 	}
-	original.Spec = ownersSpec(original.Spec, written.Spec, now.Spec, p)
+	original.Spec = e.ownersSpec(original.Spec, written.Spec, now.Spec, p)
 	return original, written, nil
 }
 
-func ownersSpec(original, written, now map[string]any, p Params) map[string]any {
+func (e inPlace) ownersSpec(original, written, now map[string]any, p Params) map[string]any {
 	if original == nil {
 		original = map[string]any{}
 	}
@@ -166,7 +173,7 @@ func ownersSpec(original, written, now map[string]any, p Params) map[string]any 
 		theirs, has := now[key]
 		touched := !same(original[key], written[key])
 		switch {
-		case same(theirs, written[key]), touched && mentions(theirs, p):
+		case same(theirs, written[key]), touched && e.mentions(theirs, p):
 		case has:
 			original[key] = theirs
 		default:
@@ -177,13 +184,17 @@ func ownersSpec(original, written, now map[string]any, p Params) map[string]any 
 }
 
 // mentions tells that a part of a spec knows the update revision.
-func mentions(part any, p Params) bool {
+func (e inPlace) mentions(part any, p Params) bool {
 	mark := p.Canary
-	if p.Canary == p.Stable {
+	switch {
+	case e.mark != "":
+		mark = e.mark
+	case p.Canary == p.Stable:
 		mark = subsetCanary
 	}
 	text, err := json.Marshal(part)
-	return err == nil && strings.Contains(string(text), `"`+mark+`"`)
+	// Where the word is the name of a Service, its domain may follow.
+	return err == nil && (strings.Contains(string(text), `"`+mark+`"`) || strings.Contains(string(text), `"`+mark+"."+p.Namespace))
 }
 
 // respelled is the object with other data. Labels and annotations that neither

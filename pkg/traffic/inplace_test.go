@@ -33,6 +33,13 @@ var inPlaceKinds = map[string]map[string]planner.Route{
 		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
 		"tagged":  {Weight: new(int32(30)), Headers: tagged()},
 	},
+	"virtualservice": {
+		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "User", "me")}},
+		"several": {Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*"), onPath("PathPrefix", "/api/v2")}, Headers: tagged()},
+		"query":   {Matches: []rollouts.RouteMatch{onPath("Exact", "/ping"), byQuery("user", "me")}},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
+	},
+	"destinationrule": {},
 }
 
 func onPath(kind, value string) rollouts.RouteMatch {

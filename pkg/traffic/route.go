@@ -32,7 +32,6 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 		all.Trouble = impossible(o, step)
 	}
 	all.Shared = o.Shared
-	all.Shared = o.Shared
 	if o.Service != nil {
 		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
 	}

@@ -22,6 +22,9 @@ type Row struct {
 var (
 	kindIngress   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
 	kindHTTPRoute = schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}
+
+	kindVirtualService  = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"}
+	kindDestinationRule = schema.GroupKind{Group: "networking.istio.io", Kind: "DestinationRule"}
 )
 
 const (
@@ -34,6 +37,8 @@ const (
 var Table = []Row{
 	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx}},
 	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted}},
+	{Kind: kindVirtualService, Fixed: true, Provider: inPlace{edit: virtualService}},
+	{Kind: kindDestinationRule, Fixed: true, Provider: inPlace{edit: destinationRule, mark: subsetCanary}},
 }
 
 // find returns what drives a router. The error names the field that asks for

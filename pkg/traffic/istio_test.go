@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// mesh has a router of a kind with a spec, leading to the Service echoserver.
+func mesh(t *testing.T, kind, spec string, shared bool) Objects {
+	t.Helper()
+	objs := routerOf(t, kind)
+	objs.Service.Name, objs.Shared = "echoserver", shared
+	var parsed map[string]any
+	if err := json.Unmarshal([]byte(spec), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	objs.Routers[0].Object.(*unstructured.Unstructured).Object["spec"] = parsed
+	return objs
+}
+
+func specOf(t *testing.T, objs Objects) string {
+	t.Helper()
+	data, err := json.Marshal(objs.Routers[0].Object.(*unstructured.Unstructured).Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestIstioExactly wants what OpenKruise writes, to the letter.
+func TestIstioExactly(t *testing.T) {
+	const (
+		echo  = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
+		rules = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
+	)
+	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user-agent", "pc")}}
+	three := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user-agent", "pc"), byQuery("user-agent", "pc"), onPath("", "/pc")}}
+	for name, tc := range map[string]struct {
+		kind, spec string
+		shared     bool
+		route      planner.Route
+		want       string
+	}{
+		"matches": {"virtualservice", echo, false, three,
+			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"match":[{"uri":{"prefix":"/pc"}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"match":[{"queryParams":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver-canary"}}]},{"route":[{"destination":{"host":"echoserver"}}]}]}`},
+		"share": {"virtualservice", echo, false, share(50),
+			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"echoserver"},"weight":50},{"destination":{"host":"echoserver-canary"},"weight":50}]}]}`},
+		"shared": {"virtualservice", echo, true, header,
+			`{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"echoserver","subset":"canary"}}]},{"route":[{"destination":{"host":"echoserver"}}]}]}`},
+		"subset": {"destinationrule", rules, true, header,
+			`{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"},{"labels":{"istio.service.tag":"gray"},"name":"canary"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objs := mesh(t, tc.kind, tc.spec, tc.shared)
+			changes, err := Route(objs, "two", tc.route)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objs = stored(t, objs, changes)
+			if diff := cmp.Diff(tc.want, specOf(t, objs)); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			kept := objs.Routers[0].Object.GetAnnotations()[rollouts.AnnotationOriginalSpec]
+			if diff := cmp.Diff(`{"spec":`+tc.spec+`}`, kept); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestIstioTogether: a DestinationRule beside a VirtualService does not make
+// matches possible that the VirtualService cannot tell.
+func TestIstioTogether(t *testing.T) {
+	const tcp = `{"tcp":[{"route":[{"destination":{"host":"echoserver"}}]}]}`
+	objs := mesh(t, "virtualservice", tcp, false)
+	objs.Routers = append(objs.Routers, routerOf(t, "destinationrule").Routers...)
+	_, err := Route(objs, "two", planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "a", "b")}})
+	if err == nil {
+		t.Error("matches of tcp are routed")
+	}
+	if _, err := Route(objs, "two", share(20)); err != nil {
+		t.Error(err)
+	}
+}
