@@ -26,6 +26,13 @@ import (
 // A router of each kind that is routed in place is in testdata/<kind>.in.yaml.
 // What it can do beside a share is here.
 var inPlaceKinds = map[string]map[string]planner.Route{
+	"httpproxy": {
+		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), match("RegularExpression", "user", "m.*")}},
+		"several": {Matches: []rollouts.RouteMatch{onPath("", "/api/v2"), byQuery("user", "me")}, Headers: tagged()},
+		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("Exact", "/shop")}},
+	},
+	"apisixroute":  {"several": {Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), byQuery("user", "me")}}},
+	"trafficsplit": {},
 	"httproute": {
 		"header":  {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}},
 		"several": {Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*"), onPath("PathPrefix", "/api/v2")}, Headers: tagged()},
@@ -90,6 +97,9 @@ func routerOf(t *testing.T, kind string) Objects {
 	}
 	objs := shop(t)
 	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: obj}}
+	if script, err := os.ReadFile("testdata/" + kind + ".lua"); err == nil {
+		objs.Routers[0].Script, objs.Routers[0].ScriptFrom = string(script), "ConfigMap a/b"
+	}
 	return objs
 }
 
@@ -125,7 +135,11 @@ func TestInPlace(t *testing.T) {
 			routes := inPlaceRoutes(kind)
 			names := slices.Sorted(maps.Keys(routes))
 			chance := rand.New(rand.NewSource(1)) //nolint:forbidigo // the same sequences every time
-			for range 200 {
+			sequences := 200
+			if routerOf(t, kind).Routers[0].Script != "" {
+				sequences = 20
+			}
+			for range sequences {
 				objs := routerOf(t, kind)
 				before := routerOf(t, kind)
 				var way []string

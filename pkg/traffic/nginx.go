@@ -6,19 +6,50 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The annotations that make an Ingress a canary.
+// canaryKeys is a dialect that makes an Ingress a canary by the annotations of
+// ingress-nginx, which others have taken over.
+type canaryKeys struct {
+	name   string
+	prefix string
+	// query is before the keys that match a query parameter; empty if none can.
+	query string
+	// control is before the keys that rewrite headers; empty if none does.
+	control string
+	// always are set besides.
+	always map[string]string
+}
+
+var (
+	nginx = canaryKeys{name: "nginx", prefix: nginxPrefix}
+	// An ALB looks at its Ingresses in an order; a canary comes before the others.
+	aliyunALB = canaryKeys{name: "aliyun-alb", prefix: albPrefix, always: map[string]string{albPrefix + "order": "1"}}
+	mse       = canaryKeys{name: "mse", prefix: nginxPrefix, query: msePrefix, control: msePrefix}
+	higress   = canaryKeys{name: "higress", prefix: nginxPrefix, control: "higress.io/"}
+)
+
+// The annotations that make an Ingress a canary, after a prefix.
 const (
-	nginxPrefix  = "nginx.ingress.kubernetes.io/"
-	nginxCanary  = nginxPrefix + "canary"
-	nginxWeight  = nginxPrefix + "canary-weight"
-	nginxHeader  = nginxPrefix + "canary-by-header"
-	nginxValue   = nginxPrefix + "canary-by-header-value"
-	nginxPattern = nginxPrefix + "canary-by-header-pattern"
-	nginxCookie  = nginxPrefix + "canary-by-cookie"
+	nginxPrefix = "nginx.ingress.kubernetes.io/"
+	albPrefix   = "alb.ingress.kubernetes.io/"
+	msePrefix   = "mse.ingress.kubernetes.io/"
+
+	keyCanary  = "canary"
+	keyWeight  = "canary-weight"
+	keyHeader  = "canary-by-header"
+	keyQuery   = "canary-by-query"
+	keyCookie  = "canary-by-cookie"
+	keyControl = "request-header-control-"
+	valueOf    = "-value"
+	patternOf  = "-pattern"
+
+	// keySubset names pods of the Service; the canary has the others.
+	keySubset    = msePrefix + "service-subset"
+	subsetOfGray = "gray"
 
 	// matchCookie as the name of a header match means a cookie.
 	matchCookie = "canary-by-cookie"
@@ -27,71 +58,108 @@ const (
 	matchPattern = "RegularExpression"
 )
 
-// nginx spells a route as annotations. One header and one cookie can be
-// matched, either of which is enough.
-func nginx(annotations map[string]string, p Params) (map[string]string, error) {
-	for _, k := range []string{nginxCanary, nginxWeight, nginxHeader, nginxValue, nginxPattern, nginxCookie} {
-		delete(annotations, k)
+// spell adds a route to annotations. One header, one cookie and, where there
+// are keys for it, one query parameter can be matched, each of which is enough.
+func (d canaryKeys) spell(annotations map[string]string, p Params) (map[string]string, error) {
+	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + valueOf, keyHeader + patternOf, keyCookie} {
+		delete(annotations, d.prefix+k)
 	}
-	annotations[nginxCanary] = "true"
+	for _, k := range []string{keyQuery, keyQuery + valueOf, keyQuery + patternOf} {
+		delete(annotations, d.query+k)
+	}
+	annotations[d.prefix+keyCanary] = "true"
 	if p.Weight != nil {
-		annotations[nginxWeight] = itoa(*p.Weight)
+		annotations[d.prefix+keyWeight] = itoa(*p.Weight)
+	}
+	for k, v := range d.always {
+		annotations[k] = v
+	}
+	if _, ok := annotations[keySubset]; ok && d.query != "" {
+		annotations[keySubset] = subsetOfGray
 	}
 	for i, m := range p.Matches {
-		if err := writeMatch(annotations, m); err != nil {
+		if err := d.writeMatch(annotations, m); err != nil {
 			return nil, fmt.Errorf("matches[%d]%w", i, err)
 		}
 	}
-	return annotations, nil
+	return annotations, d.rewrite(annotations, p.Headers)
 }
 
 // writeMatch names what it cannot spell by its path within the match.
-func writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
+func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
 	switch {
 	case m.Path != nil:
-		return errors.New(".path: nginx matches headers only")
-	case len(m.QueryParams) > 0:
-		return errors.New(".queryParams: nginx matches headers only")
+		return fmt.Errorf(".path: %s matches no path", d.name)
+	case len(m.QueryParams) > 0 && d.query == "":
+		return fmt.Errorf(".queryParams: %s matches headers only", d.name)
+	case len(m.QueryParams) > 0 && len(m.Headers) > 0:
+		return fmt.Errorf(": %s cannot match a header and a query parameter at once", d.name)
+	case len(m.QueryParams) > 1:
+		return fmt.Errorf(".queryParams: %s cannot match several query parameters at once", d.name)
+	case len(m.QueryParams) == 1:
+		return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
 	case len(m.Headers) == 0:
-		return errors.New(".headers: nginx needs a header to match")
+		return fmt.Errorf(".headers: %s needs a header to match", d.name)
 	case len(m.Headers) > 1:
-		return errors.New(".headers: nginx cannot match several headers at once")
+		return fmt.Errorf(".headers: %s cannot match several headers at once", d.name)
 	}
 	h := m.Headers[0]
-	kind := matchExact
-	if h.Type != nil {
-		kind = *h.Type
-	}
 	if h.Name == matchCookie {
-		return writeCookie(keys, kind, h.Value)
+		return d.writeCookie(keys, or(h.Type, matchExact), h.Value)
 	}
-	return writeHeader(keys, kind, h)
+	if keys[d.prefix+keyCookie] != "" {
+		return fmt.Errorf(".headers[0]: %s looks at headers first; put the match of %s last", d.name, matchCookie)
+	}
+	return d.writeValue(keys, d.prefix+keyHeader, ".headers[0]", h)
 }
 
-// errSecond is for matches that the dialect has one place for.
-var errSecond = errors.New(".headers[0]: nginx matches one header and one cookie at most")
-
-func writeCookie(keys map[string]string, kind, value string) error {
+func (d canaryKeys) writeCookie(keys map[string]string, kind, value string) error {
 	switch {
 	case kind != matchExact:
-		return fmt.Errorf(".headers[0].type: nginx matches cookies by their name only, not as %s", kind)
-	case keys[nginxCookie] != "":
-		return errSecond
+		return fmt.Errorf(".headers[0].type: %s matches cookies by their name only, not as %s", d.name, kind)
+	case keys[d.prefix+keyCookie] != "":
+		return fmt.Errorf(".headers[0]: %s matches one cookie at most", d.name)
 	}
-	keys[nginxCookie] = value
+	keys[d.prefix+keyCookie] = value
 	return nil
 }
 
-func writeHeader(keys map[string]string, kind string, h rollouts.ValueMatch) error {
-	value, ok := map[string]string{matchExact: nginxValue, matchPattern: nginxPattern}[kind]
+func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollouts.ValueMatch) error {
+	kind := or(v.Type, matchExact)
+	suffix, ok := map[string]string{matchExact: valueOf, matchPattern: patternOf}[kind]
 	switch {
 	case !ok:
-		return fmt.Errorf(".headers[0].type: %q must be %s or %s", kind, matchExact, matchPattern)
-	case keys[nginxHeader] != "":
-		return errSecond
-	case keys[nginxCookie] != "":
-		return fmt.Errorf(".headers[0]: nginx looks at headers first; put the match of %s last", matchCookie)
+		return fmt.Errorf("%s.type: %q must be %s or %s", path, kind, matchExact, matchPattern)
+	case keys[key] != "":
+		return fmt.Errorf("%s: %s has room for one such match", path, d.name)
 	}
-	keys[nginxHeader], keys[value] = h.Name, h.Value
+	keys[key], keys[key+suffix] = v.Name, v.Value
+	return nil
+}
+
+// rewrite has the headers of requests rewritten: one a line, its name before
+// its value; those to remove apart by commas.
+func (d canaryKeys) rewrite(keys map[string]string, h *rollouts.HeaderModifier) error {
+	if h == nil {
+		return nil
+	}
+	if d.control == "" {
+		return fmt.Errorf("requestHeaderModifier: %s rewrites no headers", d.name)
+	}
+	for key, headers := range map[string][]rollouts.Header{"update": h.Set, "add": h.Add} {
+		var lines []string
+		for _, header := range headers {
+			if strings.ContainsAny(header.Name+header.Value, "\r\n") {
+				return errors.New("requestHeaderModifier: a header has one line")
+			}
+			lines = append(lines, header.Name+" "+header.Value)
+		}
+		if len(lines) > 0 {
+			keys[d.control+keyControl+key] = strings.Join(lines, "\n")
+		}
+	}
+	if len(h.Remove) > 0 {
+		keys[d.control+keyControl+"remove"] = strings.Join(h.Remove, ",")
+	}
 	return nil
 }

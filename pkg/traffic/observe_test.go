@@ -39,7 +39,7 @@ func TestObserve(t *testing.T) {
 		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
-			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
 		"matches that nginx cannot": {shop, ref(""),
 			planner.Route{Pinned: "one", Trouble: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {
@@ -54,7 +54,7 @@ func TestObserve(t *testing.T) {
 		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release"}, nil},
 		"edited": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
-			objs.Routers[0].Beside.Annotations[nginxWeight] = "many"
+			objs.Routers[0].Beside.Annotations[nginxPrefix+keyWeight] = "many"
 			return objs
 		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
 		"made by who served the API before": {func(t *testing.T) Objects {

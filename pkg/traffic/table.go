@@ -35,7 +35,10 @@ const (
 
 // Table is every kind of router that needs no script.
 var Table = []Row{
-	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx}},
+	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx.spell}},
+	{Kind: kindIngress, Class: aliyunALB.name, Provider: beside{aliyunALB.spell}},
+	{Kind: kindIngress, Class: mse.name, Provider: beside{mse.spell}},
+	{Kind: kindIngress, Class: higress.name, Provider: beside{higress.spell}},
 	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted}},
 	{Kind: kindVirtualService, Fixed: true, Provider: inPlace{edit: virtualService}},
 	{Kind: kindDestinationRule, Fixed: true, Provider: inPlace{edit: destinationRule, mark: subsetCanary}},
