@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube clients cluster cluster-up cluster-down demo test e2e oracle soak story fuzz bench mutants verify lint update size clean
+.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e e2e-traffic oracle soak story fuzz bench mutants verify lint update size clean
 
 export CGO_ENABLED = 0
 export GOFLAGS ?= -buildvcs=false
@@ -30,6 +30,9 @@ kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6
 clients: ## build the clients that others wrote for this API into bin/clients (a minute or two, once)
 	hack/clients.sh
 
+traefik: ## build the proxy of the data plane test into bin/traefik (about 6 minutes, once)
+	hack/traefik.sh
+
 cluster: build kube
 	$(go_build) bin/weir-cluster ./hack/cluster
 
@@ -48,6 +51,9 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 
 e2e: build kube clients ## every end-to-end test on a real control plane
 	go test -tags e2e,clients -count=1 -p 1 -timeout 60m ./test/...
+
+e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
+	go test -tags e2e,traffic -count=1 -timeout 15m -v ./test/dataplane
 
 oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
 	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"

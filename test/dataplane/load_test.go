@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && traffic
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// perSecond is how many requests a load sends.
+	perSecond = 200
+	// atMost is how many it sends in all.
+	atMost = perSecond * 240
+	// markEvery is how many requests there are for one that has the header.
+	markEvery  = 4
+	markHeader = "X-Canary"
+)
+
+// kind is what a request is like. There are as many of each port as of the other.
+type kind struct{ marked, retried bool }
+
+func kindOf(i int) kind {
+	return kind{marked: i%markEvery == 0, retried: i/markEvery%2 == 1}
+}
+
+// shot is one request.
+type shot struct {
+	sent, answered time.Time
+	kind
+	version, pod string
+	// fault is why it is lost; empty if it is not.
+	fault string
+}
+
+// load sends requests at a constant rate, whether or not the ones before were
+// answered, over connections that are kept alive.
+type load struct {
+	host, namespace string
+	client          *http.Client
+	quit            context.CancelFunc
+	done            sync.WaitGroup
+
+	mu    sync.Mutex
+	shots []shot
+}
+
+// fire begins to send.
+func fire(ctx context.Context, namespace string) *load {
+	ctx, quit := context.WithCancel(ctx)
+	l := &load{
+		host: hostOf(namespace), namespace: namespace, quit: quit,
+		client: &http.Client{
+			Timeout:   10 * time.Second,
+			Transport: &http.Transport{MaxIdleConnsPerHost: perSecond},
+		},
+	}
+	l.done.Go(func() { l.aim(ctx) })
+	return l
+}
+
+func (l *load) aim(ctx context.Context) {
+	const apart = time.Second / perSecond
+	ticker := time.NewTicker(apart)
+	defer ticker.Stop()
+	began := time.Now()
+	for i := 0; i < atMost; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		// A busy machine makes us late; what was missed is sent at once.
+		for due := int(time.Since(began) / apart); i < min(due, atMost); i++ {
+			k := kindOf(i)
+			l.done.Go(func() { l.send(k) })
+		}
+	}
+}
+
+// send is not ended with the load: a request on its way is waited for.
+func (l *load) send(k kind) {
+	s := shot{sent: time.Now(), kind: k}
+	answer, err := l.ask(k)
+	s.answered = time.Now()
+	namespace, rest, _ := strings.Cut(answer, " ")
+	s.pod, s.version, _ = strings.Cut(rest, " ")
+	switch {
+	case err != nil:
+		s.fault = err.Error()
+	case namespace != l.namespace || s.version == "":
+		s.fault = fmt.Sprintf("answered by somebody else: %q", answer)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shots = append(l.shots, s)
+}
+
+func (l *load) ask(k kind) (string, error) {
+	port := plainPort
+	if k.retried {
+		port = retryingPort
+	}
+	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
+	if err != nil {
+		return "", err
+	}
+	request.Host = l.host
+	if k.marked {
+		request.Header.Set(markHeader, "yes")
+	}
+	response, err := l.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %.80q", response.Status, body)
+	}
+	return string(body), nil
+}
+
+// stop returns when all that was sent has been answered.
+func (l *load) stop() {
+	l.quit()
+	l.done.Wait()
+}
+
+// since are the requests that were sent then or later and have been answered.
+func (l *load) since(then time.Time) []shot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []shot
+	for _, s := range l.shots {
+		if !s.sent.Before(then) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func hostOf(namespace string) string { return namespace + ".example.com" }

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && traffic
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	podPort = "8080"
+	// drainsFor is the annotation of pods that drain, and says for how long.
+	drainsFor = "test.weir/drains"
+	// workTime is how long an answer takes, so that some are being made when
+	// their pod is told to end.
+	workTime = 5 * time.Millisecond
+)
+
+// pods has a server for each pod that is Ready and not yet to end.
+//
+// A server ends the moment the deletion of its pod is seen, as a program without
+// any delay on SIGTERM does: its port is closed, so that connecting is refused by
+// the kernel; idle connections are closed; requests that are being answered are
+// answered. Where pods drain, it ends so when the pod is gone, as a program does
+// that is sent SIGTERM after a preStop hook.
+type pods struct {
+	mu      sync.Mutex
+	servers map[types.UID]*http.Server
+	ports   map[types.UID]net.Listener
+	faults  []error
+}
+
+// openPods serves for the pods of all namespaces until ctx ends.
+func openPods(ctx context.Context, client kubernetes.Interface) (*pods, error) {
+	p := &pods{servers: map[types.UID]*http.Server{}, ports: map[types.UID]net.Listener{}}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Pods().Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.see,
+		UpdateFunc: func(_, now any) { p.see(now) },
+		DeleteFunc: p.gone,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching pods: %w", err)
+	}
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil, fmt.Errorf("reading %s: %w", kind, context.Cause(ctx))
+		}
+	}
+	return p, nil
+}
+
+func (p *pods) see(object any) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch serving := p.ports[pod.UID] != nil; {
+	case ready(pod) && !serving:
+		if err := p.open(pod); err != nil {
+			p.faults = append(p.faults, err)
+			fmt.Fprintln(os.Stderr, "dataplane:", err)
+		}
+	case !ready(pod) && !drains(pod) && serving:
+		p.close(pod.UID)
+	}
+}
+
+func (p *pods) gone(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	if pod, ok := object.(*corev1.Pod); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.close(pod.UID)
+	}
+}
+
+// open is called with the lock held.
+func (p *pods) open(pod *corev1.Pod) error {
+	port, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, podPort))
+	if err != nil {
+		return fmt.Errorf("opening the port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	answer := strings.Join([]string{pod.Namespace, pod.Name, versionOf(&pod.Spec)}, " ")
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(workTime)
+		fmt.Fprint(w, answer)
+	})}
+	p.ports[pod.UID], p.servers[pod.UID] = port, server
+	go func() { _ = server.Serve(port) }() // it ends because the port is closed
+	return nil
+}
+
+// close is called with the lock held. The port is closed when it returns, since
+// the next pod may get the same address.
+func (p *pods) close(uid types.UID) {
+	port, server := p.ports[uid], p.servers[uid]
+	if port == nil {
+		return
+	}
+	delete(p.ports, uid)
+	delete(p.servers, uid)
+	_ = port.Close() // what is left to do is the same
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close() // a request that takes 2000 times its time is not worth waiting for
+		}
+	}()
+}
+
+// ready tells that a pod is an endpoint.
+func ready(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || pod.Status.PodIP == "" {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// drains tells that a pod is to end, and serves until then.
+func drains(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Annotations[drainsFor] != ""
+}
+
+// fault is what went wrong with the servers themselves, for which Weir is not to blame.
+func (p *pods) fault() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.faults...)
+}
+
+// versionOf is the tag of the image.
+func versionOf(spec *corev1.PodSpec) string {
+	image := spec.Containers[0].Image
+	return image[strings.LastIndex(image, ":")+1:]
+}

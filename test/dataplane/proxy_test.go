@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && traffic
+
+package dataplane
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+const (
+	gatewayName = "edge"
+	// The namespace is ours, so any port is free.
+	plainPort    = 8000
+	retryingPort = 8001
+)
+
+// proxy is Traefik.
+type proxy struct {
+	cmd *exec.Cmd
+	// ended is closed when it is gone.
+	ended chan struct{}
+}
+
+// retries sends a request that could not be delivered to the next pod, so often
+// that all those that go together can be passed by. Traefik does so only while
+// nothing of the request was written, so what is written to a kept connection
+// that ends in that moment is not tried again.
+const retries = `http:
+  middlewares:
+    again:
+      retry: {attempts: 20}
+`
+
+// startProxy starts it as its makers would have it run: all it is told is where
+// it listens and where the control plane is. One of its ports tries again.
+func startProxy(c *cluster.Cluster) (*proxy, error) {
+	program := filepath.Join(c.Bin(), "..", "traefik", "traefik")
+	file := filepath.Join(c.Dir(), "middlewares.yaml")
+	if err := os.WriteFile(file, []byte(retries), 0o644); err != nil {
+		return nil, fmt.Errorf("writing the middleware: %w", err)
+	}
+	log, err := os.Create(filepath.Join(c.Dir(), "traefik.log"))
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of the proxy: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(program,
+		fmt.Sprintf("--entrypoints.plain.address=127.0.0.1:%d", plainPort),
+		fmt.Sprintf("--entrypoints.retrying.address=127.0.0.1:%d", retryingPort),
+		"--entrypoints.retrying.http.middlewares=again@file",
+		"--providers.file.filename="+file,
+		"--providers.kubernetesgateway=true",
+		"--global.checknewversion=false", "--global.sendanonymoususage=false",
+		"--log.level=INFO",
+	)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir(), log, log
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
+	cmd.SysProcAttr = childAttributes()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the proxy, see hack/traefik.sh: %w", err)
+	}
+	p := &proxy{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // ProcessState says all there is to say
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// alive is asked where an end would otherwise be waited out.
+func (p *proxy) alive() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("the proxy has ended: %s", p.cmd.ProcessState)
+	default:
+		return nil
+	}
+}
+
+func (p *proxy) stop() {
+	_ = p.cmd.Process.Kill() // it has nothing to lose
+	<-p.ended
+}
