@@ -73,7 +73,20 @@ func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
 	if e.mark != "" && len(want.Matches) > 0 {
 		return fmt.Errorf("%s sends no requests", r.path())
 	}
-	_, err := e.render(o, r, want, want)
+	obj, err := readable(r)
+	if err != nil {
+		return err
+	}
+	if o.Service == nil {
+		return errNoService
+	}
+	// What the owner has changed since is not asked for: that is told by what
+	// each router took of the route on record, and so by what it can do.
+	original, _, err := keptOn(obj)
+	if err != nil {
+		return err
+	}
+	_, err = e.edit(original.copied(), o.params(want))
 	return err
 }
 
@@ -143,12 +156,9 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 	if err != nil {
 		return Data{}, Data{}, err
 	}
-	kept, ok := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
-	if !ok {
-		return now, now, nil
-	}
-	if err := json.Unmarshal([]byte(kept), &original); err != nil {
-		return Data{}, Data{}, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
+	original, kept, err := keptOn(obj)
+	if err != nil || !kept {
+		return original, now, err
 	}
 	was, ok := recorded(obj)
 	if !ok || o.Service == nil || obj.GetAnnotations()[rollouts.AnnotationRoutedBy] != e.script {
@@ -162,6 +172,19 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 	}
 	original.Spec = e.ownersSpec(original.Spec, written.Spec, now.Spec, p)
 	return original, written, nil
+}
+
+// keptOn is the original that is kept on an object, or else the object.
+func keptOn(obj *unstructured.Unstructured) (original Data, kept bool, err error) {
+	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
+	if !kept {
+		original, err = dataOf(obj)
+		return original, false, err
+	}
+	if err := json.Unmarshal([]byte(text), &original); err != nil {
+		return Data{}, true, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
+	}
+	return original, true, nil
 }
 
 func (e inPlace) ownersSpec(original, written, now map[string]any, p Params) map[string]any {

@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -90,4 +92,57 @@ func TestIstioTogether(t *testing.T) {
 	if _, err := Route(objs, "two", share(20)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSeveral routes by two routers: each takes the matches that it can tell,
+// and that is observed, kept up and taken back.
+func TestSeveral(t *testing.T) {
+	objs := shop(t)
+	before := routerOf(t, "virtualservice")
+	objs.Routers = append(slices.Clone(before.Routers), objs.Routers...)
+	for _, want := range []planner.Route{
+		{Matches: []rollouts.RouteMatch{match("Exact", "user", "me"), byQuery("user", "me"), onPath("", "/shop")}},
+		share(50), share(0),
+		{Matches: []rollouts.RouteMatch{byQuery("user", "me")}},
+	} {
+		changes, err := Route(objs, "two", want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objs = storedOf(t, objs, changes)
+		changes, err = Route(objs, "two", want)
+		if err != nil || len(changes) > 0 {
+			t.Errorf("%v: not done: %d changes, %v", want, len(changes), err)
+		}
+		seen := Observe(objs, ref(""), rollouts.Step{})
+		if !seen.Routed || seen.Edited || seen.Trouble != "" || !seen.Says(want) {
+			t.Errorf("want %+v, observed %+v", want, seen)
+		}
+	}
+	changes, err := Restore(objs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs = storedOf(t, objs, changes)
+	if diff := cmp.Diff(before.Routers[0].Object, objs.Routers[0].Object); diff != "" || objs.Routers[1].Beside != nil {
+		t.Errorf("the Ingress beside is %v, and (-before +after):\n%s", objs.Routers[1].Beside, diff)
+	}
+}
+
+// storedOf is what a server makes of changes where the first router is an
+// object of its own, and the second an Ingress.
+func storedOf(t *testing.T, objs Objects, changes []object.Change) Objects {
+	t.Helper()
+	for _, c := range changes {
+		first, second := objs, objs
+		first.Routers, second.Routers = objs.Routers[:1], objs.Routers[1:]
+		if _, ok := c.Want.(*unstructured.Unstructured); ok {
+			first = stored(t, first, []object.Change{c})
+		} else {
+			second = apply(second, []object.Change{c})
+		}
+		objs = second
+		objs.Routers = append(slices.Clone(first.Routers), second.Routers...)
+	}
+	return objs
 }
