@@ -51,6 +51,8 @@ type scene struct {
 	rollout    client.Object
 	deployment func(*appsv1.Deployment)
 	service    func(*corev1.Service)
+	// router stands beside the Service, if there is one.
+	router client.Object
 }
 
 // opens makes the Rollout first, then the network, and the Deployment last. As
@@ -73,6 +75,9 @@ func opens(t *testing.T, s scene) *outsider {
 		}
 		c.create(service)
 		c.create(c.newIngress())
+	}
+	if s.router != nil {
+		c.create(s.router)
 	}
 	d := c.newDeployment()
 	d.Annotations = map[string]string{"owner": "red"}

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// TestCaseRoutes tells stories with routers that are custom objects. They are
+// in one test, since the kinds are installed for it.
+func TestCaseRoutes(t *testing.T) {
+	t.Parallel()
+	installs(t, gatewayKinds(t), "testdata/virtualservices.yaml")
+	stories := map[string]func(*testing.T){
+		"gateway": caseGateway,
+		"mesh":    caseMesh,
+		"both":    caseMeshAndIngress,
+		"absent":  caseAbsent,
+	}
+	for _, name := range some(stories, "gateway") {
+		t.Run(name, stories[name])
+	}
+}
+
+// gatewayKinds is the file of the CRD that is in the release of the Gateway API
+// which OpenKruise's clients are built with. It serves v1beta1, and no v1.
+func gatewayKinds(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../hack/clients", "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		t.Fatalf("looking for the Gateway API: %v", err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(module.Dir, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml")
+}
+
+// installs makes kinds and waits until they are served.
+func installs(t *testing.T, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(data, &crd.Object); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(crd.Object, "status")
+		if err := here.client.Create(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
+		a := &app{t: t}
+		if err := a.await(crd.GetName()+" is served", func(ctx context.Context) error {
+			if err := here.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+				return err
+			}
+			conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+			for _, c := range conditions {
+				if m, ok := c.(map[string]any); ok && m["type"] == "Established" && m["status"] == "True" {
+					return nil
+				}
+			}
+			return fmt.Errorf("conditions %v, %v", conditions, err)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var (
+	httpRoutes      = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1beta1", Kind: "HTTPRoute"}
+	virtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1alpha3", Kind: "VirtualService"}
+)
+
+// router is a custom object of the usual name.
+func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	var parsed map[string]any
+	if err := json.Unmarshal([]byte(spec), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	o.Object["spec"] = parsed
+	o.SetGroupVersionKind(kind)
+	o.SetName(name)
+	return o
+}
+
+// reads returns a router's spec as JSON, and its annotations.
+func (c *outsider) reads(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
+	c.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	if err := here.client.Get(c.t.Context(), c.key(name), o); err != nil {
+		c.t.Fatal(err)
+	}
+	data, err := json.Marshal(o.Object["spec"])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(data), o.GetAnnotations()
+}
+
+// backends are the weights of a route's only rule by Service.
+func (c *outsider) backends() map[string]int64 {
+	c.t.Helper()
+	spec, _ := c.reads(httpRoutes)
+	var route struct {
+		Rules []struct {
+			BackendRefs []struct {
+				Name   string
+				Weight int64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(spec), &route); err != nil || len(route.Rules) != 1 {
+		c.t.Fatalf("%v in %s", err, spec)
+	}
+	weights := map[string]int64{}
+	for _, ref := range route.Rules[0].BackendRefs {
+		weights[ref.Name] = ref.Weight
+	}
+	return weights
+}
+
+// Case 23: five steps on three pods by the weights of an HTTPRoute. Somebody
+// takes the new version off the route in between.
+func caseGateway(t *testing.T) {
+	t.Parallel()
+	s := oldScene(3, weighs(20), weighs(40), weighs(60), weighs(80), weighs(90))
+	ref := &s.rollout.(*v1alpha1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0]
+	ref.Ingress, ref.Gateway = nil, &v1alpha1.GatewayRef{HTTPRouteName: new(name)}
+	s.router = router(t, httpRoutes, `{"hostnames":["test.example"],"rules":[{
+		"matches":[{"path":{"type":"PathPrefix","value":"/apis/echo"}}],"backendRefs":[{"name":"web","port":80}]}]}`)
+	c := opens(t, s)
+	before, _ := c.reads(httpRoutes)
+	c.ships("v2")
+	c.until("it holds still", c.holdsStill)
+	for i, weight := range []int64{20, 40, 60, 80, 90} {
+		c.pauses(int32(i + 1))
+		c.beside("v2", []int32{1, 2, 2, 3, 3}[i])
+		c.pinned()
+		c.same("the weights", map[string]int64{name: 100 - weight, extraName: weight}, c.backends())
+		if i == 1 {
+			c.interferes(before)
+		}
+		c.approves()
+	}
+	c.done("v2", "True")
+	after, annotations := c.reads(httpRoutes)
+	c.same("the route", before, after)
+	c.same("its annotations", 0, len(annotations))
+	c.same("the weights", map[string]int64{name: 1}, c.backends())
+}
+
+// interferes applies the owner's route again. The release puts its share back.
+func (c *outsider) interferes(before string) {
+	c.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(httpRoutes)
+	o.SetNamespace(c.namespace)
+	o.SetName(name)
+	body := `{"spec":` + before + `}`
+	if err := here.client.Patch(c.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
+		c.t.Fatal(err)
+	}
+	c.after(3*time.Second, "the share is back", func(context.Context) error {
+		if w := c.backends(); w[extraName] != 40 {
+			return fmt.Errorf("weights %v", w)
+		}
+		return nil
+	})
+}
+
+const (
+	meshSpec    = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"web"}}]}]}`
+	meshMatches = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[` +
+		`{"match":[{"uri":{"prefix":"/pc"}}],"route":[{"destination":{"host":"web-canary"}}]},` +
+		`{"match":[{"queryParams":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"web-canary"}}]},` +
+		`{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"web-canary"}}]},` +
+		`{"route":[{"destination":{"host":"web"}}]}]}`
+	meshHalf = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[` +
+		`{"route":[{"destination":{"host":"web"},"weight":50},{"destination":{"host":"web-canary"},"weight":50}]}]}`
+	kept = "rollouts.kruise.io/original-spec-configuration"
+)
+
+func meshScene(t *testing.T) scene {
+	chosen := manual("1")
+	chosen.Matches = []v1beta1.RouteMatch{
+		{Headers: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user-agent", Value: "pc"}}},
+		{QueryParams: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user-agent", Value: "pc"}}},
+		{Path: &v1beta1.PathMatch{Value: new("/pc")}},
+	}
+	release := newRelease(chosen, with(manual("50%"), "50%"))
+	release.TrafficRoutings[0].Ingress = nil
+	release.TrafficRoutings[0].CustomNetworkRefs = []v1beta1.ObjectRef{
+		{APIVersion: virtualServices.GroupVersion().String(), Kind: virtualServices.Kind, Name: name},
+	}
+	return scene{
+		replicas: 4, routed: true, router: router(t, virtualServices, meshSpec),
+		rollout: newRollout(v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: release, EnableExtraWorkloadForCanary: new(true)}}),
+	}
+}
+
+// meshes goes through both steps to the end.
+func (c *outsider) meshes(first, second func()) {
+	c.t.Helper()
+	c.ships("v2")
+	c.pauses(1)
+	c.beside("v2", 1)
+	c.hasMesh(meshMatches)
+	first()
+	c.approves()
+	c.pauses(2)
+	c.beside("v2", 2)
+	c.hasMesh(meshHalf)
+	second()
+	c.approves()
+	c.done("v2", "True")
+	spec, annotations := c.reads(virtualServices)
+	c.same("the VirtualService", meshSpec, spec)
+	c.same("its annotations", 0, len(annotations))
+}
+
+func (c *outsider) hasMesh(want string) {
+	c.t.Helper()
+	spec, annotations := c.reads(virtualServices)
+	c.same("the VirtualService", want, spec)
+	c.same("what is kept", `{"spec":`+meshSpec+`}`, annotations[kept])
+}
+
+// Case 24: matches and then a share by a VirtualService.
+func caseMesh(t *testing.T) {
+	t.Parallel()
+	c := opens(t, meshScene(t))
+	c.meshes(func() {}, func() {})
+}
+
+// Case 72: the same with an Ingress beside it, which can only tell the header.
+func caseMeshAndIngress(t *testing.T) {
+	t.Parallel()
+	s := meshScene(t)
+	s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].Ingress = &v1beta1.IngressRef{Name: name}
+	c := opens(t, s)
+	c.meshes(func() {
+		c.same("the rules", map[string]string{
+			"canary": "true", "canary-by-header": "user-agent", "canary-by-header-value": "pc",
+		}, c.rules())
+	}, func() {
+		c.same("the rules", map[string]string{"canary": "true", "canary-weight": "50"}, c.rules())
+	})
+}
+
+// A router of a kind that the cluster does not serve: no pod is replaced, and
+// the Rollout says why.
+func caseAbsent(t *testing.T) {
+	t.Parallel()
+	s := meshScene(t)
+	s.router = nil
+	ref := &s.rollout.(*v1beta1.Rollout).Spec.Strategy.Canary.TrafficRoutings[0].CustomNetworkRefs[0]
+	*ref = v1beta1.ObjectRef{APIVersion: "gateway.networking.k8s.io/v1", Kind: "GRPCRoute", Name: name}
+	c := opens(t, s)
+	c.ships("v2")
+	c.until("it says so", c.says("the cluster does not serve GRPCRoute.gateway.networking.k8s.io"))
+	c.guard.atMost("v2", 0)
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
+	if err := here.client.List(t.Context(), &list, client.InNamespace(c.namespace)); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d Deployments, %v", len(list.Items), err)
+	}
+}
