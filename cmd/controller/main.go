@@ -80,7 +80,9 @@ func run(ctx context.Context, o options) error {
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration,
 		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
-		&trafficrouting.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&trafficrouting.Reconciler{
+			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
+		},
 		&deployment.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Concurrency: o.concurrency},
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {

@@ -106,20 +106,22 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 	})
 }
 
-// EnqueueRouted wakes the Rollouts of all namespaces that route traffic: the
+// EnqueueRouted wakes the objects of all namespaces that route traffic: the
 // scripts that they may use have changed.
-func (s Server) EnqueueRouted() handler.EventHandler {
+func (s Server) EnqueueRouted(list func() client.ObjectList) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var found v1beta1.RolloutList
-		if err := s.List(ctx, &found); err != nil {
+		found := list()
+		if err := s.List(ctx, found); err != nil {
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		var out []reconcile.Request
-		for i := range found.Items {
-			if len(NetworkKeys(&found.Items[i])) > 0 {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+		_ = meta.EachListItem(found, func(item runtime.Object) error { // fails for what is no list only
+			o, ok := item.(client.Object)
+			if _, rollout := item.(*v1beta1.Rollout); ok && (!rollout || len(NetworkKeys(o)) > 0) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 			}
-		}
+			return nil
+		})
 		return out
 	})
 }

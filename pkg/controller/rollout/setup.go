@@ -25,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(effect.NewTrafficRouting(), r.Server.EnqueueUsers()).
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
-		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted()).
+		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.Rollouts)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	watched := map[string]bool{}
 	for _, row := range workload.Table {

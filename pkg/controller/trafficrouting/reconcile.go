@@ -36,6 +36,8 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     effect.Network
+	// Configuration are the namespaces where scripts of users are looked for.
+	Configuration []string
 }
 
 const (
@@ -155,12 +157,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(effect.NewTrafficRouting()).
 		Watches(&corev1.Service{}, naming("Service")).
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
+		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = effect.Network{Server: r.Server, Watch: func(o client.Object) error {
+	r.network = effect.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		return c.Watch(source.Kind(mgr.GetCache(), o, naming(o.GetObjectKind().GroupVersionKind().Kind)))
 	}}
 	return nil

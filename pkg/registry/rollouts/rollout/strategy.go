@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
 // strategy is what a user of the main resource may change: everything but the
@@ -113,13 +114,23 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 // WarningsOnCreate implements rest.RESTCreateStrategy.
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	r := obj.(*rollouts.Rollout)
-	return append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
+	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
+	return append(warnings, routeWarnings(r)...)
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
-	r := obj.(*rollouts.Rollout)
-	return append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, old.(*rollouts.Rollout))...)
+	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, stored)...)
+	told := routeWarnings(stored)
+	return append(warnings, slices.DeleteFunc(routeWarnings(r), func(w string) bool { return slices.Contains(told, w) })...)
+}
+
+// routeWarnings are about steps that could not be routed: they would wait when
+// it is too late to ask why.
+func routeWarnings(r *rollouts.Rollout) []string {
+	style, release := r.Spec.Strategy.Active()
+	return traffic.Doubts(release, "spec.strategy."+style.Key())
 }
 
 // rulesFor are the rules of the API version that the client speaks.

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+func TestDoubts(t *testing.T) {
+	const at = "spec.strategy.canary"
+	const end = "; the step will not start unless a script can"
+	half := "50%"
+	share := rollouts.Step{Traffic: &half}
+	mesh := ref("nginx")
+	mesh.CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}
+	route := "front"
+	gateway := rollouts.TrafficRoutingRef{Service: "web", Gateway: &rollouts.GatewayRef{HTTPRouteName: &route}}
+	for name, tc := range map[string]struct {
+		ref   rollouts.TrafficRoutingRef
+		steps []rollouts.Step
+		want  []string
+	}{
+		"what can be":    {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b")}}, {}}, nil},
+		"a path":         {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b"), onPath("", "/a")}}}, []string{at + ".steps[1].matches[1].path: nginx matches no path" + end}},
+		"a query":        {ref("higress"), []rollouts.Step{{Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, []string{at + ".steps[0].matches[0].queryParams: higress matches headers only" + end}},
+		"rewriting":      {ref("nginx"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged()}}, []string{at + ".steps[0].requestHeaderModifier: nginx rewrites no headers" + end}},
+		"mse can":        {ref("mse"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged(), Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, nil},
+		"a gateway can":  {gateway, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, nil},
+		"unknown class":  {ref("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
+		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Doubts(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := Doubts(nil, at); got != nil {
+		t.Errorf("nothing leads to %v", got)
+	}
+}
