@@ -47,6 +47,9 @@ var inPlaceKinds = map[string]map[string]planner.Route{
 		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
 	},
 	"destinationrule": {},
+	"grpcroute": {
+		"header": {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}, Headers: tagged()},
+	},
 }
 
 func onPath(kind, value string) rollouts.RouteMatch {

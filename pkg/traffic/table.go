@@ -22,6 +22,7 @@ type Row struct {
 var (
 	kindIngress   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
 	kindHTTPRoute = schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}
+	kindGRPCRoute = schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "GRPCRoute"}
 
 	kindVirtualService  = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"}
 	kindDestinationRule = schema.GroupKind{Group: "networking.istio.io", Kind: "DestinationRule"}
@@ -40,6 +41,7 @@ var Table = []Row{
 	{Kind: kindIngress, Class: mse.name, Provider: beside{mse.spell}},
 	{Kind: kindIngress, Class: higress.name, Provider: beside{higress.spell}},
 	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted}},
+	{Kind: kindGRPCRoute, Provider: inPlace{edit: grpcRoute.edit, accepted: accepted}},
 	{Kind: kindVirtualService, Fixed: true, Provider: inPlace{edit: virtualService}},
 	{Kind: kindDestinationRule, Fixed: true, Provider: inPlace{edit: destinationRule, mark: subsetCanary}},
 }
