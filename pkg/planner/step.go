@@ -390,6 +390,9 @@ func (x *pass) cancel() {
 	p := x.progress()
 	p.FinalisingStep = ""
 	p.UpdateRevision = x.w.UpdateRevision
+	if now := x.w.StableRevision; now != "" && p.StableRevision != now {
+		p.StableRevision = now // a complete release was set again before its end
+	}
 	if p.RollingBack {
 		x.settle(rollouts.VerbRollback, rollouts.OutcomeApplied)
 	}
