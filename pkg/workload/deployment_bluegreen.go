@@ -102,11 +102,19 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
 }
 
-// withoutStable tells that the native controller would give all pods to the new
-// version, as stable has none: at size 0, and since then until stable is whole.
-func withoutStable(d *appsv1.Deployment, r revisions) bool {
+// withoutStable tells that the native controller would give stable's pods to the
+// new version: at size 0, where it has none, where there are more than a share
+// allows, and from then on until stable is whole.
+func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	return n == 0 || r.stable != nil && r.stable != r.update && (size(r.stable) == 0 || stopped(d) && size(r.stable) < n)
+	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
+		return n == 0
+	}
+	var all int32
+	for _, rs := range r.all {
+		all += size(rs)
+	}
+	return size(r.stable) == 0 || stopped(d) || all > n+planner.Limit(rollouts.StyleBlueGreen, share, n)
 }
 
 // stopped tells that a blue-green release has taken the sets from the native controller.
@@ -117,11 +125,14 @@ func stopped(d *appsv1.Deployment) bool {
 // surged tells that all that Drive writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	drive := readDrive(d)
-	if withoutStable(d, r) {
-		return drive != nil && !drive.Abort && stopped(d) && replicas(d) == 0
+	if drive == nil || drive.Abort {
+		return false
+	}
+	if withoutStable(d, r, drive.Partition) {
+		return stopped(d) && replicas(d) == 0
 	}
 	u := d.Spec.Strategy.RollingUpdate
-	return drive != nil && !drive.Abort && u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
+	return u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
 }
 
@@ -216,7 +227,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	deadline := foreverDeadline
 	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
 	want.Spec.Paused = false
-	if withoutStable(d, r) {
+	if withoutStable(d, r, to.Partition) {
 		want.Spec.Strategy, want.Spec.Paused = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true
 	}
 	// Before the native controller goes on, nobody else scales, and stable's pods
