@@ -195,10 +195,11 @@ func (m *member) promote() {
 func (m *member) rollback() {
 	m.t.Helper()
 	m.decide("rollback", asking{}, "")
+	m.rolledBack = true // whatever was answered, it may be done
 	if r, err := m.stored(m.t.Context()); err == nil {
 		for _, d := range r.Status.Decisions {
 			if d.Verb == "rollback" && d.RequestID == fmt.Sprintf("rollback-%d", m.number) {
-				m.live, m.rolledBack = m.stable, true
+				m.live = m.stable
 			}
 		}
 	}
