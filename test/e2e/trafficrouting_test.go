@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+const front = "front"
+
+// fronted is an application whose requests a TrafficRouting sends.
+func fronted(r *v1alpha1.TrafficRouting) plan {
+	p := usual()
+	p.change = func(rollout *v1beta1.Rollout) {
+		name := r.Name
+		rollout.Spec.Strategy.Canary.TrafficRoutings = nil
+		rollout.Spec.Strategy.Canary.TrafficRoutingRef = &name
+		for i := range rollout.Spec.Strategy.Canary.Steps {
+			rollout.Spec.Strategy.Canary.Steps[i].Traffic = nil
+		}
+	}
+	return p
+}
+
+func newTrafficRouting(ref v1alpha1.TrafficRoutingRef, strategy v1alpha1.TrafficRoutingStrategy) *v1alpha1.TrafficRouting {
+	return &v1alpha1.TrafficRouting{
+		ObjectMeta: metav1.ObjectMeta{Name: front},
+		Spec:       v1alpha1.TrafficRoutingSpec{ObjectRef: []v1alpha1.TrafficRoutingRef{ref}, Strategy: strategy},
+	}
+}
+
+// routing reads the TrafficRouting.
+func (a *app) routing(ctx context.Context) (*v1alpha1.TrafficRouting, error) {
+	r := &v1alpha1.TrafficRouting{}
+	return r, here.client.Get(ctx, a.key(front), r)
+}
+
+// routingIs wants the TrafficRouting to be in a phase.
+func (a *app) routingIs(phase v1alpha1.Phase) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.routing(ctx)
+		if err == nil && (r.Status.Phase != phase || r.Status.Message != "TrafficRouting is "+string(phase)) {
+			err = fmt.Errorf("the TrafficRouting is %s, %q", r.Status.Phase, r.Status.Message)
+		}
+		return err
+	}
+}
+
+// TestTrafficRouting releases with a TrafficRouting in front of the Service: its
+// weight is edited, its route is tampered with, and its controller is killed.
+// When the Rollout is Healthy, it is so at the very next read. Since a process is
+// killed, no other test runs at the same time.
+func TestTrafficRouting(t *testing.T) {
+	weight, grace := int32(20), int32(1)
+	r := newTrafficRouting(v1alpha1.TrafficRoutingRef{
+		Service: name, GracePeriodSeconds: &grace, Ingress: &v1alpha1.IngressRef{Name: name},
+	}, v1alpha1.TrafficRoutingStrategy{Weight: &weight})
+	a := start(t, fronted(r))
+	a.create(r)
+	a.until("the TrafficRouting is Healthy", a.routingIs("Healthy"))
+	here.admin.kubectl(a, "get", "trafficrouting").works("STATUS", "MESSAGE", "Healthy", "TrafficRouting is Healthy")
+
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.routingIs("Progressing"))
+	a.sees(a.weight("20"))
+
+	here.admin.kubectl(a, "patch", "trafficrouting", front, "--type=merge", "-p", `{"spec":{"strategy":{"weight":40}}}`).works()
+	a.until("the edit is routed", a.weight("40"))
+	here.admin.kubectl(a, "annotate", "--overwrite", "ingress", name+"-canary", "nginx.ingress.kubernetes.io/canary-weight=90").works()
+	a.until("the route is put right", a.weight("40"))
+	a.until("an event says so", func(context.Context) error {
+		events := here.admin.kubectl(a, "get", "events", "--field-selector=reason=TrafficCorrected", "-o", "name").works()
+		if events == "" || events == "No resources found" {
+			return errors.New("no event")
+		}
+		return nil
+	})
+
+	if err := here.cluster.Kill(cluster.WeirController); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.cluster.Start(cluster.WeirController); err != nil {
+		t.Fatal(err)
+	}
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	a.sees(a.weight("40"))
+	a.promote(2)
+	a.until("the Rollout is Healthy", a.released("v2"))
+	a.sees(a.routingIs("Healthy"))
+	a.traceless(workloadType)
+
+	// Who deletes it in the middle of a release gets the route back first.
+	a.release("v3")
+	a.until("step 1 waits again", a.waitsAt(1))
+	here.admin.kubectl(a, "delete", "trafficrouting", front, "--timeout=60s").works()
+	if err := here.client.Get(t.Context(), a.key(name+"-canary"), &networkingv1.Ingress{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the canary Ingress is left: %v", err)
+	}
+	a.abort()
+	a.until("the release is aborted", a.isAborted)
+}
+
+// istio serves a kind of Istio's API, whatever its spec.
+func istio(t *testing.T, kind, plural string) {
+	t.Helper()
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".networking.istio.io"},
+		"spec": map[string]any{
+			"group": "networking.istio.io", "scope": "Namespaced",
+			"names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{
+				"name": "v1alpha3", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+				}},
+			}},
+		},
+	}}
+	if err := here.client.Create(t.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// meshed is an object of Istio with a spec.
+func meshed(kind, name, spec string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1alpha3", "kind": kind, "metadata": map[string]any{"name": name},
+	}}
+	var content map[string]any
+	if err := json.Unmarshal([]byte(spec), &content); err != nil {
+		panic(err)
+	}
+	u.Object["spec"] = content
+	return u
+}
+
+const (
+	originalSpec = "rollouts.kruise.io/original-spec-configuration"
+	pagesBefore  = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"route":[{"destination":{"host":"web"}}]}]}`
+	pagesRouted  = `{"gateways":["nginx-gateway"],"hosts":["*"],"http":[{"match":[{"headers":{"user-agent":{"exact":"pc"}}}],"route":[{"destination":{"host":"web","subset":"canary"}}]},{"route":[{"destination":{"host":"web"}}]}]}`
+	ruleBefore   = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
+	ruleRouted   = `{"host":"svc-demo","subsets":[{"labels":{"version":"base"},"name":"echoserver"},{"labels":{"istio.service.tag":"gray"},"name":"canary"}],"trafficPolicy":{"loadBalancer":{"simple":"ROUND_ROBIN"}}}`
+)
+
+// spelled wants an object of Istio to have a spec, and its original on it.
+func (a *app) spelled(kind, name, spec, original string) {
+	a.t.Helper()
+	u := meshed(kind, name, "{}")
+	if err := here.client.Get(a.t.Context(), a.key(name), u); err != nil {
+		a.t.Fatal(err)
+	}
+	now, err := json.Marshal(u.Object["spec"])
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.same("the "+kind, spec, string(now))
+	a.same("its annotation", original, u.GetAnnotations()[originalSpec])
+}
+
+// TestCaseTrafficRouting is the case of a mesh: a Rollout of v1alpha1 that names a
+// TrafficRouting by its annotation, which matches a header.
+func TestCaseTrafficRouting(t *testing.T) {
+	t.Parallel()
+	istio(t, "VirtualService", "virtualservices")
+	istio(t, "DestinationRule", "destinationrules")
+	a := space(t)
+	a.plan = plain()
+	a.plan.replicas = 4
+	objects := []client.Object{meshed("VirtualService", "vs-demo", pagesBefore), meshed("DestinationRule", "ds-demo", ruleBefore)}
+	for _, o := range objects {
+		a.until("the kind is served", func(ctx context.Context) error {
+			o.SetNamespace(a.namespace)
+			return client.IgnoreAlreadyExists(here.client.Create(ctx, o))
+		})
+	}
+	exact := "Exact"
+	a.create(newTrafficRouting(v1alpha1.TrafficRoutingRef{
+		Service: name,
+		CustomNetworkRefs: []v1alpha1.ObjectRef{
+			{APIVersion: "networking.istio.io/v1alpha3", Kind: "VirtualService", Name: "vs-demo"},
+			{APIVersion: "networking.istio.io/v1alpha3", Kind: "DestinationRule", Name: "ds-demo"},
+		},
+	}, v1alpha1.TrafficRoutingStrategy{Matches: []v1alpha1.RouteMatch{{
+		Headers: []v1alpha1.ValueMatch{{Type: &exact, Name: "user-agent", Value: "pc"}},
+	}}}))
+	a.create(a.newService())
+	a.create(a.newDeployment())
+	a.until("the Deployment is ready", a.runs(versions{"v1": 4}))
+	old := oldRollout(sized(v1alpha1.Step{}, 1))
+	old.Annotations = map[string]string{"rollouts.kruise.io/trafficrouting": front}
+	old.Spec.Strategy.Canary.TrafficRoutings = nil
+	a.rollout = old.Name
+	a.create(old)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until("the TrafficRouting is Healthy", a.routingIs("Healthy"))
+
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.routingIs("Progressing"))
+	a.spelled("VirtualService", "vs-demo", pagesRouted, `{"spec":`+pagesBefore+`}`)
+	a.spelled("DestinationRule", "ds-demo", ruleRouted, `{"spec":`+ruleBefore+`}`)
+	a.promote(1)
+	a.until("the Rollout is Healthy again", a.healthy)
+	a.sees(a.routingIs("Healthy"))
+	a.spelled("VirtualService", "vs-demo", pagesBefore, "")
+	a.spelled("DestinationRule", "ds-demo", ruleBefore, "")
+	a.until("nothing is left beside the application", a.alone)
+}
