@@ -69,25 +69,37 @@ func (m *pattern) match(s, p int) int {
 		} else if end == 0 {
 			continue
 		}
-		next := m.classEnd(p)
-		if next < len(m.pat) && strings.IndexByte("?*+-", m.pat[next]) >= 0 {
-			if m.pat[next] != '?' {
-				return m.repeat(s, p, next)
-			}
-			if m.one(s, p, next) {
-				if end := m.match(s+1, next+1); end >= 0 {
-					return end
-				}
-			}
-			p = next + 1
-			continue
+		if end, ok := m.single(&s, &p); ok {
+			return end
 		}
-		if !m.one(s, p, next) {
-			return -1
-		}
-		s, p = s+1, next
 	}
 	return s
+}
+
+// single is one class of characters, with what tells how often. It is the end of
+// the match if ok; otherwise it has moved the places. It does not match the rest by a
+// call of its own if it need not: a long pattern would be nested too deep.
+func (m *pattern) single(s, p *int) (end int, ok bool) {
+	next := m.classEnd(*p)
+	if next < len(m.pat) && strings.IndexByte("*+-", m.pat[next]) >= 0 {
+		return m.repeat(*s, *p, next), true
+	}
+	optional := next < len(m.pat) && m.pat[next] == '?'
+	found := m.one(*s, *p, next)
+	switch {
+	case optional && found:
+		// Without it only if the rest does not match with it.
+		end, *p = m.match(*s+1, next+1), next+1
+		return end, end >= 0
+	case optional:
+		*p = next + 1
+		return 0, false
+	case found:
+		*s, *p = *s+1, next
+		return 0, false
+	default:
+		return -1, true
+	}
 }
 
 // special is what in a pattern is no class of characters. It is the end of the
@@ -300,27 +312,31 @@ func (m *pattern) one(s, p, next int) bool {
 }
 
 func inSet(c byte, set string) bool {
-	not := strings.HasPrefix(set, "^")
-	if not {
-		set = set[1:]
+	if others, not := strings.CutPrefix(set, "^"); not {
+		return !listed(c, others)
 	}
+	return listed(c, set)
+}
+
+// listed tells that a character is among the characters, ranges and classes of a set.
+func listed(c byte, set string) bool {
 	for i := 0; i < len(set); i++ {
 		switch {
 		case set[i] == '%' && i+1 < len(set):
 			i++
 			if inClass(c, set[i]) {
-				return !not
+				return true
 			}
 		case i+2 < len(set) && set[i+1] == '-':
 			if set[i] <= c && c <= set[i+2] {
-				return !not
+				return true
 			}
 			i += 2
 		case set[i] == c:
-			return !not
+			return true
 		}
 	}
-	return not
+	return false
 }
 
 // classes are the characters of each class, as ranges.

@@ -226,22 +226,24 @@ func (m *pattern) spelled(with, found string) string {
 			continue
 		}
 		i++
-		switch c := with[i]; {
-		case c == '%':
-			s.WriteByte('%')
-		case c == '0' || c == '1' && len(m.captures) == 0:
-			s.WriteString(found)
-		case c >= '1' && c <= '9':
-			if int(c-'1') >= len(m.captures) {
-				m.l.RaiseError("the replacement names capture %%%c, which the pattern does not have", c)
-			}
-			s.WriteString(lua.LVAsString(m.captured(int(c - '1'))))
-		default:
-			s.WriteByte('%')
-			s.WriteByte(c)
-		}
+		s.WriteString(m.reference(with[i], found))
 	}
 	return s.String()
+}
+
+// reference is what a percent sign and a character stand for in a replacement.
+func (m *pattern) reference(c byte, found string) string {
+	switch {
+	case c == '%':
+		return "%"
+	case c == '0' || c == '1' && len(m.captures) == 0:
+		return found
+	case c < '1' || c > '9':
+		return string([]byte{'%', c}) // a byte, which need not be a character
+	case int(c-'1') >= len(m.captures):
+		m.l.RaiseError("the replacement names capture %%%c, which the pattern does not have", c)
+	}
+	return lua.LVAsString(m.captured(int(c - '1')))
 }
 
 // format spells its arguments as its first says.
@@ -281,24 +283,26 @@ func format(l *lua.LState, b *budget) int {
 // directive is the part of a format after a percent sign: flags, a width and a
 // precision of two digits at most, and what to make of the argument.
 func directive(f string) string {
-	i := 0
-	for i < len(f) && i < 5 && strings.IndexByte("-+ #0", f[i]) >= 0 {
+	const digits = "0123456789"
+	i := leading(f, "-+ #0", 5)
+	i += leading(f[i:], digits, 2)
+	if strings.HasPrefix(f[i:], ".") {
 		i++
-	}
-	digits := func() {
-		for n := 0; n < 2 && i < len(f) && f[i] >= '0' && f[i] <= '9'; n++ {
-			i++
-		}
-	}
-	digits()
-	if i < len(f) && f[i] == '.' {
-		i++
-		digits()
+		i += leading(f[i:], digits, 2)
 	}
 	if i < len(f) && strings.IndexByte("cdiouxXeEfgGqs", f[i]) >= 0 {
 		return f[:i+1]
 	}
 	return ""
+}
+
+// leading is how many of some characters a text begins with, up to most.
+func leading(f, of string, most int) int {
+	n := 0
+	for n < min(len(f), most) && strings.IndexByte(of, f[n]) >= 0 {
+		n++
+	}
+	return n
 }
 
 func formatted(l *lua.LState, arg int, flags string, verb byte) string {

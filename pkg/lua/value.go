@@ -33,6 +33,18 @@ func (c *converter) in(v any, path string, depth int) (lua.LValue, error) {
 		return nil, fmt.Errorf("%.100s… is nested too deep", path)
 	}
 	switch v := v.(type) {
+	case []any:
+		return c.list(v, path, depth)
+	case map[string]any:
+		return c.object(v, path, depth)
+	default:
+		return c.scalar(v, path)
+	}
+}
+
+// scalar turns a value that has no others in it into one of scripts.
+func (c *converter) scalar(v any, path string) (lua.LValue, error) {
+	switch v := v.(type) {
 	case nil:
 		return lua.LNil, nil
 	case bool:
@@ -47,10 +59,6 @@ func (c *converter) in(v any, path string, depth int) (lua.LValue, error) {
 		return c.number(float64(v), path)
 	case float64:
 		return lua.LNumber(v), nil
-	case []any:
-		return c.list(v, path, depth)
-	case map[string]any:
-		return c.object(v, path, depth)
 	default:
 		return nil, fmt.Errorf("%s is a %T", path, v)
 	}
@@ -172,21 +180,33 @@ func (c *converter) entries(t *lua.LTable, path string, above []*lua.LTable) (an
 	if err != nil {
 		return nil, err
 	}
-	if len(names) == 0 && numbers == 0 {
+	switch {
+	case numbers > 0:
+		return c.listOf(t, numbers, path, above)
+	case len(names) > 0:
+		return c.objectOf(t, names, path, above)
+	default:
 		return c.empty(t), nil
 	}
-	if numbers > 0 {
-		list := make([]any, numbers)
-		for i := range list {
-			if list[i], err = c.out(t.RawGetInt(i+1), path+"["+strconv.Itoa(i)+"]", above); err != nil {
-				return nil, err
-			}
-			if list[i] == nil {
-				list[i] = map[string]any{}
-			}
+}
+
+func (c *converter) listOf(t *lua.LTable, size int, path string, above []*lua.LTable) (any, error) {
+	list := make([]any, size)
+	for i := range list {
+		entry, err := c.out(t.RawGetInt(i+1), path+"["+strconv.Itoa(i)+"]", above)
+		if err != nil {
+			return nil, err
 		}
-		return list, nil
+		// An entry that went would move those after it.
+		if entry == nil {
+			entry = map[string]any{}
+		}
+		list[i] = entry
 	}
+	return list, nil
+}
+
+func (c *converter) objectOf(t *lua.LTable, names []string, path string, above []*lua.LTable) (any, error) {
 	object := make(map[string]any, len(names))
 	for _, k := range names {
 		v, err := c.out(t.RawGetString(k), path+"."+k, above)
@@ -223,12 +243,12 @@ func keys(t *lua.LTable, path string) (names []string, numbers int, err error) {
 			}
 			names = append(names, string(k))
 		case lua.LNumber:
-			n := float64(k)
-			if n != math.Trunc(n) || n < 1 || n > maxList {
-				err = fmt.Errorf("%s has an entry of number %v; a list counts from 1", path, n)
+			n, bad := place(float64(k), path)
+			if bad != nil {
+				err = bad
 				return
 			}
-			numbers, last = numbers+1, max(last, int(n))
+			numbers, last = numbers+1, max(last, n)
 		default:
 			err = fmt.Errorf("%s has an entry by a %s", path, k.Type())
 		}
@@ -242,4 +262,12 @@ func keys(t *lua.LTable, path string) (names []string, numbers int, err error) {
 	}
 	slices.Sort(names)
 	return names, numbers, err
+}
+
+// place is a number as the place of an entry in a list.
+func place(n float64, path string) (int, error) {
+	if n != math.Trunc(n) || n < 1 || n > maxList {
+		return 0, fmt.Errorf("%s has an entry of number %v; a list counts from 1", path, n)
+	}
+	return int(n), nil
 }

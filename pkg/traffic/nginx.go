@@ -6,6 +6,7 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -71,9 +72,7 @@ func (d canaryKeys) spell(annotations map[string]string, p Params) (map[string]s
 	if p.Weight != nil {
 		annotations[d.prefix+keyWeight] = itoa(*p.Weight)
 	}
-	for k, v := range d.always {
-		annotations[k] = v
-	}
+	maps.Copy(annotations, d.always)
 	if _, ok := annotations[keySubset]; ok && d.query != "" {
 		annotations[keySubset] = subsetOfGray
 	}
@@ -90,20 +89,33 @@ func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) er
 	switch {
 	case m.Path != nil:
 		return fmt.Errorf(".path: %s matches no path", d.name)
-	case len(m.QueryParams) > 0 && d.query == "":
+	case len(m.QueryParams) > 0:
+		return d.writeQuery(keys, m)
+	default:
+		return d.writeHeader(keys, m.Headers)
+	}
+}
+
+func (d canaryKeys) writeQuery(keys map[string]string, m rollouts.RouteMatch) error {
+	switch {
+	case d.query == "":
 		return fmt.Errorf(".queryParams: %s matches headers only", d.name)
-	case len(m.QueryParams) > 0 && len(m.Headers) > 0:
+	case len(m.Headers) > 0:
 		return fmt.Errorf(": %s cannot match a header and a query parameter at once", d.name)
 	case len(m.QueryParams) > 1:
 		return fmt.Errorf(".queryParams: %s cannot match several query parameters at once", d.name)
-	case len(m.QueryParams) == 1:
-		return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
-	case len(m.Headers) == 0:
+	}
+	return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
+}
+
+func (d canaryKeys) writeHeader(keys map[string]string, headers []rollouts.ValueMatch) error {
+	switch {
+	case len(headers) == 0:
 		return fmt.Errorf(".headers: %s needs a header to match", d.name)
-	case len(m.Headers) > 1:
+	case len(headers) > 1:
 		return fmt.Errorf(".headers: %s cannot match several headers at once", d.name)
 	}
-	h := m.Headers[0]
+	h := headers[0]
 	if h.Name == matchCookie {
 		return d.writeCookie(keys, or(h.Type, matchExact), h.Value)
 	}

@@ -104,18 +104,24 @@ func dataFrom(out map[string]any, original Data) (Data, error) {
 	if !ok && (out["spec"] != nil || len(original.Spec) > 0) {
 		return Data{}, errors.New("it returns no spec; it must return obj.data")
 	}
-	next := Data{Spec: spec}
-	for key, into := range map[string]*map[string]string{"labels": &next.Labels, "annotations": &next.Annotations} {
-		m, ok := out[key].(map[string]any)
-		if !ok && out[key] != nil {
-			return Data{}, fmt.Errorf("its %s have no names", key)
-		}
-		var err error
-		if *into, err = stringsOf(m, key); err != nil {
-			return Data{}, err
-		}
+	labels, err := textsOf(out, "labels")
+	if err != nil {
+		return Data{}, err
 	}
-	return next, nil
+	annotations, err := textsOf(out, "annotations")
+	if err != nil {
+		return Data{}, err
+	}
+	return Data{Spec: spec, Labels: labels, Annotations: annotations}, nil
+}
+
+// textsOf reads labels or annotations, which a script may leave out.
+func textsOf(out map[string]any, key string) (map[string]string, error) {
+	m, ok := out[key].(map[string]any)
+	if !ok && out[key] != nil {
+		return nil, fmt.Errorf("its %s have no names", key)
+	}
+	return stringsOf(m, key)
 }
 
 // addRoute adds what is wanted of requests.
