@@ -112,20 +112,26 @@ func (x *pass) routeAgain() {
 		x.act(RouteTo{Revision: now, Want: r.told()})
 		return
 	}
-	step := x.release.Step(p.CurrentStepIndex)
-	if step == nil || r.Missing != "" || r.Trouble != "" {
-		return
-	}
-	want := r.told()
-	switch {
-	case r.Edited:
-	case stageOf(p.State).routed && step.Routed() && !x.everyPod(step) && !r.carries(RouteOf(*step), p.PodTemplateHash):
-		want = RouteOf(*step)
-	default:
+	want, astray := x.astray()
+	if !astray || r.Missing != "" || r.Trouble != "" {
 		return
 	}
 	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", p.CurrentStepIndex))
 	x.act(RouteTo{Revision: now, Want: want})
+}
+
+// astray is the route that routers should do, and whether they do another one.
+func (x *pass) astray() (want Route, astray bool) {
+	p, r := x.progress(), x.Route
+	step := x.release.Step(p.CurrentStepIndex)
+	if r.Edited {
+		return r.told(), step != nil
+	}
+	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) {
+		return Route{}, false
+	}
+	want = RouteOf(*step)
+	return want, !r.carries(want, p.PodTemplateHash)
 }
 
 // pinAgain pins a Service that its owner has applied again.

@@ -176,15 +176,20 @@ func (x *routing) progress() {
 	case !step.Routed() && r.Routed && x.was.LastUpdateTime != nil:
 		x.issue(Unroute{})
 	case step.Routed() && !r.carries(want, ""):
-		if r.Edited || x.was.Routed && x.was.ObservedGeneration == x.Routing.Generation {
-			x.tell(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
-		}
+		x.correct()
 		x.issue(RouteTo{Want: want})
 	case r.Pending != "":
 		x.plan.Status.Routed = false
 		x.plan.Status.Message += ": the router has not taken up the route yet, " + r.Pending
 	case x.elapsed(x.grace()):
 		x.arrive()
+	}
+}
+
+// correct tells that routers do not do what they did, though nothing else was wanted.
+func (x *routing) correct() {
+	if x.Route.Edited || x.was.Routed && x.was.ObservedGeneration == x.Routing.Generation {
+		x.tell(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
 	}
 }
 
@@ -301,23 +306,26 @@ func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []str
 		return f
 	}
 	mine := ProgressingFinalizer(rollout)
-	others, guarded := false, false
-	for _, have := range r.Finalizers {
-		f.Linked = f.Linked || have == mine
-		others = others || have != mine && strings.Contains(have, rollouts.FinalizerProgressing)
-		guarded = guarded || have == rollouts.FinalizerTrafficRouting
-	}
+	others := slices.ContainsFunc(r.Finalizers, func(have string) bool {
+		return have != mine && strings.Contains(have, rollouts.FinalizerProgressing)
+	})
+	f.Linked = slices.Contains(r.Finalizers, mine)
 	f.Exists = r.DeletionTimestamp == nil
-	f.Lost = !f.Exists && !guarded
+	f.Lost = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
 	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
 	f.Message = r.Status.Message
-	switch r.Status.Phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
-		f.Busy = !f.Lost && (!others || !f.Exists)
-	case rollouts.PhaseTerminating:
-		f.Busy = !f.Lost
-	}
+	f.Busy = !f.Lost && busy(r.Status.Phase, !others || !f.Exists)
 	return f
+}
+
+// busy tells that routes are not taken back yet; those for others do not count.
+func busy(phase rollouts.Phase, alone bool) bool {
+	switch phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
+		return alone
+	default:
+		return phase == rollouts.PhaseTerminating
+	}
 }
 
 // ProgressingFinalizer tells a TrafficRouting that a release of the Rollout is

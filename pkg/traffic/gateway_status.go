@@ -30,7 +30,7 @@ func accepted(obj *unstructured.Unstructured) (pending, refused string) {
 			switch seen := whole(c, "observedGeneration", obj.GetGeneration()); {
 			case !known:
 			case seen < obj.GetGeneration():
-				pending = first(pending, fmt.Sprintf("%s has not seen it yet", name))
+				pending = first(pending, name+" has not seen it yet")
 			case status == "Unknown":
 				pending = first(pending, fmt.Sprintf("%s: %s", name, verdict(c)))
 			case status != good:

@@ -4,7 +4,6 @@
 package traffic
 
 import (
-	"fmt"
 	"maps"
 	"math/rand"
 	"os"
@@ -125,7 +124,7 @@ func inPlaceRoutes(kind string) map[string]planner.Route {
 	routes := maps.Clone(inPlaceKinds[kind])
 	routes["nothing"] = planner.Route{}
 	for _, n := range []int32{0, 1, 20, 50, 99, 100} {
-		routes[fmt.Sprint(n)] = share(n)
+		routes[itoa(n)] = share(n)
 	}
 	return routes
 }
@@ -137,7 +136,7 @@ func TestInPlace(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			routes := inPlaceRoutes(kind)
 			names := slices.Sorted(maps.Keys(routes))
-			chance := rand.New(rand.NewSource(1)) //nolint:forbidigo // the same sequences every time
+			chance := rand.New(rand.NewSource(1)) // the same sequences every time
 			sequences := 200
 			if routerOf(t, kind).Routers[0].Script != "" {
 				sequences = 20

@@ -33,15 +33,9 @@ func virtualService(d Data, p Params) (Data, error) {
 			continue
 		}
 		sends = true
-		if key != "http" && p.Headers != nil && p.Weight != nil {
-			return Data{}, fmt.Errorf("requestHeaderModifier: rules of spec.%s have no headers", key)
-		}
-		var before [][]map[string]any
-		if key == "http" {
-			var err error
-			if before, err = p.virtualMatches(rules); err != nil {
-				return Data{}, err
-			}
+		before, err := p.virtualBefore(key, rules)
+		if err != nil {
+			return Data{}, err
 		}
 		d.Spec[key] = listed(p.virtualRules(rules, before))
 	}
@@ -52,6 +46,18 @@ func virtualService(d Data, p Params) (Data, error) {
 		return Data{}, errNoHTTP
 	}
 	return d, nil
+}
+
+// virtualBefore are the rules for matches, which only rules of http have.
+func (p Params) virtualBefore(key string, rules []map[string]any) ([][]map[string]any, error) {
+	switch {
+	case key == "http":
+		return p.virtualMatches(rules)
+	case p.Headers != nil && p.Weight != nil:
+		return nil, fmt.Errorf("requestHeaderModifier: rules of spec.%s have no headers", key)
+	default:
+		return nil, nil
+	}
 }
 
 // virtualRules are the rules with their shares, each after those for matches.

@@ -51,18 +51,26 @@ func joinURI(own map[string]any, kind, value string) (map[string]any, bool, erro
 	if len(own) == 0 || equality.Semantic.DeepEqual(own, want) || own["prefix"] == "/" {
 		return want, true, nil
 	}
+	if kind == "prefix" && value == "/" {
+		return own, true, nil
+	}
+	if kind == "regex" || own["regex"] != nil {
+		return nil, false, fmt.Errorf(".path: %s cannot be matched together with what the rule matches already", value)
+	}
+	joined, met := joinLetters(own, want, kind, value)
+	return joined, met, nil
+}
+
+// joinLetters takes the longer one of two paths where it begins as the other does.
+func joinLetters(own, want map[string]any, kind, value string) (joined map[string]any, met bool) {
 	has, exact := str(own, "prefix", ""), str(own, "exact", "")
 	switch {
-	case kind == "prefix" && value == "/":
-		return own, true, nil
-	case kind == "regex" || own["regex"] != nil:
-		return nil, false, fmt.Errorf(".path: %s cannot be matched together with what the rule matches already", value)
 	case exact != "":
-		return own, kind == "prefix" && strings.HasPrefix(exact, value), nil
+		return own, kind == "prefix" && strings.HasPrefix(exact, value)
 	case strings.HasPrefix(value, has):
-		return want, true, nil
+		return want, true
 	default:
-		return own, kind == "prefix" && strings.HasPrefix(has, value), nil
+		return own, kind == "prefix" && strings.HasPrefix(has, value)
 	}
 }
 

@@ -25,8 +25,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readDrive(d) != nil
-	green := v.RollingStyle == rollouts.StyleBlueGreen
-	if !d.Spec.Paused || sizedElsewhere(v.RollingStyle) && !(green && stopped(d)) || (!controlled && (!held(d) || ambiguous(d))) {
+	if !sizedHere(d, v.RollingStyle) {
 		return planner.Scaling{}, false
 	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
@@ -39,14 +38,22 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Replicas: n,
 		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
 		Full:     full(v.Partition, n),
-		Abort:    v.Abort || green, // stable comes back, and the new version keeps its share
-		Native:   !ours,
-		Frozen:   v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
-		Alone:    alone(d),
+		// A blue-green release that is sized here keeps its share while stable comes back.
+		Abort:  v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
+		Native: !ours,
+		Frozen: v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
+		Alone:  alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
 	assign(&s, d, r)
 	return s, true
+}
+
+// sizedHere tells that sizes are decided here: those of a blue-green release only
+// while the native controller is stopped.
+func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
+	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d)
+	return d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
 }
 
 // sizedElsewhere tells that the native controller sizes the sets.

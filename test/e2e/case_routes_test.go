@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,7 +84,7 @@ func installs(t *testing.T, files ...string) {
 					return nil
 				}
 			}
-			return fmt.Errorf("conditions %v, %v", conditions, err)
+			return errors.Join(fmt.Errorf("conditions %v", conditions), err)
 		}); err != nil {
 			t.Fatal(err)
 		}
