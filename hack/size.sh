@@ -16,7 +16,7 @@ areas=(
 	"registry|650|pkg/registry/..."
 	"planner|1700|pkg/planner"
 	"workload, object|1500|pkg/workload pkg/object"
-	"traffic|1000|pkg/traffic/..."
+	"traffic, lua|1000|pkg/traffic/... pkg/lua/..."
 	"controllers, cmd/controller|1900|pkg/controller/... cmd/controller"
 	"admission|450|pkg/admission/..."
 )

@@ -96,3 +96,100 @@ func (a RouteTo) String() string {
 		return fmt.Sprintf("route %d matches to %s", len(a.Want.Matches), a.Revision)
 	}
 }
+
+// route wants the traffic of the step, and is done when it is observed.
+func (x *pass) route(step *rollouts.Step) bool {
+	if x.Route == nil || !step.Routed() {
+		return true
+	}
+	if x.missing() {
+		return false
+	}
+	p, want := x.progress(), RouteOf(*step)
+	if !x.Route.Routed && x.w.UpdatedReadyReplicas == 0 {
+		x.say("wait for a ready pod of the new version")
+		return false
+	}
+	if !x.Route.carries(want, p.PodTemplateHash) {
+		x.say("route traffic to new version")
+		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
+		return false
+	}
+	if x.Route.Pending != "" {
+		x.say("wait for the router to take up the route: " + x.Route.Pending)
+		return false
+	}
+	return x.arrived()
+}
+
+// arrived waits until a change of the routers is seen everywhere.
+func (x *pass) arrived() bool {
+	if !x.stayed() || !x.Route.Routed {
+		return true
+	}
+	if !x.elapsed(x.grace()) {
+		return false
+	}
+	x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", x.progress().CurrentStepIndex))
+	return true
+}
+
+// follow keeps the network on pods that exist, where the workload was scaled
+// so far down that stable has none, or that the set of the update revision was
+// made anew under another label; and the Service on those of stable only.
+func (x *pass) follow() {
+	p, r := x.progress(), x.Route
+	if r == nil || p.State == rollouts.BeforeStepUpgrade {
+		return
+	}
+	if r.Pinned != "" && x.onlyUpdate() {
+		x.act(Unpin{})
+	}
+	x.pinAgain()
+	if x.w.PodTemplateHash != "" && x.w.UpdatedReadyReplicas > 0 {
+		x.routeAgain()
+	}
+}
+
+// routeAgain makes routers follow a set that was made anew, and puts those right
+// that somebody else has changed: to the last route they were told, or to that
+// of the step where they do not know it.
+func (x *pass) routeAgain() {
+	p, r, now := x.progress(), x.Route, x.w.PodTemplateHash
+	if p.State != rollouts.StepUpgrade {
+		p.PodTemplateHash = now
+	}
+	if r.Routed && !r.Shared && r.Canary != now {
+		x.act(RouteTo{Revision: now, Want: r.told()})
+		return
+	}
+	want, astray := x.astray()
+	if !astray || r.Missing != "" || r.Trouble != "" {
+		return
+	}
+	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", p.CurrentStepIndex))
+	x.act(RouteTo{Revision: now, Want: want})
+}
+
+// astray is the route that routers should do, and whether they do another one.
+func (x *pass) astray() (want Route, astray bool) {
+	p, r := x.progress(), x.Route
+	step := x.release.Step(p.CurrentStepIndex)
+	if r.Edited {
+		return r.told(), step != nil
+	}
+	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) {
+		return Route{}, false
+	}
+	want = RouteOf(*step)
+	return want, !r.carries(want, p.PodTemplateHash)
+}
+
+// pinAgain pins a Service that its owner has applied again.
+func (x *pass) pinAgain() {
+	p := x.progress()
+	step := x.release.Step(p.CurrentStepIndex)
+	if step != nil && x.pins(step) && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
+		x.act(Pin{Revision: p.StableRevision})
+	}
+}
