@@ -57,7 +57,7 @@ func gatewayKinds(t *testing.T) string {
 	return filepath.Join(module.Dir, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml")
 }
 
-// installs makes kinds and waits until they are served.
+// installs makes kinds, unless another test has, and waits until they are served.
 func installs(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -70,7 +70,7 @@ func installs(t *testing.T, files ...string) {
 			t.Fatal(err)
 		}
 		unstructured.RemoveNestedField(crd.Object, "status")
-		if err := here.client.Create(t.Context(), crd); err != nil {
+		if err := client.IgnoreAlreadyExists(here.client.Create(t.Context(), crd)); err != nil {
 			t.Fatal(err)
 		}
 		a := &app{t: t}

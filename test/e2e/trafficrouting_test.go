@@ -119,28 +119,6 @@ func TestTrafficRouting(t *testing.T) {
 	a.until("the release is aborted", a.isAborted)
 }
 
-// istio serves a kind of Istio's API, whatever its spec.
-func istio(t *testing.T, kind, plural string) {
-	t.Helper()
-	crd := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": plural + ".networking.istio.io"},
-		"spec": map[string]any{
-			"group": "networking.istio.io", "scope": "Namespaced",
-			"names": map[string]any{"kind": kind, "plural": plural},
-			"versions": []any{map[string]any{
-				"name": "v1alpha3", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-				}},
-			}},
-		},
-	}}
-	if err := here.client.Create(t.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
-}
-
 // meshed is an object of Istio with a spec.
 func meshed(kind, name, spec string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -181,8 +159,7 @@ func (a *app) spelled(kind, name, spec, original string) {
 // TrafficRouting by its annotation, which matches a header.
 func TestCaseTrafficRouting(t *testing.T) {
 	t.Parallel()
-	istio(t, "VirtualService", "virtualservices")
-	istio(t, "DestinationRule", "destinationrules")
+	installs(t, "testdata/virtualservices.yaml", "testdata/destinationrules.yaml")
 	a := space(t)
 	a.plan = plain()
 	a.plan.replicas = 4
