@@ -36,6 +36,14 @@ func released(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 	d.Annotations[rollouts.AnnotationControlInfo] = "nobody"
 }
 
+// unseen lets the controller of a set lag behind by some changes of its spec.
+func unseen(name string, changes int64) edit {
+	return func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+		rs := set(t, owned, name)
+		rs.Generation = rs.Status.ObservedGeneration + changes
+	}
+}
+
 func TestScaling(t *testing.T) {
 	zero := planner.Set{Name: "web-zero", Revision: 1, Created: day(1)}
 	one := planner.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
@@ -95,6 +103,14 @@ func TestScaling(t *testing.T) {
 				less.Replicas, less.Ready, less.Available = 4, 4, 4
 				s.Stable = &less
 			})},
+		"counters from before two changes of the size": {"driven", edits(unseen("web-one", 2), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *planner.Scaling) {
+				moved := one
+				moved.Unjudged = true
+				s.Stable = &moved
+			})},
+		"counters from before one": {"driven", edits(unseen("web-one", 1), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(*planner.Scaling) {})},
 		"a third template": {"driven", edits(image("web:v3"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *planner.Scaling) { s.Update, s.Others = nil, []planner.Set{two} })},
 		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
