@@ -4,14 +4,16 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e e2e-traffic oracle soak story fuzz bench mutants verify lint update size clean
+.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e e2e-traffic matrix upgrade record oracle soak story fuzz bench microbench mutants verify lint update size clean
 
 export CGO_ENABLED = 0
 export GOFLAGS ?= -buildvcs=false
 DIR ?= bin/cluster
+OUT ?= bin
 NODES ?= 3
 POD_READY ?= 200ms..800ms
 WEIR ?= 1
+VERSIONS ?= 1.34 1.36
 FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
@@ -21,8 +23,8 @@ help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/weir-apiserver and bin/weir-controller
-	$(go_build) bin/weir-apiserver ./cmd/apiserver
-	$(go_build) bin/weir-controller ./cmd/controller
+	$(go_build) $(OUT)/weir-apiserver ./cmd/apiserver
+	$(go_build) $(OUT)/weir-controller ./cmd/controller
 
 kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6 minutes, once)
 	hack/kube.sh
@@ -50,10 +52,22 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 	go test -tags e2e -count=1 -p 1 -short -timeout 20m ./test/...
 
 e2e: build kube clients ## every end-to-end test on a real control plane
-	go test -tags e2e,clients -count=1 -p 1 -timeout 60m ./test/...
+	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m ./test/...
+
+matrix: build kube ## the short end-to-end pass on other versions of Kubernetes: VERSIONS="1.34 1.36" (each is built once, for 20 minutes)
+	for version in $(VERSIONS); do hack/kube.sh "$$version"; done
+	for version in $(VERSIONS); do \
+		go test -tags e2e -count=1 -short -timeout 40m ./test/e2e -e2e.kube="$(CURDIR)/bin/kube-$$version"; done
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
 	go test -tags e2e,traffic -count=1 -timeout 15m -v ./test/dataplane
+
+upgrade: build kube ## upgrade from PREVIOUS= (a commit, or else this one without a field) and back, mid-release, process by process
+	hack/previous.sh $(PREVIOUS)
+	go test -tags e2e,replicas,upgrade -count=1 -timeout 20m -v -run '^TestUpgrade$$' ./test/e2e -e2e.previous="$(CURDIR)/bin/previous"
+
+record: build kube ## record how this version stores objects, as VERSION= of pkg/apiserver/testdata/stored, for tests of later ones
+	go test -tags e2e,record -count=1 -timeout 20m -run '^TestRecord$$' ./test/e2e -e2e.record="$(CURDIR)/pkg/apiserver/testdata/stored/$(VERSION)"
 
 oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
 	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
@@ -70,16 +84,20 @@ story: ## run one story of the planner and print its transcript: S=partition/bri
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)
 	hack/fuzz.sh $(FUZZ_TIME)
 
-bench: ## run the benchmarks and print what they measure
+bench: build kube ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic" (docs/performance.md)
+	go run ./hack/bench $(BENCH)
+
+microbench: ## run the benchmarks of single functions
 	go test ./... -run '^$$' -bench . -benchmem
 
 mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh
 
-verify: lint ## linters, generated code, licence headers, go.mod, sizes
+verify: lint ## linters, generated code, licence headers, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
 	hack/verify-headers.sh
 	go mod tidy -diff
+	@hack/vuln.sh
 	@hack/size.sh
 
 lint:

@@ -9,8 +9,8 @@ package artifacts
 
 import "embed"
 
-// Base has base/*.yaml: namespace, service accounts, RBAC, API services and the
-// webhook configuration.
+// Files has the directories that kubectl apply -k takes: small and ha, and what
+// they are made of.
 //
-//go:embed base
-var Base embed.FS
+//go:embed base cert-manager etcd external-etcd ha monitoring policies replicas small webhook-only
+var Files embed.FS

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds into bin/clients what others wrote for rollouts.kruise.io, for the
-# end-to-end tests: a program of their libraries, and the health script of
-# Argo CD with its test data. Nothing of theirs is kept in this repository.
+# end-to-end tests: a program of their libraries, the health script of Argo CD
+# with its test data, and Helm. Nothing of theirs is kept in this repository.
 set -euo pipefail
 
 # Its hash is that of go.sum.
@@ -22,6 +22,7 @@ fi
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 
 (cd "$root/hack/clients" && go build -trimpath -ldflags="-s -w" -o "$out/clients" .)
+(cd "$root/hack/helm" && go build -trimpath -ldflags="-s -w" -o "$out/helm" helm.sh/helm/v4/cmd/helm)
 
 if [[ $(cat "$out/.argo" 2>/dev/null) != "$argo $argo_sum" ]]; then
 	# Outside of every module, so that the one named here is all that counts.

@@ -2,20 +2,22 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the Kubernetes binaries of the local control plane into bin/kube.
-# Each comes from a nested module, so that the product's go.mod stays clean.
-# A binary is built again only when its pins or the Go version have changed.
+# Builds the Kubernetes binaries of the local control plane: hack/kube.sh [VERSION]
+#
+# Without a version they are those of hack/kube, in bin/kube; 1.34 are those of
+# hack/kube-1.34, in bin/kube-1.34, with the etcd and the kwok of bin/kube. Each
+# comes from a nested module, so that the product's go.mod stays clean. A binary
+# is built again only when its pins or the Go version have changed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${1:-$root/bin/kube}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-# Two clusters started at once must not build the same file.
-if command -v flock >/dev/null; then
-	exec 9>"$out/.lock"
-	flock 9
+module=kube${1:+-$1}
+if [[ ! -f $root/hack/$module/go.mod ]]; then
+	echo "there is no hack/$module with the pins of that version" >&2
+	exit 1
 fi
+shared=$root/bin/kube out=$root/bin/$module
+mkdir -p "$shared" "$out"
 # The pins decide, not whatever the caller's environment says.
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 
@@ -30,10 +32,15 @@ stamp() {
 	} | sha256sum | cut -d' ' -f1
 }
 
-# build DIR PACKAGE LDFLAGS
+# build OUT DIR PACKAGE LDFLAGS
 build() {
-	local dir=$root/hack/$1 package=$2 name want began=$SECONDS
-	local flags=(-trimpath -ldflags "-s -w $3")
+	local out=$1 dir=$root/hack/$2 package=$3 name want began=$SECONDS
+	local flags=(-trimpath -ldflags "-s -w $4")
+	# Two clusters started at once must not build the same file.
+	if command -v flock >/dev/null; then
+		exec 9>"$out/.lock"
+		flock 9
+	fi
 	name=$(basename "$package")
 	[[ $name == v3 ]] && name=etcd
 	want=$(stamp "$dir" "$package" "${flags[@]}")
@@ -58,7 +65,7 @@ version() {
 # Without these kube-apiserver calls itself v0.0.0-master and kubectl complains.
 # The commit and the date are not known to the module proxy; any well-formed
 # values do, and constant ones keep the build reproducible.
-kube=$(version kube k8s.io/kubernetes)
+kube=$(version "$module" k8s.io/kubernetes)
 IFS=. read -r major minor _ <<<"${kube#v}"
 ldflags=
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -67,9 +74,12 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 	ldflags+=" -X $package.buildDate=1970-01-01T00:00:00Z"
 done
 
-build etcd go.etcd.io/etcd/server/v3 ""
+build "$shared" etcd go.etcd.io/etcd/server/v3 ""
 for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
-	build kube "k8s.io/kubernetes/cmd/$name" "$ldflags"
+	build "$out" "$module" "k8s.io/kubernetes/cmd/$name" "$ldflags"
 done
 kwok=$(version kwok sigs.k8s.io/kwok)
-build kwok sigs.k8s.io/kwok/cmd/kwok "-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok"
+build "$shared" kwok sigs.k8s.io/kwok/cmd/kwok "-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok"
+if [[ $out != "$shared" ]]; then
+	ln -sf ../kube/etcd ../kube/kwok "$out"
+fi

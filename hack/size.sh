@@ -13,6 +13,7 @@ areas=(
 	"v1beta1, v1alpha1|2400|pkg/apis/rollouts/v1beta1 pkg/apis/rollouts/v1alpha1"
 	"validation, install, fuzzer|600|pkg/apis/rollouts/validation pkg/apis/rollouts/install pkg/apis/rollouts/fuzzer"
 	"apiserver, cmd/apiserver|400|pkg/apiserver/... cmd/apiserver"
+	"store|500|pkg/store"
 	"registry|650|pkg/registry/..."
 	"planner|1700|pkg/planner"
 	"workload, object|1500|pkg/workload pkg/object"

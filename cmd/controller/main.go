@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,7 +28,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -36,6 +39,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -70,14 +74,38 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	server := effect.Server{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}); err != nil {
+	if err := setup(ctx, mgr, o); err != nil {
+		return err
+	}
+	return start(ctx, mgr)
+}
+
+// setup adds the controllers to the manager.
+func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
+	counted, err := metrics.New(ctrlmetrics.Registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	beside, err := newCache(mgr)
+	if err != nil {
+		return err
+	}
+	policies, err := effect.ServesPolicies(mgr.GetRESTMapper())
+	if err != nil {
+		return fmt.Errorf("asking the cluster for policies: %w", err)
+	}
+	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
+	}
+	server := effect.Server{Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: beside}
+	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
-			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration,
+			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
+			Beside: beside, Doors: effect.Doors{Reader: beside, Policies: policies},
 		},
 		&batchrelease.Reconciler{Server: server, Clock: clock.RealClock{}, Concurrency: o.concurrency},
 		&trafficrouting.Reconciler{
@@ -89,7 +117,7 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
-	return start(ctx, mgr)
+	return nil
 }
 
 // start runs the manager. One whose caches never filled does not stop when it
@@ -129,18 +157,23 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 			return nil, fmt.Errorf("building the scheme: %w", err)
 		}
 	}
+	lock, err := guardByLease(config, o)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.probeAddress,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "weir-controller",
-		LeaderElectionNamespace:       o.leaderNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &leaseDuration,
-		RenewDeadline:                 &renewDeadline,
-		RetryPeriod:                   &retryPeriod,
-		GracefulShutdownTimeout:       &shutdown,
+		Scheme:                 scheme,
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress: o.probeAddress,
+		LeaderElection:         o.leaderElect,
+		// It names the lease in metrics; the lock is what counts.
+		LeaderElectionID:                    leaseName,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaderElectionResourceLockInterface: lock,
+		LeaseDuration:                       &leaseDuration,
+		RenewDeadline:                       &renewDeadline,
+		RetryPeriod:                         &retryPeriod,
+		GracefulShutdownTimeout:             &shutdown,
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Cache: cache.Options{
@@ -161,6 +194,32 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("adding readyz: %w", err)
 	}
 	return mgr, nil
+}
+
+// newCache reads objects of few names, which is all that the controller may read
+// of their kinds: ConfigMaps other than those of the manager's cache, and what of
+// admission is installed.
+func newCache(mgr ctrl.Manager) (cache.Cache, error) {
+	of := func(name string) cache.ByObject {
+		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
+	}
+	c, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
+		o.Scheme, o.HTTPClient = mgr.GetScheme(), mgr.GetHTTPClient()
+		o.Cache = cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.ConfigMap{}: of(rollouts.IndexName),
+				&admissionregistrationv1.MutatingWebhookConfiguration{}: of(effect.WebhookName),
+			},
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a cache: %w", err)
+	}
+	if err := mgr.Add(c); err != nil {
+		return nil, fmt.Errorf("adding a cache: %w", err)
+	}
+	return c.GetCache(), nil
 }
 
 // cachesFilled is ready when all that is watched has been read once.

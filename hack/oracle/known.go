@@ -118,6 +118,7 @@ var table = []known{
 	},
 	{class: typed, in: `/a finalizer that is none: `, at: `^warning .*finalizers`, reason: "warnings are in our own words"},
 	{class: more, how: added, at: `^warning .*few pods`, reason: "a warning of a partition that leaves few pods for the traffic"},
+	{class: more, how: added, at: `^warning .*the step will not start`, reason: "a warning of a match that a router of the plan cannot express"},
 	{class: more, how: added, at: `^warning .*there is no `, reason: "a warning of a workload, Service or route that does not exist yet"},
 
 	{class: webhook, in: `/webhook: two Rollouts of a workload: 2 `, at: `^code$`, reason: "a second Rollout of a workload: 409, which names the first"},

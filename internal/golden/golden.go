@@ -49,7 +49,12 @@ func Changes(t *testing.T, name string, changes []object.Change) {
 // File compares a text with testdata/<name>.
 func File(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
+	At(t, filepath.Join("testdata", name), got)
+}
+
+// At compares a text with a file of the repository that is made by a test.
+func At(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,10 @@ func (o *Options) enforceQuotas() {
 	resourcequota.Register(a.Plugins)
 	// Last, since what the others refuse must not be counted.
 	a.RecommendedPluginOrder = append(a.RecommendedPluginOrder, resourcequota.PluginName)
-	o.Recommended.ExtraAdmissionInitializers = func(*genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+		if err := o.leaveParameters(c.SharedInformerFactory); err != nil {
+			return nil, err
+		}
 		return []admission.PluginInitializer{countObjects{generic.NewConfiguration(nil, nil)}}, nil
 	}
 }

@@ -5,7 +5,7 @@ package apiserver
 
 import (
 	"fmt"
-	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,9 +30,9 @@ var sections = []struct {
 		{"bind-address", "address to listen on"},
 		{"secure-port", "port of the API"},
 		{"webhook-port", ""},
-		{"tls-cert-file", "serving certificate of both ports, read again when it changes; without one a self-signed certificate is made in --cert-dir"},
+		{"tls-mode", ""},
+		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
-		{"cert-dir", "directory of the self-signed certificate"},
 		{"shutdown-delay-duration", "how long to go on serving, but not ready, once told to stop; give load balancers time to notice"},
 	}},
 	{"Storage", [][2]string{
@@ -42,10 +42,12 @@ var sections = []struct {
 		{"etcd-cafile", "certificate authority of that etcd"},
 		{"etcd-certfile", "client certificate for that etcd"},
 		{"etcd-keyfile", "private key of the client certificate"},
+		{"etcd-certificates", ""},
 		{"encryption-provider-config", "file that says how to encrypt what is stored"},
 	}},
 	{"Cluster", [][2]string{
 		{"kubeconfig", "how to reach the cluster; inside a pod nothing needs to be said"},
+		{"namespace", ""},
 		{"authentication-kubeconfig", "how to ask the cluster who a caller is, if not as with --kubeconfig"},
 		{"authorization-kubeconfig", "how to ask the cluster what a caller may do, if not as with --kubeconfig"},
 		{"controller-user", ""},
@@ -100,7 +102,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().AddFlagSet(all)
 	cmd.Flags().SetNormalizeFunc(flag.WordSepNormalizeFunc)
 	everything := cmd.Flags().Bool("help-all", false, "print every flag")
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd.OutOrStdout(), all, *everything) })
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, all, *everything) })
+	cmd.AddCommand(newSnapshot(), newRestore(), newDoctor(), newImport(), newUninstall())
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *everything {
@@ -119,6 +122,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
 		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
+	all.Var(&o.Store.Limit, "data-limit", "how large the embedded etcd may grow, between 64Mi and 8Gi")
 	all.BoolVar(&o.Store.Ephemeral, "ephemeral", o.Store.Ephemeral, "accept a --data-dir that does not survive a restart")
 	all.IntVar(&o.Rules.PartitionPercentLimit, "partition-percent-limit", o.Rules.PartitionPercentLimit,
 		"how much of a partitioned workload a step that routes traffic should upgrade at most, in percent")
@@ -130,6 +134,7 @@ func (o *Options) flags() *pflag.FlagSet {
 		"serve without a cluster, on this machine only, to one user who may do everything, and forget it all unless --data-dir is given; for developing clients")
 	all.StringVar(&o.Standalone.Kubeconfig, "standalone-kubeconfig", o.Standalone.Kubeconfig,
 		"where --standalone writes how to reach it; kubeconfig in the data directory if empty")
+	o.TLS.addFlags(all)
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
 	return all
@@ -149,9 +154,18 @@ func (o *Options) inherit() {
 	}
 }
 
-func printHelp(w io.Writer, all *pflag.FlagSet, everything bool) {
-	const width = 100
-	fmt.Fprintf(w, "%s\n\nUsage:\n  weir-apiserver [flags]\n", about)
+// helpWidth is that of a terminal.
+const helpWidth = 100
+
+func printHelp(cmd *cobra.Command, all *pflag.FlagSet, everything bool) {
+	w := cmd.OutOrStdout()
+	var commands []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			commands = append(commands, sub.Name())
+		}
+	}
+	fmt.Fprintf(w, "%s\n\nUsage:\n  weir-apiserver [flags], or weir-apiserver %s\n", about, strings.Join(commands, "|"))
 	shown := map[string]bool{}
 	for _, s := range sections {
 		set := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
@@ -164,7 +178,7 @@ func printHelp(w io.Writer, all *pflag.FlagSet, everything bool) {
 			set.AddFlag(&f)
 			shown[f.Name] = true
 		}
-		fmt.Fprintf(w, "\n%s:\n%s", s.name, set.FlagUsagesWrapped(width))
+		fmt.Fprintf(w, "\n%s:\n%s", s.name, set.FlagUsagesWrapped(helpWidth))
 	}
 	if !everything {
 		fmt.Fprint(w, "\n--help-all prints the other flags, which are those of any Kubernetes API server.\n")
@@ -176,5 +190,5 @@ func printHelp(w io.Writer, all *pflag.FlagSet, everything bool) {
 			rest.AddFlag(f)
 		}
 	})
-	fmt.Fprintf(w, "\nOthers:\n%s", rest.FlagUsagesWrapped(width))
+	fmt.Fprintf(w, "\nOthers:\n%s", rest.FlagUsagesWrapped(helpWidth))
 }

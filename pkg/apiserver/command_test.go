@@ -50,6 +50,13 @@ func TestValidate(t *testing.T) {
 		"no directory": {func(o *Options) { o.Store.DataDir = "" }, "--data-dir"},
 		"limit":        {func(o *Options) { o.Rules.PartitionPercentLimit = 101 }, "--partition-percent-limit"},
 		"goaway":       {func(o *Options) { o.Run.GoawayChance = 1 }, "goaway"},
+		"tls mode":     {func(o *Options) { o.TLS.Mode = "none" }, "--tls-mode"},
+		"two ways": {func(o *Options) {
+			o.TLS.Mode = TLSSelfManaged
+			o.Recommended.SecureServing.ServerCert.CertKey.CertFile = "x"
+		}, "--tls-cert-file"},
+		"lifetimes": {func(o *Options) { o.TLS.AuthorityLife = 2 * o.TLS.Life }, "--tls-ca-lifetime"},
+		"etcd here": {func(o *Options) { o.TLS.EtcdDir = "x" }, "--etcd-certificates needs --etcd-servers"},
 		"external": {func(o *Options) {
 			o.Store.DataDir, o.Recommended.Etcd.StorageConfig.Transport.ServerList = "", []string{"http://etcd"}
 		}, ""},

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
@@ -34,15 +36,18 @@ type Config struct {
 	Finder rollout.Finder
 
 	options *Options
+	// webhooks are waited for: the process must not end before their last answer.
+	webhooks *sync.WaitGroup
 }
 
 // Config applies the options.
 func (o *Options) Config() (*Config, error) {
-	c := &Config{ControllerUser: o.ControllerUser, Clock: clock.RealClock{}, options: o}
+	c := &Config{ControllerUser: o.ControllerUser, Clock: clock.RealClock{}, options: o, webhooks: &sync.WaitGroup{}}
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(withRequest(api), g)
+		chain := genericapiserver.DefaultBuildHandlerChain(withRequest(api), g)
+		return leaving(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {
 		return nil, fmt.Errorf("applying the run options: %w", err)
@@ -50,9 +55,11 @@ func (o *Options) Config() (*Config, error) {
 	if err := o.adaptToCluster(); err != nil {
 		return nil, err
 	}
-	loopback := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
-		return nil, fmt.Errorf("making a self-signed certificate: %w", err)
+	if serving := o.Recommended.SecureServing; serving.ServerCert.GeneratedCert == nil {
+		loopback := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		if err := serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
+			return nil, fmt.Errorf("making a self-signed certificate: %w", err)
+		}
 	}
 	// The storage is applied below, since the generic way ignores half of its options.
 	recommended := *o.Recommended
@@ -121,6 +128,19 @@ func (c *Config) setStorage() error {
 		encoding, serverstorage.NewResourceConfig(), nil)
 	if err := etcd.ApplyWithStorageFactoryTo(factory, &c.Generic.Config); err != nil {
 		return fmt.Errorf("applying the storage options: %w", err)
+	}
+	if o.embedded != nil {
+		// For people and monitors. Not in /readyz: what is there can still be read
+		// and deleted, and nothing else would help.
+		c.Generic.HealthzChecks = append(c.Generic.HealthzChecks, healthz.NamedCheck("storage-space", o.spacious))
+	}
+	return nil
+}
+
+// spacious tells when the embedded etcd refuses writes.
+func (o *Options) spacious(*http.Request) error {
+	if u := o.embedded.Usage(); u.Full {
+		return fmt.Errorf("%d of %d bytes are in use", u.InUse, u.Limit)
 	}
 	return nil
 }

@@ -9,12 +9,14 @@ import (
 	"net"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 const (
@@ -39,7 +41,9 @@ type Options struct {
 	// Run are limits and the shutdown.
 	Run *genericoptions.ServerRunOptions
 	// Store is the embedded etcd, which runs unless --etcd-servers is given.
-	Store StoreOptions
+	Store store.Options
+	// TLS is where certificates come from.
+	TLS TLSOptions
 	// WebhookPort is where workload admission is served; 0 serves none.
 	WebhookPort int
 	// WebhookListener is used instead of the port when it is set.
@@ -54,8 +58,10 @@ type Options struct {
 	// Standalone is for developers of clients: the server without a cluster.
 	Standalone StandaloneOptions
 
-	scheme *runtime.Scheme
-	codecs serializer.CodecFactory
+	// embedded is the store once it runs.
+	embedded *store.Store
+	scheme   *runtime.Scheme
+	codecs   serializer.CodecFactory
 }
 
 // NewOptions returns the defaults.
@@ -65,7 +71,8 @@ func NewOptions() *Options {
 	o := &Options{
 		Recommended:     genericoptions.NewRecommendedOptions(storagePrefix, codecs.LegacyCodec(v1beta1.SchemeGroupVersion)),
 		Run:             genericoptions.NewServerRunOptions(),
-		Store:           StoreOptions{DataDir: defaultDataDir},
+		Store:           store.Options{DataDir: defaultDataDir, Limit: resource.QuantityValue{Quantity: store.DefaultLimit}},
+		TLS:             newTLSOptions(),
 		WebhookPort:     9443,
 		ControllerUser:  defaultController,
 		LegacyApprovals: LegacyCheck,
@@ -92,6 +99,7 @@ func (o *Options) external() bool {
 // Validate checks the options before anything is started.
 func (o *Options) Validate() error {
 	errs := append(o.Run.Validate(), o.validateGeneric()...)
+	errs = append(errs, o.validateTLS()...)
 	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port %d must be between 0 and 65535", o.WebhookPort))
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -14,11 +15,14 @@ import (
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 // Server is the API server.
 type Server struct {
 	Generic *genericapiserver.GenericAPIServer
+
+	webhooks *sync.WaitGroup
 }
 
 // New builds the server: the API group, then the webhook.
@@ -60,7 +64,7 @@ func (c CompletedConfig) New() (*Server, error) {
 			return nil, fmt.Errorf("adding the standalone hook: %w", err)
 		}
 	}
-	return &Server{Generic: generic}, nil
+	return &Server{Generic: generic, webhooks: c.webhooks}, nil
 }
 
 // Run serves until the context ends, and then shuts down gracefully.
@@ -68,6 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Generic.PrepareRun().RunWithContext(ctx); err != nil {
 		return fmt.Errorf("serving: %w", err)
 	}
+	s.webhooks.Wait()
 	return nil
 }
 
@@ -82,13 +87,16 @@ func Run(ctx context.Context, o *Options) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, leave()) }()
 	}
+	if err := o.openCertificates(ctx); err != nil {
+		return err
+	}
 	if !o.external() {
-		store, err := o.openStore(ctx, cancel)
+		embedded, err := o.openStore(ctx, cancel)
 		if err != nil {
 			return err
 		}
 		// The store goes last: the server's clients are closed by then.
-		defer store.Close()
+		defer embedded.Close()
 	}
 	config, err := o.Config()
 	if err != nil {
@@ -106,18 +114,25 @@ func Run(ctx context.Context, o *Options) (failed error) {
 }
 
 // openStore starts the embedded etcd; a failure of it ends the server.
-func (o *Options) openStore(ctx context.Context, cancel context.CancelCauseFunc) (*Store, error) {
-	store, err := StartStore(ctx, o.Store)
+func (o *Options) openStore(ctx context.Context, cancel context.CancelCauseFunc) (*store.Store, error) {
+	embedded, err := store.Start(ctx, o.Store)
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		select {
-		case failure := <-store.Failed():
+		case failure := <-embedded.Failed():
 			cancel(fmt.Errorf("running the embedded etcd: %w", failure))
 		case <-ctx.Done():
 		}
 	}()
-	o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{store.Endpoint()}
-	return store, nil
+	embedded.Maintain(ctx)
+	o.Use(embedded)
+	return embedded, nil
+}
+
+// Use has the server store in an embedded etcd that runs.
+func (o *Options) Use(embedded *store.Store) {
+	o.embedded = embedded
+	o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{embedded.Endpoint()}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/weir-rollouts/weir/pkg/apiserver"
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 )
 
@@ -32,10 +33,10 @@ const (
 		"object":{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2"}]}}}}}}`
 )
 
-func start(t *testing.T, dir string) *apiservertest.Server {
+func start(t *testing.T, dir string, changes ...func(*apiserver.Options)) *apiservertest.Server {
 	t.Helper()
 	s, err := apiservertest.Start(dir, []user.DefaultInfo{{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}},
-		func(authorizer.Attributes) bool { return false })
+		func(authorizer.Attributes) bool { return false }, changes...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weir-rollouts/weir/internal/disk"
 )
 
 const (
@@ -52,6 +54,7 @@ type StandaloneOptions struct {
 // a server with an all-powerful user should not come near.
 var notAlone = []string{
 	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
+	"tls-mode", "etcd-certificates",
 }
 
 // standAlone makes the options those of a server without a cluster. given tells
@@ -157,7 +160,11 @@ func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclie
 	if err != nil {
 		return fmt.Errorf("encoding the kubeconfig: %w", err)
 	}
-	if err := replaceFile(s.Kubeconfig, data); err != nil {
+	err = disk.Replace(s.Kubeconfig, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	stored := "kept in " + c.options.Store.DataDir
@@ -168,22 +175,6 @@ func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclie
 		"What is stored is %s. No controller runs: releases move when you write their status.\n\n"+
 		"  export KUBECONFIG=%s\n\n", standaloneUser, stored, s.Kubeconfig)
 	return nil
-}
-
-// replaceFile never shows a half-written file, or one that others may read.
-func replaceFile(path string, data []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-") // it has mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(data)
-	if err = errors.Join(err, temporary.Close()); err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(temporary.Name()))
-	}
-	return err
 }
 
 // ready waits until the server says that it is.

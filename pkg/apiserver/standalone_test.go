@@ -59,7 +59,8 @@ func TestStandaloneRefusals(t *testing.T) {
 // validation, apply, watches, verbs and approvals by the status.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
-	c, dir := standalone(t)
+	tracing, exported := collects(t)
+	c, dir := standalone(t, "--tracing-config-file="+tracing)
 	rollouts := c.RolloutsV1beta1().Rollouts("anywhere")
 	events, err := rollouts.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -135,6 +136,7 @@ func TestStandalone(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("beside the kubeconfig and the audit log there are %v (%v)", left, err)
 	}
+	traced(t, exported)
 }
 
 // audited wants these decisions in the log, as the example policy has them.
@@ -171,15 +173,15 @@ func decisions(log []byte) []string {
 }
 
 // standalone runs the command as a developer does, and reads what it wrote.
-func standalone(t *testing.T) (*versioned.Clientset, string) {
+func standalone(t *testing.T, more ...string) (*versioned.Clientset, string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "kubeconfig")
 	ctx, stop := context.WithCancel(context.Background())
 	out, said := io.Pipe()
 	cmd := apiserver.NewCommand()
-	cmd.SetArgs([]string{"--standalone", "--standalone-kubeconfig", path,
-		"--audit-policy-file=../../artifacts/examples/audit-policy.yaml", "--audit-log-path=" + filepath.Join(dir, "audit.log")})
+	cmd.SetArgs(append([]string{"--standalone", "--standalone-kubeconfig", path,
+		"--audit-policy-file=../../artifacts/examples/audit-policy.yaml", "--audit-log-path=" + filepath.Join(dir, "audit.log")}, more...))
 	cmd.SetOut(said)
 	done := make(chan error, 1)
 	go func() {

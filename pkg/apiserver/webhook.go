@@ -59,7 +59,7 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 	if err != nil {
 		return err
 	}
-	handler := &workload.Handler{Rollouts: index, Controller: c.ControllerUser}
+	handler := &workload.Handler{Rollouts: index, Controller: c.ControllerUser, Clock: c.Clock}
 	drained := c.Generic.DrainedNotify()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(hook))
 	go func() {
@@ -70,16 +70,17 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 
 	mux := http.NewServeMux()
 	mux.Handle(workload.Path, handler)
-	stopped, _, err := c.Webhook.Serve(mux, webhookDrain, drained)
+	handle := leaving(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
+	stopped, _, err := c.Webhook.Serve(handle, webhookDrain, drained)
 	if err != nil {
 		cancel()
 		return fmt.Errorf("serving workload admission: %w", err)
 	}
 	klog.InfoS("Serving workload admission", "address", c.Webhook.Listener.Addr().String())
-	go func() {
+	c.webhooks.Go(func() {
 		<-stopped
 		klog.InfoS("Stopped serving workload admission")
-	}()
+	})
 	return nil
 }
 
@@ -88,6 +89,7 @@ func (c CompletedConfig) rolloutClient(loopback *restclient.Config) (restclient.
 	config := restclient.CopyConfig(loopback)
 	gv := v1beta1.SchemeGroupVersion
 	config.GroupVersion, config.APIPath = &gv, "/apis"
+	config.QPS = -1 // an update of a workload waits for the answer
 	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: c.options.codecs}
 	client, err := restclient.RESTClientFor(config)
 	if err != nil {

@@ -327,6 +327,7 @@ func (c *checks) targets() []target {
 		}
 		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.set(hash)})
 	}
+	out = append(out, c.routeTargets()...)
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
 		if hash := s.Spec.Selector[hashKey]; hash != "" && s.Name != canary(s.Name) {
 			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), c.set(hash)})

@@ -52,7 +52,7 @@ func (x *pass) keepDeadline() {
 	}
 	mark := x.mark()
 	slack := max(patience/10, time.Second)
-	since := p.LastProgressTime
+	since := x.lastProgress()
 	switch {
 	case since == nil || x.moved():
 		x.progressed(mark, roundUp(x.Now))
@@ -62,6 +62,14 @@ func (x *pass) keepDeadline() {
 		x.progressed(mark, roundUp(x.Now))
 	}
 	x.judgeDeadline(patience, p)
+}
+
+// lastProgress is when the release moved last, as far as that can be true.
+func (x *pass) lastProgress() *metav1.Time {
+	if since := x.progress().LastProgressTime; since != nil && !ahead(since, x.Now) {
+		return since
+	}
+	return nil
 }
 
 // goOn takes back that the release stands still.

@@ -35,6 +35,7 @@ func upgrading(since time.Time) planner.Observed {
 		Batches: []rollouts.Batch{{CanaryReplicas: size}}, BatchPartition: &zero, RollingStyle: rollouts.StylePartition, Revision: "v2",
 	}
 	return planner.Observed{
+		Indexed: true, Listed: true,
 		Rollout: r, Batch: &planner.Batch{Plan: plan, Observed: true, State: rollouts.BatchVerifying, Message: "why"},
 		Workload: &planner.Workload{
 			Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Named: true, Replicas: 4, StableRevision: "v1",

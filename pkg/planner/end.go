@@ -32,6 +32,7 @@ func (x *pass) end() {
 	}
 	x.settleAll()
 	x.closeRecord(ended)
+	x.status.RemoveCondition(rollouts.ConditionBypassed)
 	x.become(rollouts.ActivityCompleted, message)
 	x.status.SetCondition(rollouts.Condition{Type: rollouts.ConditionSucceeded, Status: outcome}, x.now())
 	x.status.Phase = rollouts.PhaseHealthy
@@ -154,7 +155,7 @@ func (x *pass) leaveUpdate() bool {
 		x.act(Unpin{})
 	}
 	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
-		if share < *r.Weight {
+		if share < *r.Weight && r.able() {
 			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
 		}
 		return false

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"math"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -361,14 +362,16 @@ func (e *end) commands() {
 	}
 }
 
-// traceless checks that only the label of a Rollout in service is left, and
-// that what was the owner's is the owner's again.
+// traceless checks that what lets admission see the workload of a Rollout in
+// service is left, and nothing else, and that what was the owner's is the owner's again.
 func (e *end) traceless() {
-	for _, trace := range traces(e.store.objects) {
-		in := e.rollout() != nil && !e.rollout().Spec.Disabled
-		if !in || trace != "label "+rollouts.LabelWorkloadType+" of "+app0 {
-			e.check.violate("traceless", "%s: %s", e.name, trace)
-		}
+	left := traces(e.store.objects)
+	var guards []string
+	if r := e.rollout(); r != nil && planner.Holds(r) {
+		guards = []string{"entry Deployment.apps_" + app0, "label " + rollouts.LabelWorkloadType + " of " + app0}
+	}
+	if !slices.Equal(left, guards) {
+		e.check.violate("traceless", "%s: %v are left, want %v", e.name, left, guards)
 	}
 	d := e.deployment()
 	if d == nil {

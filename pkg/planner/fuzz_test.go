@@ -27,7 +27,9 @@ type schedule struct {
 	*world
 	bytes []byte
 	// fails allows pods to fail by themselves.
-	fails     bool
+	fails bool
+	// erratic is a clock that is set back now and then.
+	erratic   bool
 	plan      rollouts.Release
 	blueGreen bool
 }
@@ -92,6 +94,7 @@ func (s *schedule) found() {
 		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
 	}
 	b := int(s.next())
+	s.erratic = traffic && b>>5 == 7 // bits that mean nothing else there
 	if !traffic && b>>4%2 == 1 {
 		s.expose(app0)
 		s.publish(app0, app0)
@@ -113,7 +116,7 @@ var front = "front"
 func (s *schedule) routing(b byte) {
 	switch {
 	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
-		s.routeBy(front, app0, 20, time.Duration(b%2)*3*time.Second)
+		s.routeBy(front, routing(app0, time.Duration(b%2)*3*time.Second), 20)
 	case b%4 == 0:
 		s.remove(kindRouting, front)
 	default:
@@ -163,7 +166,13 @@ var moves = []move{
 			s.now = s.now.Add(s.round())
 		}
 	}},
-	{"clock", 2, func(s *schedule, b byte) { s.now = s.now.Add(time.Duration(b) * 700 * time.Millisecond) }},
+	{"clock", 2, func(s *schedule, b byte) {
+		if s.erratic && b%2 == 1 {
+			s.setBack(time.Duration(b) * time.Minute)
+			return
+		}
+		s.now = s.now.Add(time.Duration(b) * 700 * time.Millisecond)
+	}},
 	{"image", 2, func(s *schedule, b byte) {
 		s.change(app0, setImage([]string{"v1", "v2", "v3", "v2", "failed", "v4", "v1", "v3"}[b%8]))
 	}},
@@ -254,7 +263,7 @@ func (s *schedule) move() {
 // after how many writes the process dies, if it does.
 func (s *schedule) pass(b byte, run func()) {
 	for k, late := range map[kind]byte{
-		kindRollout: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
+		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
 	} {
 		s.lag[k] = int(late) * 2
 	}

@@ -19,12 +19,14 @@ func (x *pass) adopt() {
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.progress()
-	if !x.w.Labelled {
-		x.status.Message = "Rollout is being put in charge of the workload"
-		x.act(Label{})
+	if x.status.Message = "Rollout is being put in charge of the workload"; !x.enroll() {
 		return
 	}
-	if x.status.Message = x.unready(); x.status.Message != "" {
+	if waits := x.unready(); waits != "" {
+		x.status.Message = waits
+		return
+	}
+	if !x.index() {
 		return
 	}
 	x.status.Phase = rollouts.PhaseHealthy
@@ -79,8 +81,6 @@ func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 // watch is the healthy state: a hold starts a release.
 func (x *pass) watch() {
 	switch {
-	case !x.w.Labelled:
-		x.act(Label{})
 	case x.w.Held && x.w.AtStable, x.leftover():
 		x.act(RestoreWorkload{})
 	case x.w.Held:
@@ -90,12 +90,24 @@ func (x *pass) watch() {
 		return
 	}
 	p := x.progress()
-	if x.w.Settled && !x.w.Rolling && x.unrecorded(p) {
-		x.recordCompleted(p)
-	}
+	x.recordSettled(p)
 	if p.UpdateRevision == x.w.UpdateRevision {
 		p.ObservedWorkloadGeneration = x.w.Generation
 		p.ObservedRolloutID = x.rolloutID()
+	}
+}
+
+// recordSettled describes a workload that came to rest without a release.
+func (x *pass) recordSettled(p *rollouts.Progress) {
+	if !x.w.Settled || x.w.Rolling {
+		return
+	}
+	unheld := x.changedUnheld()
+	if unheld {
+		x.missed()
+	}
+	if unheld || x.unrecorded(p) {
+		x.recordCompleted(p)
 	}
 }
 
@@ -207,7 +219,7 @@ func (x *pass) reset() {
 	x.closeRecord(rollouts.ReleaseDeleted)
 	x.status.Phase = rollouts.PhaseInitial
 	x.status.Message = "Workload Not Found"
-	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled} {
+	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled, rollouts.ConditionBypassed} {
 		x.status.RemoveCondition(c)
 	}
 	x.status.SetActive(x.style, &rollouts.Progress{})
@@ -216,7 +228,7 @@ func (x *pass) reset() {
 // standDown gives everything back and leaves the workload to its owner.
 func (x *pass) standDown() {
 	if x.status.Phase == rollouts.PhaseDisabled {
-		x.unlabel() // the label may have been seen too late
+		x.withdraw() // label and entry may have been seen too late
 		return
 	}
 	if x.status.Phase != rollouts.PhaseDisabling {
@@ -227,25 +239,16 @@ func (x *pass) standDown() {
 	if !x.giveBack() {
 		return
 	}
-	if x.unlabel() {
+	if x.withdraw() {
 		return
 	}
 	x.settleAll()
 	x.closeRecord(rollouts.ReleaseDisabled)
 	x.status.RemoveCondition(rollouts.ConditionStalled)
+	x.status.RemoveCondition(rollouts.ConditionBypassed)
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.Message = "Rollout is disabled"
 	x.announce("RolloutDisabled", "the workload was given back to its own controller")
-}
-
-// unlabel takes the workload out of admission's sight, and tells whether there
-// is anything to take.
-func (x *pass) unlabel() bool {
-	labelled := x.w != nil && x.w.Labelled
-	if labelled {
-		x.act(Unlabel{})
-	}
-	return labelled
 }
 
 // terminate gives everything back and lets the Rollout go.
@@ -261,7 +264,7 @@ func (x *pass) terminate() {
 	}
 	x.closeRecord(rollouts.ReleaseDeleted)
 	x.terminating(metav1.ConditionFalse, "Completed")
-	x.unlabel()
+	x.withdraw()
 	x.act(DropFinalizer{})
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -25,6 +26,7 @@ func (w *world) observeTraffic(o *observation) {
 	ref := release.TrafficRoutings[0]
 	services := w.view(kindService)
 	o.net = traffic.Objects{
+		Stable:        types.NamespacedName{Name: ref.Service},
 		Owner:         *metav1.NewControllerRef(o.rollout, wire("Rollout")),
 		RevisionKey:   o.row.RevisionKey,
 		Shared:        release.DisableCanaryService,
@@ -40,6 +42,12 @@ func (w *world) observeTraffic(o *observation) {
 }
 
 func (w *world) observeRouter(o *observation, r *traffic.Router) {
+	if !r.Ingress() {
+		if obj := w.router(r); obj != nil {
+			r.Object = obj
+		}
+		return
+	}
 	ingresses := w.view(kindIngress)
 	if in := find[*networkingv1.Ingress](ingresses, kindIngress, r.Name); in != nil {
 		r.Object = in

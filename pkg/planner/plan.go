@@ -22,6 +22,11 @@ type Observed struct {
 	Unsupported string
 	// Workload is nil when the object does not exist.
 	Workload *Workload
+	// Indexed tells that the policies know that this Rollout holds the workload,
+	// and Listed that an entry of theirs names the Rollout at all.
+	Indexed, Listed bool
+	// Unprotected says which part of admission is missing; empty if none is.
+	Unprotected string
 	// Batch is nil when no BatchRelease exists.
 	Batch *Batch
 	// Route is what the network does now; nil when the plan routes nothing.
@@ -49,6 +54,8 @@ type Workload struct {
 	Settled bool
 	// Labelled tells that admission can see the workload.
 	Labelled bool
+	// Noted tells that a policy has noted an edit of the held workload.
+	Noted bool
 	// Held tells that the workload is taken from its native controller.
 	Held bool
 	// Mine tells that something of ours is still on the workload.
@@ -60,7 +67,8 @@ type Workload struct {
 	StableRevision string
 	// Named tells that the workload itself says which one that is.
 	Named bool
-	// UpdateRevision identifies the live template by content.
+	// UpdateRevision identifies the live template by content; empty until the
+	// native controller has named it, where that names revisions.
 	UpdateRevision string
 	// PodTemplateHash is the label value of the pods of the live template;
 	// empty until something made such pods possible.
@@ -115,6 +123,8 @@ type Workload struct {
 	Obeyed bool
 	// Untold tells that what others read of the pods on the workload is not so.
 	Untold bool
+	// Unfit says why a workload cannot be released as it is; empty if it can.
+	Unfit string
 }
 
 // Is tells whether the live template is of the revision. Revisions are
@@ -151,6 +161,8 @@ type Batch struct {
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
+	// Denied is a write to the workload that the server does not want; nil if none.
+	Denied *Denial
 	// Terminating tells that it is being deleted.
 	Terminating bool
 }
@@ -181,6 +193,14 @@ type (
 	Label struct{}
 	// Unlabel takes that back.
 	Unlabel struct{}
+	// Index makes the policies hold the workload, too.
+	Index struct{}
+	// Unindex takes that back.
+	Unindex struct{}
+	// Hold takes a workload that admission has missed.
+	Hold struct{}
+	// TakeUp does what admission would have done about an edit that a policy noted.
+	TakeUp struct{}
 	// RunBatch wants the BatchRelease to have this plan.
 	RunBatch struct{ Plan rollouts.ReleasePlan }
 	// ReleaseBatch wants the BatchRelease gone.
@@ -220,6 +240,10 @@ type (
 
 func (Label) action()               {}
 func (Unlabel) action()             {}
+func (Index) action()               {}
+func (Unindex) action()             {}
+func (Hold) action()                {}
+func (TakeUp) action()              {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
@@ -236,6 +260,10 @@ func (DropFinalizer) action()       {}
 
 func (Label) String() string        { return "label workload" }
 func (Unlabel) String() string      { return "unlabel workload" }
+func (Index) String() string        { return "index workload" }
+func (Unindex) String() string      { return "take workload out of the index" }
+func (Hold) String() string         { return "hold workload" }
+func (TakeUp) String() string       { return "take up the owner's edit" }
 func (ReleaseBatch) String() string { return "release batch" }
 func (SetStable) String() string    { return "set the stable template" }
 func (a NameStable) String() string { return "name " + a.Revision + " as stable" }

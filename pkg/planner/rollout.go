@@ -22,9 +22,11 @@ func Rollout(o Observed) Plan {
 			break
 		}
 	}
-	x.mirrorBatch()
 	x.nameStable()
+	x.keepGuarded()
 	x.forgetRoutings()
+	x.heed()
+	x.mirrorBatch()
 	x.keepRecord()
 	x.keepDeadline()
 	x.tellTools()
@@ -44,6 +46,8 @@ var rules = []rule{
 	{"disabled", (*pass).disabled, (*pass).standDown},
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
+	{"not named", (*pass).notNamed, func(*pass) {}},
+	{"bypassed", (*pass).bypassed, (*pass).catch},
 	{"let go", (*pass).letGo, (*pass).adopt},
 	{"still aborted", (*pass).stillAborted, (*pass).reject},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
@@ -154,8 +158,17 @@ func (x *pass) elapsed(d time.Duration) bool {
 	if since == nil || d <= 0 {
 		return true
 	}
-	return x.reached(since.Add(d))
+	if ahead(since, x.Now) {
+		x.stamp()
+	}
+	return x.reached(x.progress().LastUpdateTime.Add(d))
 }
+
+// ahead tells that a stored time is still to come: the clock that it was taken
+// from has been set back since, or another one is late. Nobody knows how much of
+// a wait from then on has passed, so it begins anew and lasts no longer than it
+// was meant to, however wrong the clock was.
+func ahead(since *metav1.Time, now time.Time) bool { return since.After(roundUp(now).Time) }
 
 // reached tells whether it is that late, and if not, wakes the next pass then.
 func (x *pass) reached(at time.Time) bool {
@@ -198,6 +211,10 @@ func (x *pass) gone() bool     { return x.w == nil }
 func (x *pass) unsupported() bool {
 	return x.Unsupported != "" && x.status.Phase != rollouts.PhaseProgressing
 }
+
+// notNamed tells that the native controller has not seen the template yet, so that
+// nobody can tell which revision it is. It is held, or nothing has changed.
+func (x *pass) notNamed() bool { return x.Unsupported == "" && x.w.UpdateRevision == "" }
 
 func (x *pass) notAdopted() bool {
 	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing

@@ -15,10 +15,13 @@ import (
 type Route struct {
 	// Missing names an object that must exist and does not, such as service/web.
 	Missing string
+	// Unserved tells that the stable Service does not exist.
+	Unserved bool
 	// Trouble says why nothing can be routed though nothing is missing.
 	Trouble string
-	// Pending says why a router has not taken up yet what it was told.
-	Pending string
+	// Pending says why a router has not taken up yet what it was told, and Refused
+	// why it never will.
+	Pending, Refused string
 	// Pinned is the revision that the stable Service selects; empty if any.
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.
@@ -59,6 +62,26 @@ func (r *Route) carries(want Route, revision string) bool {
 		return true
 	}
 	return r.Routed && !r.Edited && r.Says(want)
+}
+
+// able tells that routers can be told anything but to forget the update revision.
+func (r *Route) able() bool { return r.obstacle() == "" }
+
+// obstacle is why nothing can be routed; empty when something can.
+func (r *Route) obstacle() string {
+	if r.Missing != "" {
+		return r.Missing + " does not exist"
+	}
+	return r.Trouble
+}
+
+// refuses is why routers do not take up what they were told; nothing is known of
+// what somebody else has told them.
+func (r *Route) refuses() string {
+	if r.Edited {
+		return ""
+	}
+	return r.Refused
 }
 
 // told is what routers were last told.
@@ -115,7 +138,11 @@ func (x *pass) route(step *rollouts.Step) bool {
 		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
 		return false
 	}
+	if x.unable(x.Route.refuses()) {
+		return false
+	}
 	if x.Route.Pending != "" {
+		x.cause = x.Route.Pending
 		x.say("wait for the router to take up the route: " + x.Route.Pending)
 		return false
 	}
@@ -159,16 +186,26 @@ func (x *pass) routeAgain() {
 	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
 	}
+	if !r.able() {
+		return
+	}
 	if r.Routed && !r.Shared && r.Canary != now {
+		if r.Canary == "" && stageOf(p.State).routed {
+			x.corrected() // somebody has deleted the Service
+		}
 		x.act(RouteTo{Revision: now, Want: r.told()})
 		return
 	}
 	want, astray := x.astray()
-	if !astray || r.Missing != "" || r.Trouble != "" {
+	if !astray {
 		return
 	}
-	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", p.CurrentStepIndex))
+	x.corrected()
 	x.act(RouteTo{Revision: now, Want: want})
+}
+
+func (x *pass) corrected() {
+	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", x.progress().CurrentStepIndex))
 }
 
 // astray is the route that routers should do, and whether they do another one.
@@ -189,7 +226,7 @@ func (x *pass) astray() (want Route, astray bool) {
 func (x *pass) pinAgain() {
 	p := x.progress()
 	step := x.release.Step(p.CurrentStepIndex)
-	if step != nil && x.pins(step) && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
+	if step != nil && x.pins(step) && !x.Route.Unserved && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
 		x.act(Pin{Revision: p.StableRevision})
 	}
 }

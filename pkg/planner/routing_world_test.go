@@ -6,13 +6,13 @@ package planner_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -23,9 +23,9 @@ import (
 // TrafficRoutings in the world: who owns them, and who runs passes over them.
 
 // routeBy creates a TrafficRouting.
-func (w *world) routeBy(name, service string, share int32, grace time.Duration) {
+func (w *world) routeBy(name string, ref []rollouts.TrafficRoutingRef, share int32) {
 	r := &rollouts.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	r.Spec.ObjectRef = routing(service, grace)
+	r.Spec.ObjectRef = ref
 	r.Spec.Strategy.Weight = &share
 	w.tell.did("creates the trafficrouting")
 	w.as("user", func() error { return w.store.create(r) })
@@ -116,6 +116,7 @@ func (w *world) observeRouting(r *rollouts.TrafficRouting) (planner.RoutingObser
 	services := w.view(kindService)
 	o := &observation{net: traffic.Objects{
 		Owner: *metav1.NewControllerRef(r, wire("TrafficRouting")), Shared: true,
+		Stable:        types.NamespacedName{Name: ref.Service},
 		Service:       find[*corev1.Service](services, kindService, ref.Service),
 		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
 		Routers:       traffic.Routers(ref, "spec.objectRef[0]"),
@@ -124,11 +125,26 @@ func (w *world) observeRouting(r *rollouts.TrafficRouting) (planner.RoutingObser
 		w.observeRouter(o, &o.net.Routers[i])
 	}
 	seen := traffic.Observe(o.net, ref, planner.RoutingStep(r))
-	return planner.RoutingObserved{Now: w.now, Routing: r, Route: &seen}, o.net
+	return planner.RoutingObserved{Now: w.now, Routing: r, Route: &seen, Gone: w.goneUsers(r)}, o.net
+}
+
+// goneUsers are Rollouts that neither the cache nor the server knows.
+func (w *world) goneUsers(r *rollouts.TrafficRouting) []string {
+	var gone []string
+	for _, f := range r.Finalizers {
+		name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/")
+		k := key{kindRollout, name}
+		if ok && w.view(kindRollout)[k] == nil && w.store.objects[k] == nil {
+			gone = append(gone, name)
+		}
+	}
+	return gone
 }
 
 func (w *world) routingAct(name string, net traffic.Objects, action planner.Action) error {
-	switch action.(type) {
+	switch a := action.(type) {
+	case planner.Disown:
+		return w.link(name, planner.ProgressingFinalizer(a.Rollout), false)
 	case planner.Guard:
 		return w.link(name, rollouts.FinalizerTrafficRouting, true)
 	case planner.DropFinalizer:
@@ -200,26 +216,14 @@ func (t *transcript) showRoutings() {
 }
 
 func (s *story) routeBy(c command) {
-	s.w.routeBy(c.words[1], c.get("service", c.words[1]), s.number(c.get("weight", "20")), s.duration(c.get("grace", "3s")))
+	ref := routingBy(kindOf(c.get("by", "ingress")), c.get("service", c.words[1]), s.duration(c.get("grace", "3s")))
+	s.w.routeBy(c.words[1], ref, s.number(c.get("weight", "20")))
 }
 
 func (s *story) reroute(c command) {
 	if !s.w.reroute(c.words[1], s.number(c.get("weight", "50"))) {
 		s.t.under("edit", "not found")
 	}
-}
-
-// meddle changes the Ingress that routes, behind our back.
-func (s *story) meddle(c command) {
-	for _, o := range s.w.store.objects {
-		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
-			next := clone(o)
-			next.GetAnnotations()["nginx.ingress.kubernetes.io/canary-weight"] = strconv.Itoa(int(s.number(c.get("weight", "99"))))
-			s.w.as("user", func() error { return s.w.store.update(next) })
-			return
-		}
-	}
-	s.Fatalf("no ingress of %s routes", c.words[1])
 }
 
 // serveRouting makes the TrafficRouting anew that was deleted.
@@ -234,6 +238,6 @@ func (e *end) serveRouting() {
 		e.settle() // until it is gone
 	}
 	if name != "" && e.store.objects[key{kindRouting, name}] == nil {
-		e.routeBy(name, app0, 20, 0)
+		e.routeBy(name, routing(app0, 0), 20)
 	}
 }

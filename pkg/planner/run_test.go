@@ -116,3 +116,12 @@ func (w *world) pausing() bool {
 	}
 	return false
 }
+
+// setBack sets the clock back, as no time does. How long a step has waited does
+// not change by that.
+func (w *world) setBack(d time.Duration) {
+	w.now = w.now.Add(-d)
+	for at, since := range w.check.gates.since {
+		w.check.gates.since[at] = since.Add(-d)
+	}
+}

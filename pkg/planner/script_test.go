@@ -30,11 +30,13 @@ var verbs = map[string]func(*story, command){
 	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
-	"routing":    (*story).routeBy, // web [service=web] [weight=20] [grace=3s], a TrafficRouting
-	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
+	"route":      (*story).route,   // httproute|virtualservice web
+	"routing":    (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
+	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1]
 	"apply":    (*story).apply,
+	"sneak":    (*story).sneak, // web image=v2 [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
 	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
@@ -52,7 +54,10 @@ var verbs = map[string]func(*story, command){
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
 	"reroute": (*story).reroute, // web weight=50, an edit of a TrafficRouting
+	"own":     (*story).own,     // web apply|append [label=team]: the owner of a route has another rule
+	"gateway": (*story).say,     // web accepts|refuses|loses: a gateway says what it makes of the route
 	"delete":  (*story).remove,
+	"force":   (*story).force, // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
@@ -70,6 +75,7 @@ var verbs = map[string]func(*story, command){
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },
 	"advance": (*story).advance,
+	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
 	"show":    func(s *story, _ command) { s.t.show() },
 	"history": func(s *story, _ command) { s.t.histories() },
 }
@@ -122,7 +128,7 @@ func (s *story) deployment(c command) {
 func (s *story) rollout(c command) {
 	release := rollouts.Release{Steps: s.steps(c), ExtraWorkload: c.has("canary")}
 	if c.has("traffic") {
-		release.TrafficRoutings = routing(c.words[1], s.duration(c.get("grace", "3s")))
+		release.TrafficRoutings = routingBy(kindOf(c.get("by", "ingress")), c.words[1], s.duration(c.get("grace", "3s")))
 	}
 	if name := c.get("routing", ""); name != "" {
 		release.TrafficRoutingRef = &name
@@ -157,6 +163,18 @@ func (s *story) update(c command) {
 			setName(id)(d)
 		}
 	}))
+}
+
+// sneak is an update while every door is closed.
+func (s *story) sneak(c command) {
+	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
+	setImage(c.get("image", ""))(d)
+	if c.has("bare") {
+		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
+		d.Spec.Strategy = rolling("25%", "25%")
+	}
+	s.t.under("admission", "not asked")
+	s.w.as("user", func() error { return s.w.store.update(d) })
 }
 
 // apply is an update that states more than the image: unpaused, native, or
@@ -244,6 +262,15 @@ func (s *story) remove(c command) {
 	if !s.w.remove(kind(k), name) {
 		s.t.under("delete", "not found")
 	}
+}
+
+func (s *story) force(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	next := clone(s.w.store.objects[key{kind(k), name}])
+	next.SetFinalizers(nil)
+	s.w.check.sick = true // what follows is nobody's fault
+	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.remove(c)
 }
 
 func (s *story) crash(c command) {

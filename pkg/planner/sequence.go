@@ -144,13 +144,16 @@ func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan)
 	return remains{action: x.Route.reach(row)}
 }
 
+// strays tells that routers do another route than the wanted, and can be told so.
+func (r *Route) strays(want Route) bool { return r.Routed && r.able() && !r.carries(want, r.Canary) }
+
 // reach is what brings the network to where a row wants it; nil where it is.
 func (r *Route) reach(row rollouts.FinalisingStep) Action {
 	all := int32(100)
 	switch {
 	case row == rollouts.FinalisingRestoreService && r.Pinned != "":
 		return Unpin{}
-	case row == rollouts.FinalisingRouteToNew && r.Routed && !r.carries(Route{Weight: &all}, r.Canary):
+	case row == rollouts.FinalisingRouteToNew && r.strays(Route{Weight: &all}):
 		return RouteTo{Revision: r.Canary, Want: Route{Weight: &all}}
 	case row == rollouts.FinalisingRouteToStable && r.Routed:
 		return Unroute{}

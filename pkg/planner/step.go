@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -156,17 +157,39 @@ func (x *pass) pins(step *rollouts.Step) bool {
 
 // missing tells that the network lacks what the step needs, and says so.
 func (x *pass) missing() bool {
-	switch r := x.Route; {
-	case r.Missing != "":
-		x.say("wait for " + r.Missing + ", which does not exist")
-		x.cause = r.Missing + " does not exist"
-	case r.Trouble != "":
-		x.say("cannot route traffic to new version: " + r.Trouble)
-		x.cause = r.Trouble
-	default:
-		return false
+	if x.Route.Missing != "" {
+		x.cause = x.Route.obstacle()
+		x.say("wait for " + x.Route.Missing + ", which does not exist")
+		return true
 	}
-	return true
+	return x.unable(x.Route.Trouble)
+}
+
+func (x *pass) unable(why string) bool {
+	if why != "" {
+		x.cause = why
+		x.say("cannot route traffic to new version: " + why)
+	}
+	return why != ""
+}
+
+// lost is why the requests of a step that waits are no longer routed.
+func (x *pass) lost(step *rollouts.Step) string {
+	if x.Route == nil || !step.Routed() || x.everyPod(step) {
+		return ""
+	}
+	return cmp.Or(x.Route.obstacle(), x.Route.refuses())
+}
+
+// tellLost says so.
+func (x *pass) tellLost(why string) {
+	if x.cause = why; why == "" {
+		return
+	}
+	x.status.Message += "; its requests cannot be routed: " + why
+	if x.was().Message != why {
+		x.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", x.progress().CurrentStepIndex, why))
+	}
 }
 
 // jumpDwell is how long a jump by nextStepIndex stays out of StepPaused: clients
@@ -237,10 +260,11 @@ func (x *pass) routeStep(step *rollouts.Step) bool { return x.linked() && x.rout
 // analyse is where metrics would be judged; OpenKruise passes it at once too.
 func (x *pass) analyse(*rollouts.Step) bool { return true }
 
-// pause waits for approval or for its time. The last step passes when it is
-// exactly "100%", since nothing is left to protect.
+// pause waits for approval or for its time, which alone is not enough while the
+// requests of the step are not routed. The last step passes when it is exactly
+// "100%", since nothing is left to protect.
 func (x *pass) pause(step *rollouts.Step) bool {
-	p := x.progress()
+	p, lost := x.progress(), x.lost(step)
 	last := int(p.CurrentStepIndex) == len(x.release.Steps)
 	switch {
 	case p.FullyPromoted:
@@ -250,7 +274,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	case step.Pause.Duration == nil:
 		x.say("you need manually confirm to enter the next step")
 	default:
-		if x.elapsed(time.Duration(*step.Pause.Duration) * time.Second) {
+		if x.elapsed(time.Duration(*step.Pause.Duration)*time.Second) && lost == "" {
 			return true
 		}
 		x.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
@@ -258,6 +282,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	if !x.stayed() {
 		x.announce("StepPaused", x.status.Message)
 	}
+	x.tellLost(lost)
 	return false
 }
 

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -38,6 +39,7 @@ const (
 	kindIngress    kind = "ingress"
 	kindHistory    kind = "history"
 	kindRouting    kind = "routing"
+	kindIndex      kind = "index"
 )
 
 type key struct {
@@ -63,6 +65,10 @@ func keyOf(o object.Object) key {
 		return key{kindHistory, o.GetName()}
 	case *rollouts.TrafficRouting:
 		return key{kindRouting, o.GetName()}
+	case *unstructured.Unstructured:
+		return key{kindOf(o.GetObjectKind().GroupVersionKind().Kind), o.GetName()}
+	case *corev1.ConfigMap:
+		return key{kindIndex, o.GetName()}
 	default:
 		panic(fmt.Sprintf("no kind for %T", o))
 	}
@@ -224,6 +230,10 @@ func keepStatus(old, next object.Object) {
 		o := old.(*appsv1.ReplicaSet)
 		n.Status = o.Status
 		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *unstructured.Unstructured:
+		o := old.(*unstructured.Unstructured)
+		setStatus(n, o)
+		changed = !equality.Semantic.DeepEqual(o.Object["spec"], n.Object["spec"])
 	}
 	next.SetGeneration(old.GetGeneration())
 	if changed {
@@ -258,6 +268,10 @@ func keepAllButStatus(old, next object.Object) {
 		status := n.Status
 		*n = *clone(old.(*appsv1.ReplicaSet))
 		n.Status = status
+	case *unstructured.Unstructured:
+		given := *n
+		*n = *clone(old.(*unstructured.Unstructured))
+		setStatus(n, &given)
 	}
 }
 

@@ -32,60 +32,84 @@ func (x *pass) tellTools() {
 	x.status.SetCondition(c, x.now())
 }
 
-// WaitingFor says in a few words what a Rollout waits for, and since when; the
-// time is zero where nobody has noted it.
-func WaitingFor(r *rollouts.Rollout) (what string, since metav1.Time) {
+// Wait is the kind of thing that a Rollout waits for.
+type Wait string
+
+// The kinds. Approval and Decision wait for a person.
+const (
+	WaitNothing    Wait = "nothing"
+	WaitPods       Wait = "pods"
+	WaitTraffic    Wait = "traffic"
+	WaitApproval   Wait = "approval"
+	WaitTime       Wait = "time"
+	WaitDecision   Wait = "decision"
+	WaitWorkload   Wait = "workload"
+	WaitController Wait = "controller"
+)
+
+// Waiting is what a Rollout waits for.
+type Waiting struct {
+	For Wait
+	// What says it in a few words.
+	What string
+	// Since is zero where nobody has noted it.
+	Since metav1.Time
+}
+
+// WaitingFor says what a Rollout waits for.
+func WaitingFor(r *rollouts.Rollout) Waiting {
 	if r.DeletionTimestamp != nil {
-		return "workload to be given back", *r.DeletionTimestamp
+		return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
 	}
 	p := r.Status.Active()
 	if p == nil {
 		p = &rollouts.Progress{}
 	}
+	var since metav1.Time
 	if p.LastUpdateTime != nil {
 		since = *p.LastUpdateTime
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		what := releaseWaits(r, p)
+		wait, what := releaseWaits(r, p)
 		if p.Message != "" {
 			what += ": " + p.Message
 		}
-		return what, since
+		return Waiting{wait, what, since}
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
-		return "nothing", since
+		return Waiting{WaitNothing, "nothing", since}
 	case rollouts.PhaseDisabling:
-		return "workload to be given back", metav1.Time{}
+		return Waiting{WaitWorkload, "workload to be given back", metav1.Time{}}
 	}
 	if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
-		return "a workload that is served", c.LastTransitionTime
+		return Waiting{WaitDecision, "a workload that is served", c.LastTransitionTime}
 	}
-	return "workload", r.CreationTimestamp
+	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
 
 // releaseWaits is what a release waits for.
-func releaseWaits(r *rollouts.Rollout, p *rollouts.Progress) string {
+func releaseWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch r.Status.Activity() {
 	case rollouts.ActivityInitializing:
-		return "network of the workload"
+		return WaitTraffic, "network of the workload"
 	case rollouts.ActivityPaused:
-		return "resume"
+		return WaitDecision, "resume"
 	case rollouts.ActivityAborting:
-		return "pods of the stable revision"
+		return WaitPods, "pods of the stable revision"
 	case rollouts.ActivityAborted:
 		if p.RollingBack {
-			return "stable template"
+			return WaitWorkload, "stable template"
 		}
-		return "retry, rollback or another template"
+		return WaitDecision, "retry, rollback or another template"
 	case rollouts.ActivityFinalising, rollouts.ActivityCancelling:
-		return "workload to be given back"
+		return WaitWorkload, "workload to be given back"
 	default:
 		return stepWaits(r, p)
 	}
 }
 
 // stepWaits is what a step waits for.
-func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) string {
+func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		release = &rollouts.Release{} // nothing says that it is valid
@@ -93,19 +117,21 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) string {
 	place := fmt.Sprintf("step %d/%d", p.CurrentStepIndex, len(release.Steps))
 	switch p.State {
 	case rollouts.BeforeStepUpgrade, rollouts.StepTrafficRouting:
-		return "traffic of " + place
+		return WaitTraffic, "traffic of " + place
 	case rollouts.StepUpgrade:
-		return "pods of " + place
+		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return "metrics of " + place
+		return WaitDecision, "metrics of " + place
 	case rollouts.StepPaused:
-		step := release.Step(p.CurrentStepIndex)
-		if step == nil || step.Pause.Duration == nil || p.LastUpdateTime == nil {
-			return "approval of " + place
+		if !timed(release.Step(p.CurrentStepIndex)) || p.LastUpdateTime == nil {
+			return WaitApproval, "approval of " + place
 		}
-		until := p.LastUpdateTime.Add(time.Duration(*step.Pause.Duration) * time.Second)
-		return "end of " + place + " at " + until.UTC().Format(time.RFC3339)
+		until := p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second)
+		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
 	default:
-		return "controller" // it goes on at once
+		return WaitController, "controller" // it goes on at once
 	}
 }
+
+// timed tells that a step goes on by itself.
+func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }

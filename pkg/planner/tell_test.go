@@ -37,37 +37,38 @@ func TestWaitingFor(t *testing.T) {
 	}
 	cases := map[string]struct {
 		make  func(*rollouts.Rollout)
+		wait  planner.Wait
 		what  string
 		since metav1.Time
 	}{
-		"new":       {phase(rollouts.PhaseInitial), "workload", made},
-		"healthy":   {phase(rollouts.PhaseHealthy), "nothing", metav1.Time{}},
-		"disabled":  {phase(rollouts.PhaseDisabled), "nothing", metav1.Time{}},
-		"disabling": {phase(rollouts.PhaseDisabling), "workload to be given back", metav1.Time{}},
-		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, "workload to be given back", entered},
-		"before":    {at(1, rollouts.BeforeStepUpgrade), "traffic of step 1/2", entered},
-		"upgrading": {at(1, rollouts.StepUpgrade), "pods of step 1/2", entered},
+		"new":       {phase(rollouts.PhaseInitial), planner.WaitWorkload, "workload", made},
+		"healthy":   {phase(rollouts.PhaseHealthy), planner.WaitNothing, "nothing", metav1.Time{}},
+		"disabled":  {phase(rollouts.PhaseDisabled), planner.WaitNothing, "nothing", metav1.Time{}},
+		"disabling": {phase(rollouts.PhaseDisabling), planner.WaitWorkload, "workload to be given back", metav1.Time{}},
+		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, planner.WaitWorkload, "workload to be given back", entered},
+		"before":    {at(1, rollouts.BeforeStepUpgrade), planner.WaitTraffic, "traffic of step 1/2", entered},
+		"upgrading": {at(1, rollouts.StepUpgrade), planner.WaitPods, "pods of step 1/2", entered},
 		"crashing": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Status.Canary.Message = "2 of 2 new pods: container main: CrashLoopBackOff"
-		}, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
-		"routing":      {at(2, rollouts.StepTrafficRouting), "traffic of step 2/2", entered},
-		"waiting":      {at(1, rollouts.StepPaused), "approval of step 1/2", entered},
-		"timed":        {at(2, rollouts.StepPaused), "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
-		"approved":     {at(1, rollouts.StepReady), "controller", entered},
-		"a step less":  {at(3, rollouts.StepPaused), "approval of step 3/2", entered},
-		"initializing": {doing(rollouts.ActivityInitializing), "network of the workload", entered},
-		"paused":       {doing(rollouts.ActivityPaused), "resume", entered},
-		"aborting":     {doing(rollouts.ActivityAborting), "pods of the stable revision", entered},
-		"aborted":      {doing(rollouts.ActivityAborted), "retry, rollback or another template", entered},
-		"ending":       {doing(rollouts.ActivityFinalising), "workload to be given back", entered},
+		}, planner.WaitPods, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
+		"routing":      {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
+		"waiting":      {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
+		"timed":        {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
+		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
+		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
+		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
+		"paused":       {doing(rollouts.ActivityPaused), planner.WaitDecision, "resume", entered},
+		"aborting":     {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
+		"aborted":      {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
+		"ending":       {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue}, entered)
-		}, "a workload that is served", entered},
+		}, planner.WaitDecision, "a workload that is served", entered},
 		"no plan": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
 			r.Spec.Strategy.Canary = nil
-		}, "approval of step 1/0", entered},
+		}, planner.WaitApproval, "approval of step 1/0", entered},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +79,8 @@ func TestWaitingFor(t *testing.T) {
 				{Replicas: &size}, {Replicas: &size, Pause: rollouts.Pause{Duration: &minute}},
 			}}
 			c.make(r)
-			if what, since := planner.WaitingFor(r); what != c.what || !since.Equal(&c.since) {
-				t.Errorf("waits for %q since %s, want %q since %s", what, since, c.what, c.since)
+			if w := planner.WaitingFor(r); w.For != c.wait || w.What != c.what || !w.Since.Equal(&c.since) {
+				t.Errorf("waits for %s, %q, since %s, want %s, %q, since %s", w.For, w.What, w.Since, c.wait, c.what, c.since)
 			}
 		})
 	}
@@ -145,7 +146,7 @@ func TestStalledByOthers(t *testing.T) {
 		stalled.Status = c.said
 		r.Status.SetCondition(stalled, metav1.Time{})
 		w := &planner.Workload{Labelled: true, Settled: true, Held: c.phase == rollouts.PhaseProgressing}
-		p := planner.Rollout(planner.Observed{Rollout: r, Workload: w})
+		p := planner.Rollout(planner.Observed{Rollout: r, Workload: w, Indexed: true, Listed: true})
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
 		}

@@ -17,6 +17,8 @@ type RoutingObserved struct {
 	Routing *rollouts.TrafficRouting
 	// Route is what the network does now; nil when the object names nothing.
 	Route *Route
+	// Gone are Rollouts that have a mark on the object, and do not exist.
+	Gone []string
 }
 
 // RoutingPlan is everything one pass over a TrafficRouting decided.
@@ -36,8 +38,15 @@ type RoutingPlan struct {
 // Guard keeps a TrafficRouting until its routes are taken back.
 type Guard struct{}
 
+// Disown takes the mark of a Rollout that does not exist off a TrafficRouting.
+type Disown struct{ Rollout string }
+
 func (Guard) action()        {}
+func (Disown) action()       {}
 func (Guard) String() string { return "guard traffic routing" }
+func (a Disown) String() string {
+	return "take off the mark of rollout/" + a.Rollout + ", which is gone"
+}
 
 // TrafficRouting decides what one pass over a TrafficRouting does. It routes
 // for as long as a Rollout says, by a finalizer of its own, that it has a
@@ -62,6 +71,9 @@ var routingRules = []struct {
 	applies func(*routing) bool
 	decide  func(*routing)
 }{
+	// Who takes the finalizers off a Rollout leaves a mark that nobody would take
+	// off, and with it the routes.
+	{"left behind", (*routing).leftBehind, (*routing).disown},
 	// Who deletes it wants no routes, whatever releases are under way.
 	{"deleted", (*routing).deleted, (*routing).terminate},
 	// Without the finalizer a deletion would leave the routes behind.
@@ -94,8 +106,9 @@ type routing struct {
 	plan RoutingPlan
 }
 
-func (x *routing) deleted() bool { return x.Routing.DeletionTimestamp != nil }
-func (x *routing) used() bool    { return Used(x.Routing) }
+func (x *routing) leftBehind() bool { return len(x.Gone) > 0 }
+func (x *routing) deleted() bool    { return x.Routing.DeletionTimestamp != nil }
+func (x *routing) used() bool       { return Used(x.Routing) }
 
 func (x *routing) guarded() bool {
 	return slices.Contains(x.Routing.Finalizers, rollouts.FinalizerTrafficRouting)
@@ -126,6 +139,9 @@ func (x *routing) tell(warning bool, reason, message string) {
 	x.plan.Events = append(x.plan.Events, Event{Warning: warning, Reason: reason, Message: message})
 }
 
+// disown takes one mark off; the next pass sees what that leaves.
+func (x *routing) disown() { x.act(Disown{Rollout: x.Gone[0]}) }
+
 func (x *routing) guard() {
 	if x.was.Phase == "" {
 		x.become(rollouts.PhaseInitial)
@@ -147,15 +163,16 @@ func (x *routing) rest() {
 // blocked tells that nothing can be routed, and says why.
 func (x *routing) blocked() bool {
 	why := "spec.objectRef names nothing"
-	if r := x.Route; r != nil {
-		switch {
-		case r.Missing != "":
-			why = r.Missing + " does not exist"
-		case r.Trouble != "":
-			why = r.Trouble
-		default:
-			return false
-		}
+	if x.Route != nil {
+		why = x.Route.obstacle()
+	}
+	return x.fails(why)
+}
+
+// fails says why nothing is routed, if there is a reason.
+func (x *routing) fails(why string) bool {
+	if why == "" {
+		return false
 	}
 	x.plan.Status.Routed = false
 	x.plan.Status.Message += ": " + why
@@ -178,12 +195,19 @@ func (x *routing) progress() {
 	case step.Routed() && !r.carries(want, ""):
 		x.correct()
 		x.issue(RouteTo{Want: want})
-	case r.Pending != "":
-		x.plan.Status.Routed = false
-		x.plan.Status.Message += ": the router has not taken up the route yet, " + r.Pending
+	case step.Routed() && x.refused():
 	case x.elapsed(x.grace()):
 		x.arrive()
 	}
+}
+
+// refused tells that routers do not take up the route, or not yet, and says why.
+func (x *routing) refused() bool {
+	why := x.Route.Refused
+	if pending := x.Route.Pending; why == "" && pending != "" {
+		why = "the router has not taken up the route yet, " + pending
+	}
+	return x.fails(why)
 }
 
 // correct tells that routers do not do what they did, though nothing else was wanted.
@@ -200,9 +224,10 @@ func (x *routing) arrive() {
 	}
 }
 
-// issue wants a target, and waits anew for one that is new or has not shown.
+// issue wants a target, and waits anew for one that is new or has not shown, or
+// that something stood in the way of.
 func (x *routing) issue(target Action) {
-	if x.was.Routed || x.was.Phase != x.plan.Status.Phase || x.was.ObservedGeneration != x.Routing.Generation || x.overdue() {
+	if x.was.Routed || x.was.Message != x.plan.Status.Message || x.was.ObservedGeneration != x.Routing.Generation || x.overdue() {
 		x.stamp()
 	}
 	x.plan.Status.Routed = false
@@ -270,7 +295,10 @@ func (x *routing) elapsed(d time.Duration) bool {
 	if since == nil {
 		return true
 	}
-	left := since.Add(d).Sub(x.Now)
+	if ahead(since, x.Now) {
+		x.stamp()
+	}
+	left := x.plan.Status.LastUpdateTime.Add(d).Sub(x.Now)
 	x.plan.Wake = max(left, 0)
 	return left <= 0
 }

@@ -231,7 +231,7 @@ func (t *transcript) show() {
 		}
 		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
 		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
-			what, _ := planner.WaitingFor(r)
+			what := planner.WaitingFor(r).What
 			t.under("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {
@@ -273,6 +273,7 @@ func (t *transcript) showNetwork() {
 			t.under("ingress", "%s with weight %s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
 		}
 	}
+	t.showRoutes()
 }
 
 // traces lists what Weir has left on objects of others.
@@ -294,6 +295,10 @@ func traces(s snapshot) []string {
 			}
 		case kindBatch:
 			found = append(found, "batchrelease "+o.GetName())
+		case kindIndex:
+			for k := range o.(*corev1.ConfigMap).Data {
+				found = append(found, "entry "+k)
+			}
 		default:
 			note(o, "annotation", o.GetAnnotations())
 			note(o, "label", o.GetLabels())

@@ -288,9 +288,7 @@ func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.St
 }
 
 func routing(service string, grace time.Duration) []rollouts.TrafficRoutingRef {
-	return []rollouts.TrafficRoutingRef{{
-		Service: service, GracePeriodSeconds: int32(grace / time.Second), Ingress: &rollouts.IngressRef{Name: service},
-	}}
+	return routingBy(kindIngress, service, grace)
 }
 
 func (a app) String() string { return fmt.Sprintf("%s, %d x %s", a.name, a.replicas, a.image) }

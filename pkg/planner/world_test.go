@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -162,6 +164,8 @@ type observation struct {
 	row      workload.Row
 	net      traffic.Objects
 	facts    planner.Observed
+	index    *corev1.ConfigMap
+	key      string
 	// kept is what is on file of a stable set that has gone, beside all sets.
 	kept   *workload.File
 	beside []object.Object
@@ -208,11 +212,20 @@ func (w *world) observe(name string) *observation {
 		facts := o.row.Observe(o.workload, o.owned)
 		o.facts.Workload = &facts
 	}
+	w.observeIndex(o)
 	w.observeKept(o)
 	w.observeTraffic(o)
 	o.facts.Routing = w.routingOf(ro)
 	o.facts.Histories = w.histories(ro)
 	return o
+}
+
+func (w *world) observeIndex(o *observation) {
+	ref := o.rollout.Spec.WorkloadRef
+	o.index = find[*corev1.ConfigMap](w.view(kindIndex), kindIndex, rollouts.IndexName)
+	o.key = workload.IndexKey(o.row.GVK.GroupKind(), ref.Name)
+	entries := workload.Entries(o.index, o.rollout.Name)
+	o.facts.Listed, o.facts.Indexed = len(entries) > 0, slices.Equal(entries, []string{o.key})
 }
 
 // rolloutPass is one pass of the Rollout controller; it returns when that
@@ -283,6 +296,14 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.write(o.row.Adapter.Label(o.workload)...)
 	case planner.Unlabel:
 		return w.write(o.row.Adapter.Unlabel(o.workload)...)
+	case planner.Index:
+		return w.write(workload.Enter(o.index, o.rollout.Namespace, o.rollout.Name, o.key)...)
+	case planner.Unindex:
+		return w.write(workload.Enter(o.index, o.rollout.Namespace, o.rollout.Name, "")...)
+	case planner.Hold:
+		return w.write(o.row.Take(o.workload, o.rollout.Name)...)
+	case planner.TakeUp:
+		return w.write(o.row.TakeUp(o.workload)...)
 	case planner.RestoreWorkload:
 		return w.write(o.row.Restore(o.workload, o.owned, a)...)
 	case planner.NameStable:

@@ -32,19 +32,16 @@ func Doubts(release *rollouts.Release, path string) []string {
 	return doubts
 }
 
-// doubtful says why no router can do what a step wants. An Ingress is judged by
-// its dialect; other kinds may be able to do anything.
+// doubtful says why no router can do what a step wants.
 func doubtful(routers []Router, service string, want planner.Route) string {
 	says := ""
 	for _, r := range routers {
 		provider, err := find(r)
-		ingress, ok := provider.(beside)
-		if err != nil || !ok {
+		if err != nil {
 			return ""
 		}
 		p := Params{Route: want, Stable: service, Canary: service + rollouts.CanarySuffix}
-		_, err = ingress.dialect(map[string]string{}, p)
-		if err == nil {
+		if err = provider.Doubt(p); err == nil {
 			return ""
 		}
 		says = err.Error()

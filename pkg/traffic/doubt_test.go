@@ -20,6 +20,10 @@ func TestDoubts(t *testing.T) {
 	mesh.CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}
 	route := "front"
 	gateway := rollouts.TrafficRoutingRef{Service: "web", Gateway: &rollouts.GatewayRef{HTTPRouteName: &route}}
+	traefik := rollouts.TrafficRoutingRef{Service: "web", CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "traefik.io/v1alpha1", Kind: "TraefikService", Name: "front"}}}
+	both := ref("nginx")
+	both.CustomNetworkRefs = traefik.CustomNetworkRefs
+	user := []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "user", "me")}}}
 	for name, tc := range map[string]struct {
 		ref   rollouts.TrafficRoutingRef
 		steps []rollouts.Step
@@ -31,7 +35,10 @@ func TestDoubts(t *testing.T) {
 		"rewriting":      {ref("nginx"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged()}}, []string{at + ".steps[0].requestHeaderModifier: nginx rewrites no headers" + end}},
 		"mse can":        {ref("mse"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged(), Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, nil},
 		"a gateway can":  {gateway, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, nil},
-		"unknown class":  {ref("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
+		"traefik":        {traefik, user, []string{at + ".steps[1].matches: a TraefikService sends shares only" + end}},
+		"an alb of aws":  {ref("aws-alb"), user, []string{at + ".steps[1].matches: an ALB of AWS sends shares only" + end}},
+		"the other can":  {both, user, nil},
+		"unknown class":  {ref("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
 		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
 	} {
 		t.Run(name, func(t *testing.T) {

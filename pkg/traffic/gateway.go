@@ -75,70 +75,26 @@ func (p Params) stableRefs(rule map[string]any) []map[string]any {
 // weigh gives the canary Service its part of what the stable one has of a rule.
 // What other backends have of it stays as it is.
 func weigh(rule map[string]any, p Params) {
-	stable := p.stableRefs(rule)
-	if len(stable) == 0 {
+	if len(p.stableRefs(rule)) == 0 {
 		return
 	}
-	var refs []map[string]any
-	for _, ref := range objects(rule["backendRefs"]) {
-		parts := whole(ref, "weight", 1)
-		if alone := len(stable) == 1 && !busy(rule, p); alone && parts > 0 {
-			parts = 1
-		}
-		if !p.leads(ref, p.Stable) || parts == 0 {
-			ref["weight"] = parts * 100
-			refs = append(refs, ref)
-			continue
-		}
+	refs := p.weighted(objects(rule["backendRefs"]), p.isStableRef, func(ref map[string]any) map[string]any {
 		canary := p.canaryRef(ref)
 		if p.Headers != nil {
 			modify(canary, p.Headers)
 		}
-		ref["weight"], canary["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
-		refs = append(refs, ref, canary)
-	}
+		return canary
+	})
 	reduce(refs, maxRuleWeight)
 	rule["backendRefs"] = listed(refs)
 }
 
-// busy tells that a rule sends requests elsewhere too.
-func busy(rule map[string]any, p Params) bool {
-	return slices.ContainsFunc(objects(rule["backendRefs"]), func(ref map[string]any) bool {
-		return !p.leads(ref, p.Stable) && whole(ref, "weight", 1) > 0
-	})
-}
+func (p Params) isStableRef(ref map[string]any) bool { return p.leads(ref, p.Stable) }
 
 func (p Params) canaryRef(stable map[string]any) map[string]any {
 	canary := runtime.DeepCopyJSON(stable)
 	canary["name"] = p.Canary
 	return canary
-}
-
-// reduce keeps weights within a limit, and above nothing.
-func reduce(refs []map[string]any, limit int64) {
-	var most, common int64
-	for _, ref := range refs {
-		w := whole(ref, "weight", 0)
-		most, common = max(most, w), divisor(common, w)
-	}
-	if most <= limit {
-		return
-	}
-	most /= common
-	for _, ref := range refs {
-		w := whole(ref, "weight", 0) / common
-		if most > limit && w > 0 {
-			w = max(1, w*limit/most)
-		}
-		ref["weight"] = w
-	}
-}
-
-func divisor(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // modify adds a change of headers to the filters of a rule or a backend, where

@@ -49,6 +49,12 @@ func (b beside) Can(o Objects, r Router, want planner.Route) error {
 	return err
 }
 
+// Doubt implements Provider.
+func (b beside) Doubt(p Params) error {
+	_, err := b.dialect(map[string]string{}, p)
+	return err
+}
+
 // Route implements Provider. The canary Ingress is created with the values
 // wanted, never first with others, and not for a share of nothing.
 func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
@@ -88,9 +94,6 @@ func (b beside) canary(o Objects, r Router, whole, part planner.Route) (*network
 	stable, ok := r.Object.(*networkingv1.Ingress)
 	if !ok {
 		return nil, fmt.Errorf("%s does not exist", r.path())
-	}
-	if o.Service == nil {
-		return nil, errNoService
 	}
 	p := o.params(part)
 	rules := canaryRules(stable.Spec.Rules, p)

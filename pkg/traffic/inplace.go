@@ -6,8 +6,10 @@ package traffic
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,14 @@ import (
 // inPlace routes by the owner's object itself, whose original is kept on it.
 type inPlace struct {
 	edit Edit
+	// limits tells what no object of the kind can do; nil where that is for each
+	// of them to say.
+	limits func(Params) error
+	// annotations is how the keys of those begin that route, as the spec does.
+	annotations string
+	// strip takes off what OpenKruise has put on an object without keeping its
+	// original, and tells whether there is any. Nil where it keeps that.
+	strip func(Data, Params) (stripped Data, found bool)
 	// script tells the user's script that edits from others; empty for a row.
 	script string
 	// accepted tells what the router says of the object: why it has not taken it
@@ -52,7 +62,7 @@ func (e inPlace) Observe(o Objects, r Router) planner.Route {
 		return planner.Route{Trouble: fmt.Sprintf("%s: %s", r.Field, err)}
 	}
 	was, ok := recorded(obj)
-	if _, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]; !kept {
+	if _, routed, _ := e.originalOf(o, obj); !routed { // one that cannot be read is told as an edit
 		return planner.Route{}
 	}
 	seen := planner.Route{Routed: true}
@@ -62,7 +72,7 @@ func (e inPlace) Observe(o Objects, r Router) planner.Route {
 	if e.accepted != nil {
 		var refused string
 		if seen.Pending, refused = e.accepted(obj); refused != "" {
-			seen.Trouble = fmt.Sprintf("%s: %s", r.Field, refused)
+			seen.Refused = fmt.Sprintf("%s: %s", r.Field, refused)
 		}
 	}
 	return seen
@@ -77,17 +87,30 @@ func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
 	if err != nil {
 		return err
 	}
-	if o.Service == nil {
-		return errNoService
-	}
 	// What the owner has changed since is not asked for: that is told by what
 	// each router took of the route on record, and so by what it can do.
-	original, _, err := keptOn(obj)
+	original, _, err := e.originalOf(o, obj)
 	if err != nil {
 		return err
 	}
-	_, err = e.edit(original.copied(), o.params(want))
+	_, err = e.routed(original, o.params(want))
 	return err
+}
+
+// Doubt implements Provider.
+func (e inPlace) Doubt(p Params) error {
+	if e.limits == nil {
+		return nil
+	}
+	return e.limits(p)
+}
+
+// routed is an original with a route.
+func (e inPlace) routed(original Data, p Params) (Data, error) {
+	if err := e.Doubt(p); err != nil {
+		return Data{}, err
+	}
+	return e.edit(original.copied(), p)
 }
 
 // Route implements Provider. A share of nothing is not begun with.
@@ -95,11 +118,15 @@ func (e inPlace) Route(o Objects, r Router, want planner.Route) ([]object.Change
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return e.Restore(o, r)
 	}
+	obj, err := readable(r)
+	if err != nil {
+		return nil, err
+	}
 	next, err := e.render(o, r, want, o.mine(e, r, want))
 	if err != nil || nothing(want) && !e.Observe(o, r).Routed {
 		return nil, err
 	}
-	return change(r.Object, next), nil
+	return change(obj, next), nil
 }
 
 // Restore implements Provider.
@@ -122,14 +149,11 @@ func (e inPlace) render(o Objects, r Router, whole, part planner.Route) (*unstru
 	if err != nil {
 		return nil, err
 	}
-	if o.Service == nil {
-		return nil, errNoService
-	}
 	original, written, err := e.owners(o, r, obj)
 	if err != nil {
 		return nil, err
 	}
-	next, err := e.edit(original.copied(), o.params(part))
+	next, err := e.routed(original, o.params(part))
 	if err != nil {
 		return nil, err
 	}
@@ -156,47 +180,60 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 	if err != nil {
 		return Data{}, Data{}, err
 	}
-	original, kept, err := keptOn(obj)
-	if err != nil || !kept {
+	original, routed, err := e.originalOf(o, obj)
+	if err != nil || !routed {
 		return original, now, err
 	}
 	was, ok := recorded(obj)
-	if !ok || o.Service == nil || obj.GetAnnotations()[rollouts.AnnotationRoutedBy] != e.script {
+	if !ok || obj.GetAnnotations()[rollouts.AnnotationRoutedBy] != e.script {
 		// What another script has written cannot be told from what the owner has.
 		return original, now, nil
 	}
 	p := o.params(o.mine(e, r, was))
-	if written, err = e.edit(original.copied(), p); err != nil {
+	if written, err = e.routed(original, p); err != nil {
 		// What was written can no longer be told; what is there says enough.
 		return original, now, nil //nolint:nilerr // see above
 	}
-	original.Spec = e.ownersSpec(original.Spec, written.Spec, now.Spec, p)
+	original.Spec = ownersOf(keysOf(original.Spec, written.Spec, now.Spec), original.Spec, written.Spec, now.Spec, e.mentions(p))
+	if e.annotations != "" {
+		was, is := original.Annotations, now.Annotations
+		keys := slices.DeleteFunc(keysOf(was, written.Annotations, is), func(key string) bool { return !strings.HasPrefix(key, e.annotations) })
+		original.Annotations = ownersOf(keys, was, written.Annotations, is, e.mentions(p))
+	}
 	return original, written, nil
 }
 
-// keptOn is the original that is kept on an object, or else the object.
-func keptOn(obj *unstructured.Unstructured) (original Data, kept bool, err error) {
-	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
-	if !kept {
-		original, err = dataOf(obj)
-		return original, false, err
+// originalOf is the original that is kept on an object, or else the object, less
+// what OpenKruise has put on it: a Service of ours is there then.
+func (e inPlace) originalOf(o Objects, obj *unstructured.Unstructured) (original Data, routed bool, err error) {
+	if text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]; kept {
+		if err := json.Unmarshal([]byte(text), &original); err != nil {
+			return Data{}, true, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
+		}
+		return original, true, nil
 	}
-	if err := json.Unmarshal([]byte(text), &original); err != nil {
-		return Data{}, true, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
+	original, err = dataOf(obj)
+	if err == nil && e.strip != nil && !o.Shared && o.CanaryService != nil && made(o.CanaryService) {
+		original, routed = e.strip(original, o.params(planner.Route{}))
 	}
-	return original, true, nil
+	return original, routed, err
 }
 
-func (e inPlace) ownersSpec(original, written, now map[string]any, p Params) map[string]any {
+// ownersOf is what the owner wants of some keys, of which some parts are ours.
+func ownersOf[V any](keys []string, original, written, now map[string]V, ours func(any) bool) map[string]V {
 	if original == nil {
-		original = map[string]any{}
+		original = map[string]V{}
 	}
 	same := equality.Semantic.DeepEqual
-	for _, key := range keysOf(original, written, now) {
+	for _, key := range keys {
 		theirs, has := now[key]
 		touched := !same(original[key], written[key])
 		switch {
-		case same(theirs, written[key]), touched && e.mentions(theirs, p):
+		case same(theirs, written[key]):
+		case touched && ours(theirs):
+			if more, ok := withAdded(original[key], written[key], theirs, ours).(V); ok {
+				original[key] = more
+			}
 		case has:
 			original[key] = theirs
 		default:
@@ -206,8 +243,9 @@ func (e inPlace) ownersSpec(original, written, now map[string]any, p Params) map
 	return original
 }
 
-// mentions tells that a part of a spec knows the update revision.
-func (e inPlace) mentions(part any, p Params) bool {
+// mentions tells that a part of a spec, or an annotation, knows the update
+// revision.
+func (e inPlace) mentions(p Params) func(part any) bool {
 	mark := p.Canary
 	switch {
 	case e.mark != "":
@@ -215,9 +253,18 @@ func (e inPlace) mentions(part any, p Params) bool {
 	case p.Canary == p.Stable:
 		mark = subsetCanary
 	}
-	text, err := json.Marshal(part)
-	// Where the word is the name of a Service, its domain may follow.
-	return err == nil && (strings.Contains(string(text), `"`+mark+`"`) || strings.Contains(string(text), `"`+mark+"."+p.Namespace))
+	return func(part any) bool {
+		text, ok := part.(string)
+		if !ok {
+			data, err := json.Marshal(part)
+			if err != nil {
+				return false
+			}
+			text = string(data)
+		}
+		// Where the word is the name of a Service, its domain may follow.
+		return strings.Contains(text, `"`+mark+`"`) || strings.Contains(text, `"`+mark+"."+p.Namespace)
+	}
 }
 
 // respelled is the object with other data. Labels and annotations that neither
@@ -265,12 +312,23 @@ func keysOf[V any](ms ...map[string]V) []string {
 	return sets.List(all)
 }
 
+// readable is the object as JSON. Ingresses are read with their type, since
+// most are routed by one beside them.
 func readable(r Router) (*unstructured.Unstructured, error) {
-	obj, ok := r.Object.(*unstructured.Unstructured)
-	if !ok || obj == nil {
+	switch obj := r.Object.(type) {
+	case *unstructured.Unstructured:
+		return obj, nil
+	case *networkingv1.Ingress:
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", r.path(), err)
+		}
+		u := &unstructured.Unstructured{Object: m}
+		u.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind(kindIngress.Kind))
+		return u, nil
+	default:
 		return nil, fmt.Errorf("%s does not exist", r.path())
 	}
-	return obj, nil
 }
 
 // dataOf is what an object says now, less what is kept on it here.

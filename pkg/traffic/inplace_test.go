@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -46,6 +48,8 @@ var inPlaceKinds = map[string]map[string]planner.Route{
 		"both":    {Weight: new(int32(40)), Matches: []rollouts.RouteMatch{onPath("", "/shop")}},
 	},
 	"destinationrule": {},
+	"traefikservice":  {},
+	"aws-alb":         {},
 	"grpcroute": {
 		"header": {Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}, Headers: tagged()},
 	},
@@ -69,8 +73,8 @@ func tagged() *rollouts.HeaderModifier {
 	}
 }
 
-// fromServer is an object as a client reads it.
-func fromServer(t *testing.T, o object.Object) *unstructured.Unstructured {
+// fromServer is an object as a client reads it: Ingresses with their type.
+func fromServer(t *testing.T, o object.Object) object.Object {
 	t.Helper()
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -80,7 +84,15 @@ func fromServer(t *testing.T, o object.Object) *unstructured.Unstructured {
 	if err := read.UnmarshalJSON(data); err != nil {
 		t.Fatal(err)
 	}
-	return read
+	if read.GetKind() != kindIngress.Kind {
+		return read
+	}
+	ingress := &networkingv1.Ingress{}
+	if err := json.Unmarshal(data, ingress); err != nil {
+		t.Fatal(err)
+	}
+	ingress.TypeMeta = metav1.TypeMeta{} // as clients leave it
+	return ingress
 }
 
 // routerOf is the shop with one router in place of its Ingress.
@@ -98,7 +110,10 @@ func routerOf(t *testing.T, kind string) Objects {
 		t.Fatal(err)
 	}
 	objs := shop(t)
-	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: obj}}
+	objs.Routers = []Router{{Kind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName(), Field: where + ".router", Object: fromServer(t, obj)}}
+	if objs.Routers[0].Ingress() {
+		objs.Routers[0].Class = kind
+	}
 	if script, err := os.ReadFile("testdata/" + kind + ".lua"); err == nil {
 		objs.Routers[0].Script, objs.Routers[0].ScriptFrom = string(script), "ConfigMap a/b"
 	}
@@ -148,6 +163,9 @@ func TestInPlace(t *testing.T) {
 				for range 1 + chance.Intn(4) {
 					way = append(way, names[chance.Intn(len(names))])
 					objs = goTo(t, objs, routes[way[len(way)-1]], strings.Join(way, ","))
+				}
+				if chance.Intn(2) == 0 {
+					objs.Service = nil // nothing of ours stays, whatever its owner deletes
 				}
 				changes, err := Restore(objs)
 				if err != nil {

@@ -20,7 +20,7 @@ import (
 func mesh(t *testing.T, kind, spec string, shared bool) Objects {
 	t.Helper()
 	objs := routerOf(t, kind)
-	objs.Service.Name, objs.Shared = "echoserver", shared
+	objs.Service.Name, objs.Stable.Name, objs.Shared = "echoserver", "echoserver", shared
 	var parsed map[string]any
 	if err := json.Unmarshal([]byte(spec), &parsed); err != nil {
 		t.Fatal(err)

@@ -22,12 +22,22 @@ func TestObserve(t *testing.T) {
 		// wanted are the matches of the step.
 		wanted []rollouts.RouteMatch
 	}{
-		"nothing": {func(*testing.T) Objects { return Objects{Routers: Routers(ref(""), where)} }, ref(""), planner.Route{Missing: "service/web"}, nil},
+		"nothing": {func(*testing.T) Objects { return Objects{Routers: Routers(ref(""), where)} }, ref(""), planner.Route{Missing: "service/web", Unserved: true}, nil},
 		"no ingress": {func(t *testing.T) Objects {
 			objs := shop(t)
 			objs.Routers[0].Object = nil
 			return objs
 		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one"}, nil},
+		"no ingress, routed": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.Routers[0].Object = nil
+			return objs
+		}, ref(""), planner.Route{Missing: "ingress/front", Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true}, nil},
+		"no service, routed": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.Service = nil
+			return objs
+		}, ref(""), planner.Route{Missing: "service/web", Unserved: true, Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"no router": {func(t *testing.T) Objects {
 			objs := shop(t)
 			objs.Routers = nil
@@ -39,7 +49,7 @@ func TestObserve(t *testing.T) {
 		"routed": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routed(t, share(20)) }, ref("traefik"),
-			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, Trouble: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
 		"matches that nginx cannot": {shop, ref(""),
 			planner.Route{Pinned: "one", Trouble: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {

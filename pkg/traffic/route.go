@@ -20,7 +20,7 @@ import (
 func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
 	var all planner.Route
 	if o.Service == nil {
-		all.Missing = "service/" + ref.Service
+		all.Missing, all.Unserved = "service/"+ref.Service, true
 	}
 	if len(o.Routers) == 0 {
 		all.Trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
@@ -43,21 +43,21 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 
 // observe is what one router does, or what keeps it from doing anything.
 func observe(o Objects, r Router) planner.Route {
+	var seen planner.Route
 	provider, err := find(r)
-	switch {
-	case err != nil && r.Object != nil && o.Service != nil:
-		seen := unable(r, err).Observe(o, r)
-		seen.Trouble = err.Error()
-		return seen
-	case err != nil:
-		return planner.Route{Trouble: err.Error()}
-	case r.Object == nil:
-		return planner.Route{Missing: r.path()}
-	case o.Service == nil:
-		return planner.Route{}
-	default:
-		return provider.Observe(o, r)
+	if err != nil {
+		provider = unable(r, err)
 	}
+	if r.exists() {
+		seen = provider.Observe(o, r)
+	}
+	switch {
+	case err != nil:
+		seen.Trouble = err.Error()
+	case r.Object == nil:
+		seen.Missing = r.path()
+	}
+	return seen
 }
 
 // together is what several routers do as one. Where they differ nothing is
@@ -65,8 +65,8 @@ func observe(o Objects, r Router) planner.Route {
 // it agrees with one that sends it no share.
 func together(all, next planner.Route, only bool) planner.Route {
 	sum := planner.Route{
-		Missing: first(all.Missing, next.Missing), Trouble: first(all.Trouble, next.Trouble), Pending: first(all.Pending, next.Pending),
-		Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
+		Missing: first(all.Missing, next.Missing), Trouble: first(all.Trouble, next.Trouble), Pending: first(all.Pending, next.Pending), Refused: first(all.Refused, next.Refused),
+		Unserved: all.Unserved, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
 	}
 	if only {
 		all = next
@@ -160,23 +160,22 @@ func (o Objects) mine(p Provider, r Router, want planner.Route) planner.Route {
 	return want
 }
 
-// Restore makes every router forget the update revision. One that cannot be
-// restored does not keep another from it.
+// Restore makes every router forget the update revision, whatever else is
+// missing. One that cannot be restored does not keep another from it.
 func Restore(o Objects) ([]object.Change, error) {
 	var all []object.Change
 	var errs []error
 	for _, r := range slices.Backward(o.Routers) {
+		if !r.exists() {
+			continue
+		}
 		provider, err := find(r)
-		if err != nil && r.Object != nil {
+		if err != nil {
 			// What was routed before a script was taken away can be taken back.
-			provider, err = unable(r, err), nil
+			provider = unable(r, err)
 		}
-		if err == nil && r.Object != nil {
-			var changes []object.Change
-			changes, err = provider.Restore(o, r)
-			all = append(all, changes...)
-		}
-		errs = append(errs, err)
+		changes, err := provider.Restore(o, r)
+		all, errs = append(all, changes...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }

@@ -26,10 +26,13 @@ var (
 
 	kindVirtualService  = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"}
 	kindDestinationRule = schema.GroupKind{Group: "networking.istio.io", Kind: "DestinationRule"}
+
+	kindTraefikService = schema.GroupKind{Group: "traefik.io", Kind: "TraefikService"}
 )
 
 const (
-	classNginx = "nginx"
+	classNginx  = "nginx"
+	classAWSALB = "aws-alb"
 	// subsetCanary is the update revision where one Service serves both.
 	subsetCanary = "canary"
 )
@@ -40,10 +43,12 @@ var Table = []Row{
 	{Kind: kindIngress, Class: aliyunALB.name, Provider: beside{aliyunALB.spell}},
 	{Kind: kindIngress, Class: mse.name, Provider: beside{mse.spell}},
 	{Kind: kindIngress, Class: higress.name, Provider: beside{higress.spell}},
-	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted}},
+	{Kind: kindIngress, Class: classAWSALB, Provider: inPlace{edit: awsALB, limits: weightsOnly("an ALB of AWS"), annotations: albActions}},
+	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted, strip: strip}},
 	{Kind: kindGRPCRoute, Provider: inPlace{edit: grpcRoute.edit, accepted: accepted}},
 	{Kind: kindVirtualService, Fixed: true, Provider: inPlace{edit: virtualService}},
 	{Kind: kindDestinationRule, Fixed: true, Provider: inPlace{edit: destinationRule, mark: subsetCanary}},
+	{Kind: kindTraefikService, Provider: inPlace{edit: traefikService, limits: weightsOnly("a TraefikService")}},
 }
 
 // find returns what drives a router. The error names the field that asks for

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -26,6 +27,8 @@ import (
 // Objects are what requests pass on their way to the pods of one workload. An
 // object that does not exist is nil.
 type Objects struct {
+	// Stable is the name of the owner's Service, which may not exist.
+	Stable types.NamespacedName
 	// Service is the owner's; it serves the stable revision.
 	Service *corev1.Service
 	// CanaryService is made here for the update revision.
@@ -103,6 +106,13 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 // Ingress tells that the router is an Ingress.
 func (r Router) Ingress() bool { return r.Kind == kindIngress }
 
+// Doubled tells that the router is routed by an Ingress beside it, or may be.
+func (r Router) Doubled() bool {
+	provider, err := find(r)
+	_, doubled := provider.(beside)
+	return doubled || err != nil
+}
+
 // HTTPRoute tells that the router is an HTTPRoute of the Gateway API.
 func (r Router) HTTPRoute() bool { return r.Kind == kindHTTPRoute }
 
@@ -114,6 +124,9 @@ func (r Router) ScriptKey() string {
 	return "lua.traffic.routing." + r.Kind.Kind + "." + r.Kind.Group
 }
 
+// exists tells that there is an object of the owner's, or one made beside it.
+func (r Router) exists() bool { return r.Object != nil || r.Beside != nil }
+
 // path is how a message names the object.
 func (r Router) path() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Name }
 
@@ -121,13 +134,15 @@ func (r Router) path() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Na
 // when the router agrees.
 type Provider interface {
 	// Observe returns what one router does: Weight, Matches, Headers, Routed,
-	// Edited, and Pending or Trouble.
+	// Edited, and Pending, Refused or Trouble.
 	Observe(o Objects, r Router) planner.Route
 	// Route sends the wanted share or the matching requests to the update
 	// revision; neither is as much as Restore.
 	Route(o Objects, r Router, want planner.Route) ([]object.Change, error)
 	// Can tells why the router could not do it; nil when it could.
 	Can(o Objects, r Router, want planner.Route) error
+	// Doubt tells why no such router could do it, whatever it is told by its owner.
+	Doubt(p Params) error
 	// Restore makes the router forget the update revision.
 	Restore(o Objects, r Router) ([]object.Change, error)
 }
@@ -142,7 +157,7 @@ type Params struct {
 }
 
 func (o Objects) params(want planner.Route) Params {
-	p := Params{Route: want, Stable: o.Service.Name, Canary: o.Service.Name, Namespace: o.Service.Namespace}
+	p := Params{Route: want, Stable: o.Stable.Name, Canary: o.Stable.Name, Namespace: o.Stable.Namespace}
 	if !o.Shared {
 		p.Canary += rollouts.CanarySuffix
 	}

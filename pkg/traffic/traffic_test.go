@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/internal/golden"
@@ -45,6 +46,7 @@ func shop(t *testing.T) Objects {
 	if err := yaml.UnmarshalStrict(docs[1], ingress); err != nil {
 		t.Fatal(err)
 	}
+	objs.Stable = types.NamespacedName{Namespace: objs.Service.Namespace, Name: objs.Service.Name}
 	objs.Routers = Routers(ref("nginx"), where)
 	objs.Routers[0].Object = ingress
 	return objs
@@ -62,7 +64,7 @@ func apply(objs Objects, changes []object.Change) Objects {
 			if c.Want == nil {
 				o = nil
 			}
-			if changed.GetName() == objs.Service.Name {
+			if changed.GetName() == objs.Stable.Name {
 				objs.Service = o
 			} else {
 				objs.CanaryService = o
@@ -181,6 +183,7 @@ func TestChanges(t *testing.T) {
 		}), route(share(20))},
 		"restore":         {at(share(20)), Restore},
 		"restore-again":   {shop, Restore},
+		"restore-orphan":  {at(share(20), func(o *Objects) { o.Service, o.Routers[0].Object = nil, nil }), Restore},
 		"restore-foreign": {at(share(20), foreign), Restore},
 		"restore-going": {at(share(20), func(o *Objects) {
 			o.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
@@ -240,7 +243,7 @@ func TestErrors(t *testing.T) {
 		"no service to route":  {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
 		"no ingress":           {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
 		"no revision":          {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
-		"no rule":              {func(o *Objects) { o.Service.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"no rule":              {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
 		"somebody's service":   {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
 		"somebody's ingress":   {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
 		"path":                 {none, route(path), "matches[0].path"},

@@ -32,6 +32,7 @@ var (
 		rollouts.AnnotationDeploymentStrategy,
 		rollouts.AnnotationDeploymentExtraStatus,
 		rollouts.AnnotationOriginalStrategy,
+		rollouts.AnnotationWantedSpec,
 	}
 	// ourLabels likewise.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
@@ -42,8 +43,8 @@ type inProgress struct {
 	RolloutName string `json:"rolloutName"`
 }
 
-// driving is the value of the deployment-strategy annotation. The last three
-// members are Weir's own; other readers ignore them.
+// driving is the value of the deployment-strategy annotation. The members after
+// Partition are Weir's own; other readers ignore them.
 type driving struct {
 	RollingStyle rollouts.Style `json:"rollingStyle,omitempty"`
 	// RollingUpdate is the owner's; nil when the owner's strategy is Recreate.
@@ -54,6 +55,9 @@ type driving struct {
 	Revision      string                          `json:"revision,omitempty"`
 	// RevisionHistoryLimit is the owner's, when it had to be raised.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+	// Aside names the revision that the owner asks for, while the live template
+	// is the stable one, since pods are to come back to it.
+	Aside string `json:"aside,omitempty"`
 }
 
 // extraStatus is the value of the deployment-extra-status annotation.

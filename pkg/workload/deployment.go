@@ -31,6 +31,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Settled = settled(d)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
 	w.Held = held(d)
+	w.Noted = wished(d)
 	w.Mine = hasKeys(d) || r.haveKeys()
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)

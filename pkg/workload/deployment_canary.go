@@ -5,9 +5,12 @@ package workload
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -90,21 +93,49 @@ func extras(d *appsv1.Deployment, owned []object.Object) []*appsv1.Deployment {
 
 // extraOf is the extra Deployment of the live template, or nil. Its name says
 // of which template it is: what the template became there depends on metadata
-// that only its maker knows.
+// that only its maker knows. One that OpenKruise made, of which a release was
+// taken over, is known by its template.
 func extraOf(d *appsv1.Deployment, owned []object.Object) *appsv1.Deployment {
 	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
 	for _, e := range extras(d, owned) {
-		if e.Name == name && e.DeletionTimestamp == nil {
+		if e.DeletionTimestamp == nil && (e.Name == name || adopted(e) && extends(&e.Spec.Template, &d.Spec.Template)) {
 			return e
 		}
 	}
 	return nil
 }
 
+// adopted tells that OpenKruise made the extra Deployment.
+func adopted(e *appsv1.Deployment) bool {
+	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment)
+}
+
+// extends tells that a template is another one with more metadata.
+func extends(t, base *corev1.PodTemplateSpec) bool {
+	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includes(t.Labels, base.Labels) && includes(t.Annotations, base.Annotations)
+}
+
+func includes(m, part map[string]string) bool {
+	for k, v := range part {
+		if got, ok := m[k]; k != hashKey && (!ok || got != v) {
+			return false
+		}
+	}
+	return true
+}
+
 const canaryInfix = rollouts.CanarySuffix + "-"
 
 func canaryName(deployment, revision string) string {
 	return setName(deployment+rollouts.CanarySuffix, revision)
+}
+
+// PrincipalOf is the name of the workload that an object is, or was made beside.
+func PrincipalOf(obj metav1.Object) string {
+	if name := obj.GetLabels()[rollouts.LabelCanaryDeployment]; name != "" {
+		return name
+	}
+	return Principal(obj.GetName())
 }
 
 // Principal is the name of the Deployment that an extra one belongs to; other
@@ -238,10 +269,17 @@ func (canary) Discard(obj object.Object, owned []object.Object) []object.Change 
 	return discarded(extras(obj.(*appsv1.Deployment), owned))
 }
 
+// discarded removes extra Deployments. The finalizer of those that OpenKruise made
+// goes first, since nobody else takes it off.
 func discarded(extras []*appsv1.Deployment) []object.Change {
 	var changes []object.Change
 	for _, e := range extras {
-		if e.DeletionTimestamp == nil {
+		switch {
+		case adopted(e):
+			want := e.DeepCopy()
+			want.Finalizers = slices.DeleteFunc(want.Finalizers, func(f string) bool { return f == rollouts.FinalizerCanaryDeployment })
+			changes = append(changes, change(e, want)...)
+		case e.DeletionTimestamp == nil:
 			changes = append(changes, object.Change{Base: e})
 		}
 	}

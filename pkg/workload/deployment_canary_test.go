@@ -165,3 +165,36 @@ func TestCanaryRestore(t *testing.T) {
 		t.Errorf("discarded: %s", got)
 	}
 }
+
+// An extra Deployment that OpenKruise made is taken over as it is if its template
+// is the live one with more metadata. Its finalizer goes before it goes.
+func TestCanaryAdopted(t *testing.T) {
+	d, owned, extra := drivenCanary(t, "25%")
+	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}
+	changes := canary{}.Drive(d, owned, to("60%"), owner())
+	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
+		t.Errorf("driven on: %v", changes)
+	}
+	left := canary{}.Discard(d, owned)
+	if len(left) != 1 || left[0].Want == nil || len(left[0].Want.GetFinalizers()) != 1 {
+		t.Errorf("discarded: %v", left)
+	}
+	for name, change := range map[string]func(){
+		"of another image":      func() { extra.Spec.Template.Spec.Containers[0].Image = "web:other" },
+		"of other metadata":     func() { d.Spec.Template.Annotations = map[string]string{"restarted": "now"} },
+		"made by somebody else": func() { extra.Finalizers = nil },
+		"already being deleted": func() { extra.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, wasExtra := d.DeepCopy(), extra.DeepCopy()
+			change()
+			if got := extraOf(d, owned); got != nil {
+				t.Errorf("%s is taken over", got.Name)
+			}
+			*d, *extra = *was, *wasExtra
+		})
+	}
+	if extraOf(d, owned) != extra {
+		t.Error("it is not taken over")
+	}
+}

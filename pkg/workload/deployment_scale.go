@@ -45,6 +45,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Alone:  alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
+	if v.RollingStyle == rollouts.StyleBlueGreen {
+		s.Surge = max(s.Surge, s.Target) // its pods are beside those of stable
+	}
 	assign(&s, d, r)
 	return s, true
 }

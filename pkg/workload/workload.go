@@ -9,6 +9,7 @@ package workload
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -115,6 +116,14 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
 		Adapter:     blueGreen{},
+	},
+	{
+		GVK:         statefulSetKind,
+		Style:       rollouts.StylePartition,
+		Label:       statefulSetLabel,
+		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Adapter:     statefulSet{statefulSetLabel},
 	},
 }
 

@@ -8,15 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/artifacts"
 )
 
 // Names of the processes, as Kill, Signal and Start take them. Each logs to
@@ -68,10 +72,19 @@ type Options struct {
 	PodReady Range
 	// Weir starts and registers weir-apiserver and weir-controller as well.
 	Weir bool
+	// WeirReplicas is how many there are of each process of Weir, behind a Service
+	// and with an etcd beside them, as artifacts/ha installs it; their names are
+	// those of Replica. With 0 there is one of each, as artifacts/small has it.
+	WeirReplicas int
+	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
+	// for permissions that not every cluster does.
+	Audit bool
 	// Bin has the Kubernetes binaries; <module root>/bin/kube if empty.
 	Bin string
 	// WeirBin has weir-apiserver and weir-controller; <module root>/bin if empty.
 	WeirBin string
+	// Artifacts are the manifests that Weir is installed from; those of this tree if nil.
+	Artifacts fs.FS
 	// WeirApiserverArgs and WeirControllerArgs are appended to the command lines,
 	// so that they win over what the kit says.
 	WeirApiserverArgs, WeirControllerArgs []string
@@ -88,6 +101,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Log == nil {
 		o.Log = io.Discard
+	}
+	if o.Artifacts == nil {
+		o.Artifacts = artifacts.Files
 	}
 	if o.Bin == "" || o.WeirBin == "" {
 		root, err := moduleRoot()
@@ -125,7 +141,7 @@ func (o Options) checkBinaries() error {
 			}
 		}
 	}
-	check(o.Bin, "kube", Etcd, KubeAPIServer, ControllerManager, Scheduler, Kwok)
+	check(o.Bin, "kube", Etcd, KubeAPIServer, ControllerManager, Scheduler, Kwok, "kubectl")
 	if o.Weir {
 		check(o.WeirBin, "build", WeirAPIServer, WeirController)
 	}
@@ -158,6 +174,12 @@ type Cluster struct {
 	ports     map[string]*port
 	pki       *pki
 	spawner   *spawner
+	// more are arguments that a process was started with besides.
+	more map[string][]string
+	// installed are the arguments of Weir's processes, as the manifests have them.
+	installed map[string][]string
+	// service stands before the replicas of weir-apiserver.
+	service *splitter
 
 	mu    sync.Mutex
 	procs map[string]*process
@@ -176,7 +198,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}}
+	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, more: map[string][]string{}}
 	if opts.Dir == "" {
 		if c.opts.Dir, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
 			return nil, fmt.Errorf("making the cluster's directory: %w", err)
@@ -235,7 +257,7 @@ func (c *Cluster) start(ctx context.Context) error {
 // prepare makes what must be there before the first process: ports,
 // certificates, kubeconfigs, and kwok's idea of how pods live.
 func (c *Cluster) prepare() error {
-	for _, name := range portNames {
+	for _, name := range slices.Concat(portNames, c.weirPorts()) {
 		p, err := reservePort()
 		if err != nil {
 			return fmt.Errorf("finding a port for %s: %w", name, err)
@@ -256,7 +278,7 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	return c.writeStages()
+	return errors.Join(c.writeStages(), c.writeAuditPolicy())
 }
 
 // Stop ends all processes, clients before servers so that nobody waits for a
@@ -267,9 +289,9 @@ func (c *Cluster) Stop() error {
 	c.restarts.Unlock()
 	began := time.Now()
 	waves := [][]string{
-		{WeirController, WeirAPIServer, Kwok, Scheduler, ControllerManager},
+		slices.Concat(c.Replicas(WeirController), c.Replicas(WeirAPIServer), []string{Kwok, Scheduler, ControllerManager}),
 		{KubeAPIServer},
-		{Etcd},
+		{WeirEtcd, Etcd},
 	}
 	for _, wave := range waves {
 		done := make(chan struct{}, len(wave))
@@ -285,6 +307,9 @@ func (c *Cluster) Stop() error {
 		for range wave {
 			<-done
 		}
+	}
+	if c.service != nil {
+		c.service.close()
 	}
 	c.spawner.close()
 	for _, p := range c.ports {
@@ -303,6 +328,12 @@ func (c *Cluster) Dir() string { return c.opts.Dir }
 
 // Bin is where the Kubernetes binaries are, kubectl among them.
 func (c *Cluster) Bin() string { return c.opts.Bin }
+
+// WeirBin is where the binaries of Weir are.
+func (c *Cluster) WeirBin() string { return c.opts.WeirBin }
+
+// WeirData is the data directory of weir-apiserver.
+func (c *Cluster) WeirData() string { return c.path("weir-data") }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
@@ -338,8 +369,11 @@ func (c *Cluster) Address(name string) string {
 }
 
 // Metrics is the URL of weir-controller's metrics.
-func (c *Cluster) Metrics() string {
-	return "http://127.0.0.1:" + c.port(controllerMetrics) + "/metrics"
+func (c *Cluster) Metrics() string { return c.MetricsOf(WeirController) }
+
+// MetricsOf is the URL of the metrics of a replica of weir-controller.
+func (c *Cluster) MetricsOf(name string) string {
+	return "http://" + c.Address(own(controllerMetrics, name)) + "/metrics"
 }
 
 func (c *Cluster) path(elements ...string) string {

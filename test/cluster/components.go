@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ const startTimeout = 3 * time.Minute
 
 func (c *Cluster) program(name string) program {
 	p := program{path: filepath.Join(c.opts.Bin, name)}
-	switch name {
+	switch deployment(name) {
 	case Etcd:
 		p.args, p.ready = c.etcdArgs(), httpOK("http://"+c.Address(Etcd)+"/readyz")
 	case KubeAPIServer:
@@ -44,11 +45,15 @@ func (c *Cluster) program(name string) program {
 	case Kwok:
 		p.args = []string{"--kubeconfig=" + c.path(Kwok+".kubeconfig"), "--config=" + c.path(stagesFile),
 			"--manage-all-nodes", "--cidr=10.244.0.0/16"}
+	case WeirEtcd:
+		p.path, p.args = filepath.Join(c.opts.Bin, Etcd), c.weirEtcdArgs()
+		p.ready = httpOK("http://" + c.Address(weirEtcdMetrics) + "/readyz")
 	case WeirAPIServer:
-		p.path, p.args, p.ready = filepath.Join(c.opts.WeirBin, name), c.weirAPIServerArgs(), c.weirReady
+		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name)
+		p.ready = func(ctx context.Context) error { return c.weirReady(ctx, name) }
 	case WeirController:
-		p.path, p.args = filepath.Join(c.opts.WeirBin, name), c.weirControllerArgs()
-		p.ready = httpOK("http://127.0.0.1:" + c.port(controllerHealth) + "/readyz")
+		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirController), c.weirControllerArgs(name)
+		p.ready = httpOK("http://127.0.0.1:" + c.port(own(controllerHealth, name)) + "/readyz")
 	}
 	return p
 }
@@ -70,29 +75,29 @@ func (c *Cluster) etcdArgs() []string {
 
 func (c *Cluster) apiserverArgs() []string {
 	file := c.pki.file
-	return []string{
-		"--etcd-servers=http://" + c.Address(Etcd),
-		"--bind-address=127.0.0.1", "--secure-port=" + c.port(KubeAPIServer),
+	return append(c.auditArgs(),
+		"--etcd-servers=http://"+c.Address(Etcd),
+		"--bind-address=127.0.0.1", "--secure-port="+c.port(KubeAPIServer),
 		// Without an address and a reconciler of its own, it looks for a
 		// non-loopback interface and does not start on a machine that has none.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--tls-cert-file=" + file(KubeAPIServer+".crt"), "--tls-private-key-file=" + file(KubeAPIServer+".key"),
-		"--client-ca-file=" + file("ca.crt"),
-		"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--tls-cert-file="+file(KubeAPIServer+".crt"), "--tls-private-key-file="+file(KubeAPIServer+".key"),
+		"--client-ca-file="+file("ca.crt"),
+		"--service-account-key-file="+file("sa.pub"), "--service-account-signing-key-file="+file("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-extend-token-expiration=false",
 		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
-		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"),
+		"--requestheader-client-ca-file="+file("front-proxy-ca.crt"),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-uid-headers=X-Remote-Uid",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + file("front-proxy-client.crt"),
-		"--proxy-client-key-file=" + file("front-proxy-client.key"),
-	}
+		"--proxy-client-cert-file="+file("front-proxy-client.crt"),
+		"--proxy-client-key-file="+file("front-proxy-client.key"),
+	)
 }
 
 func (c *Cluster) controllerManagerArgs() []string {
@@ -179,7 +184,10 @@ func (c *Cluster) spawn(name string) error {
 	}
 	defer log.Close()
 	program := c.program(name)
-	cmd := exec.Command(program.path, program.args...)
+	c.mu.Lock()
+	args := slices.Concat(program.args, c.more[name])
+	c.mu.Unlock()
+	cmd := exec.Command(program.path, args...)
 	cmd.Dir = c.opts.Dir
 	p, err := c.spawner.launch(name, cmd, log, func(p *process) {
 		c.logf("%s ended unexpectedly: %s", p.name, p.cmd.ProcessState)
@@ -200,7 +208,7 @@ func (c *Cluster) spawn(name string) error {
 func (c *Cluster) restart(p *process) {
 	c.restarts.Lock()
 	defer c.restarts.Unlock()
-	if p.name != WeirController || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
+	if deployment(p.name) != WeirController || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
 		return
 	}
 	if err := c.spawn(p.name); err != nil {

@@ -82,10 +82,6 @@ func newPKI(dir string) (*pki, error) {
 	if err := add(KubeAPIServer, made, err); err != nil {
 		return nil, err
 	}
-	made, err = p.ca.issueServer(WeirAPIServer, "localhost", "weir-apiserver.weir-system.svc", "127.0.0.1")
-	if err := add(WeirAPIServer, made, err); err != nil {
-		return nil, err
-	}
 	if files["sa.key"], files["sa.pub"], err = newKeyPair(); err != nil {
 		return nil, err
 	}

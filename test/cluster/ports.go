@@ -17,6 +17,8 @@ const (
 	weirWebhook       = "weir-webhook"
 	controllerHealth  = "weir-controller-health"
 	controllerMetrics = "weir-controller-metrics"
+	weirEtcdPeer      = "weir-etcd-peer"
+	weirEtcdMetrics   = "weir-etcd-metrics"
 )
 
 var portNames = []string{

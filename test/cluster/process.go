@@ -154,11 +154,12 @@ func (c *Cluster) Kill(name string) error {
 	return nil
 }
 
-// End asks a process to end, as a kubelet would, and returns when it is gone.
+// End asks a process to end, as a kubelet would, and returns when it is gone. A
+// replica has as long as its manifest gives it.
 func (c *Cluster) End(name string) error {
 	p, err := c.find(name)
 	if err == nil {
-		p.stop(10 * time.Second)
+		p.stop(90 * time.Second)
 	}
 	return err
 }
@@ -172,9 +173,27 @@ func (c *Cluster) Signal(name string, sig syscall.Signal) error {
 	return p.signal(sig, sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGKILL)
 }
 
+// FillDisk takes the disk away from a process: whatever it writes to a file from
+// now on is refused, as by a disk that is full, until it is started again.
+func (c *Cluster) FillDisk(name string) error {
+	p, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	// It may well end by this.
+	p.mu.Lock()
+	p.ending = true
+	p.mu.Unlock()
+	return limitFiles(p.cmd.Process.Pid)
+}
+
 // Start starts a process again that was killed, with the same arguments, ports
 // and data, and returns when it answers.
-func (c *Cluster) Start(name string) error {
+func (c *Cluster) Start(name string) error { return c.StartWith(name) }
+
+// StartWith is Start with more arguments, which are the process's until it is
+// started once more.
+func (c *Cluster) StartWith(name string, args ...string) error {
 	p, err := c.find(name)
 	if err != nil {
 		return err
@@ -182,6 +201,9 @@ func (c *Cluster) Start(name string) error {
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)
 	}
+	c.mu.Lock()
+	c.more[name] = args
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return c.run(ctx, name)

@@ -3,8 +3,21 @@
 
 package cluster
 
-import "syscall"
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// limitFiles lets no write of a process pass.
+func limitFiles(pid int) error {
+	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil); err != nil {
+		return fmt.Errorf("limiting the files of process %d: %w", pid, err)
+	}
+	return nil
 }

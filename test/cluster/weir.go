@@ -5,49 +5,35 @@ package cluster
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
-
-	"github.com/weir-rollouts/weir/artifacts"
 )
 
 const weirNamespace = "weir-system"
 
-// notHere are kinds that place Weir's processes into a cluster. Ours run beside
-// it; their pods would be made by kwok and do nothing.
-var notHere = []string{
-	"Deployment", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim", "ServiceMonitor",
-}
-
 // startWeir installs Weir from its manifests and runs its processes as the
 // service accounts they have there, so that missing permissions are found.
 func (c *Cluster) startWeir(ctx context.Context) error {
-	if err := c.applyArtifacts(ctx); err != nil {
+	if err := c.install(ctx); err != nil {
 		return err
 	}
 	for _, name := range []string{WeirAPIServer, WeirController} {
 		if err := c.writeServiceAccountKubeconfig(ctx, name); err != nil {
 			return err
 		}
+	}
+	if c.replicated() {
+		return c.startReplicas(ctx)
 	}
 	for _, name := range []string{WeirAPIServer, WeirController} {
 		if err := c.run(ctx, name); err != nil {
@@ -57,119 +43,30 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) weirAPIServerArgs() []string {
+// weirAPIServerArgs are those of the manifests, and what is different for a
+// process beside the cluster. The last of two flags wins.
+func (c *Cluster) weirAPIServerArgs(name string) []string {
 	kubeconfig := c.path(WeirAPIServer + ".kubeconfig")
-	return append([]string{
-		"--bind-address=127.0.0.1", "--secure-port=" + c.port(WeirAPIServer),
-		"--webhook-port=" + c.port(weirWebhook),
-		"--tls-cert-file=" + c.pki.file(WeirAPIServer+".crt"),
-		"--tls-private-key-file=" + c.pki.file(WeirAPIServer+".key"),
+	return slices.Concat(c.store(name, slices.Clone(c.installed[WeirAPIServer])), []string{
+		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
+		"--webhook-port=" + c.port(own(weirWebhook, name)),
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		// The directory may well be in memory; nothing here has to survive a reboot.
-		"--data-dir=" + c.path("weir-data"), "--ephemeral",
-	}, c.opts.WeirApiserverArgs...)
+	}, c.opts.WeirApiserverArgs)
 }
 
-func (c *Cluster) weirControllerArgs() []string {
-	return append([]string{
+func (c *Cluster) weirControllerArgs(name string) []string {
+	return slices.Concat(c.installed[WeirController], []string{
 		"--kubeconfig=" + c.path(WeirController+".kubeconfig"),
-		"--leader-elect", "--leader-election-namespace=" + weirNamespace,
-		"--health-probe-bind-address=127.0.0.1:" + c.port(controllerHealth),
-		"--metrics-bind-address=127.0.0.1:" + c.port(controllerMetrics),
-	}, c.opts.WeirControllerArgs...)
-}
-
-// applyArtifacts applies artifacts/base, adapted to processes beside the cluster.
-func (c *Cluster) applyArtifacts(ctx context.Context) error {
-	objects, err := readManifests(artifacts.Base)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	disco, err := discovery.NewDiscoveryClientForConfig(c.Config())
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
-	for _, object := range objects {
-		if err := c.adapt(object); err != nil {
-			return fmt.Errorf("adapting %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-		gvk := object.GroupVersionKind()
-		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			return fmt.Errorf("finding the resource of %s: %w", gvk.Kind, err)
-		}
-		_, err = client.Resource(mapping.Resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object,
-			metav1.ApplyOptions{FieldManager: "weir-cluster", Force: true})
-		if err != nil {
-			return fmt.Errorf("applying %s %s: %w", gvk.Kind, object.GetName(), err)
-		}
-	}
-	return nil
-}
-
-// readManifests reads all objects that are to be applied, the namespace first.
-func readManifests(files fs.FS) ([]*unstructured.Unstructured, error) {
-	names, err := fs.Glob(files, "base/*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("listing manifests: %w", err)
-	}
-	var objects []*unstructured.Unstructured
-	for _, name := range names {
-		if strings.HasSuffix(name, "kustomization.yaml") {
-			continue
-		}
-		read, err := readManifest(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		objects = append(objects, read...)
-	}
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
-		return rank(a.GetKind()) - rank(b.GetKind())
-	})
-	return objects, nil
-}
-
-func readManifest(files fs.FS, name string) ([]*unstructured.Unstructured, error) {
-	file, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	var objects []*unstructured.Unstructured
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(object.Object) > 0 && !slices.Contains(notHere, object.GetKind()) {
-			objects = append(objects, object)
-		}
-	}
-}
-
-func rank(kind string) int {
-	if kind == "Namespace" {
-		return 0
-	}
-	return 1
+		"--health-probe-bind-address=127.0.0.1:" + c.port(own(controllerHealth, name)),
+		"--metrics-bind-address=127.0.0.1:" + c.port(own(controllerMetrics, name)),
+	}, c.opts.WeirControllerArgs)
 }
 
 // adapt points at processes on loopback what points at pods in the manifests.
+// Whom to trust there, weir-apiserver says itself.
 func (c *Cluster) adapt(object *unstructured.Unstructured) error {
-	caBundle := base64.StdEncoding.EncodeToString(c.pki.ca.pem)
 	switch object.GetKind() {
 	case "Service":
 		// kube-apiserver resolves an ExternalName itself; EndpointSlices may not
@@ -179,32 +76,27 @@ func (c *Cluster) adapt(object *unstructured.Unstructured) error {
 		}, "spec")
 	case "APIService":
 		port := int64(c.ports[WeirAPIServer].number)
-		return errors.Join(
-			unstructured.SetNestedField(object.Object, port, "spec", "service", "port"),
-			unstructured.SetNestedField(object.Object, caBundle, "spec", "caBundle"),
-		)
+		return unstructured.SetNestedField(object.Object, port, "spec", "service", "port")
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
-		return c.adaptWebhooks(object, caBundle)
+		return c.adaptWebhooks(object)
 	}
 	return nil
 }
 
-func (c *Cluster) adaptWebhooks(object *unstructured.Unstructured, caBundle string) error {
+func (c *Cluster) adaptWebhooks(object *unstructured.Unstructured) error {
 	webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
 	if err != nil {
 		return err
 	}
+	port := int64(c.ports[weirWebhook].number)
 	for _, webhook := range webhooks {
 		fields, ok := webhook.(map[string]any)
 		if !ok {
 			return errors.New("a webhook is not an object")
 		}
-		path, _, err := unstructured.NestedString(fields, "clientConfig", "service", "path")
-		if err != nil {
+		if err := unstructured.SetNestedField(fields, port, "clientConfig", "service", "port"); err != nil {
 			return err
 		}
-		to := url.URL{Scheme: "https", Host: "localhost:" + strconv.Itoa(c.ports[weirWebhook].number), Path: path}
-		fields["clientConfig"] = map[string]any{"url": to.String(), "caBundle": caBundle}
 	}
 	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
 }
@@ -227,8 +119,8 @@ func (c *Cluster) writeServiceAccountKubeconfig(ctx context.Context, name string
 
 // weirReady asks the process first, since kube-apiserver takes seconds to notice
 // that an APIService has gone or come back, and then through kube-apiserver.
-func (c *Cluster) weirReady(ctx context.Context) error {
-	if err := httpOK("https://" + c.Address(WeirAPIServer) + "/readyz")(ctx); err != nil {
+func (c *Cluster) weirReady(ctx context.Context, name string) error {
+	if err := httpOK("https://" + c.Address(name) + "/readyz")(ctx); err != nil {
 		return err
 	}
 	services, err := c.remoteAPIServices(ctx)

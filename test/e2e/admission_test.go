@@ -208,6 +208,22 @@ func TestWarnings(t *testing.T) {
 	here.admin.kubectl(a, "get", "rollouts", "--field-selector=status.phase=Progressing").works("No resources found")
 }
 
+// It is looked for in whatever kind of workload a Rollout names, and so is its
+// namespace, which may be newer than what the server remembers.
+func TestLookedUp(t *testing.T) {
+	t.Parallel()
+	a := space(t)
+	for kind, version := range map[string]string{
+		"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "CloneSet": "apps.kruise.io/v1alpha1",
+		"Advanced StatefulSet": "apps.kruise.io/v1beta1", "Advanced DaemonSet": "apps.kruise.io/v1alpha1",
+	} {
+		kind = strings.TrimPrefix(kind, "Advanced ")
+		text := strings.NewReplacer("apps/v1", version, `"Deployment"`, `"`+kind+`"`).Replace(other)
+		here.admin.kubectlWith(a, text, "create", "--dry-run=server", "-f", "-").works("there is no " + kind + ` "other"`)
+	}
+	here.admin.kubectlWith(a, other, "create", "-n", "nowhere", "-f", "-").fails(`namespaces "nowhere" not found`)
+}
+
 // without wants a word not to be in the output.
 func without(t *testing.T, out, word string) {
 	t.Helper()

@@ -109,7 +109,13 @@ var (
 func space(t *testing.T) *app {
 	t.Helper()
 	id := oddRune.ReplaceAllString(strings.ToLower(t.Name()), "-")
-	a := &app{t: t, namespace: fmt.Sprintf("%.50s-%d", id, count.Add(1)), rollout: name}
+	return spaceOf(t, fmt.Sprintf("%.50s-%d", id, count.Add(1)))
+}
+
+// spaceOf is space with a namespace of that name.
+func spaceOf(t *testing.T, namespace string) *app {
+	t.Helper()
+	a := &app{t: t, namespace: namespace, rollout: name}
 	if err := here.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +126,11 @@ func space(t *testing.T) *app {
 // start makes an application of version v1 and waits until it is in service.
 func start(t *testing.T, p plan) *app {
 	t.Helper()
-	a := space(t)
+	return space(t).start(p)
+}
+
+func (a *app) start(p plan) *app {
+	a.t.Helper()
 	a.plan = p
 	switch {
 	case p.deploy != nil:
@@ -184,8 +194,20 @@ func (a *app) until(what string, ask func(context.Context) error) {
 }
 
 func (a *app) await(what string, ask func(context.Context) error) error {
+	return await(a.t.Context(), what, ask)
+}
+
+// until waits for what is not of one application.
+func (w *world) until(t *testing.T, what string, ask func(context.Context) error) {
+	t.Helper()
+	if err := await(t.Context(), what, ask); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func await(ctx context.Context, what string, ask func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		last = ask(ctx)
 		return last == nil, nil
 	})

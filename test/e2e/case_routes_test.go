@@ -30,7 +30,7 @@ import (
 // in one test, since the kinds are installed for it.
 func TestCaseRoutes(t *testing.T) {
 	t.Parallel()
-	installs(t, gatewayKinds(t), "testdata/virtualservices.yaml")
+	installs(t, gatewayKinds(t, "clients", "httproutes")[0], "testdata/virtualservices.yaml")
 	stories := map[string]func(*testing.T){
 		"gateway": caseGateway,
 		"mesh":    caseMesh,
@@ -42,19 +42,23 @@ func TestCaseRoutes(t *testing.T) {
 	}
 }
 
-// gatewayKinds is the file of the CRD that is in the release of the Gateway API
-// which OpenKruise's clients are built with. It serves v1beta1, and no v1.
-func gatewayKinds(t *testing.T) string {
+// gatewayKinds are the files of CRDs in the release of the Gateway API that a
+// module of ours is built with. OpenKruise's clients know v1beta1 alone, Traefik
+// v1 as well.
+func gatewayKinds(t *testing.T, module string, plurals ...string) (files []string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../hack/clients", "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../hack/"+module, "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {
 		t.Fatalf("looking for the Gateway API: %v", err)
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(module.Dir, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml")
+	for _, plural := range plurals {
+		files = append(files, filepath.Join(found.Dir, "config/crd/standard/gateway.networking.k8s.io_"+plural+".yaml"))
+	}
+	return files
 }
 
 // installs makes kinds, unless another test has, and waits until they are served.
@@ -111,16 +115,16 @@ func router(t *testing.T, kind schema.GroupVersionKind, spec string) *unstructur
 }
 
 // reads returns a router's spec as JSON, and its annotations.
-func (c *outsider) reads(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
-	c.t.Helper()
+func (a *app) reads(kind schema.GroupVersionKind) (spec string, annotations map[string]string) {
+	a.t.Helper()
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
-	if err := here.client.Get(c.t.Context(), c.key(name), o); err != nil {
-		c.t.Fatal(err)
+	if err := here.client.Get(a.t.Context(), a.key(name), o); err != nil {
+		a.t.Fatal(err)
 	}
 	data, err := json.Marshal(o.Object["spec"])
 	if err != nil {
-		c.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	return string(data), o.GetAnnotations()
 }
@@ -180,14 +184,7 @@ func caseGateway(t *testing.T) {
 // interferes applies the owner's route again. The release puts its share back.
 func (c *outsider) interferes(before string) {
 	c.t.Helper()
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(httpRoutes)
-	o.SetNamespace(c.namespace)
-	o.SetName(name)
-	body := `{"spec":` + before + `}`
-	if err := here.client.Patch(c.t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(body))); err != nil {
-		c.t.Fatal(err)
-	}
+	c.merges(httpRoutes, name, `{"spec":`+before+`}`)
 	c.after(3*time.Second, "the share is back", func(context.Context) error {
 		if w := c.backends(); w[extraName] != 40 {
 			return fmt.Errorf("weights %v", w)

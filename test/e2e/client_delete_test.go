@@ -176,13 +176,7 @@ func TestClientNamespaceDeletion(t *testing.T) {
 	if err := here.client.Delete(t.Context(), space); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the namespace is gone", func(ctx context.Context) error {
-		err := here.client.Get(ctx, client.ObjectKeyFromObject(space), space)
-		if err == nil {
-			return fmt.Errorf("it is still there: %v", space.Status.Conditions)
-		}
-		return client.IgnoreNotFound(err)
-	})
+	a.until("the namespace is gone", gone(space, client.ObjectKeyFromObject(space)))
 	if _, err := a.stored(t.Context()); !apierrors.IsNotFound(err) {
 		t.Errorf("the Rollout should be gone: %v", err)
 	}

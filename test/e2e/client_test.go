@@ -180,10 +180,14 @@ func (a *app) fetch(name string) *v1beta1.Rollout {
 
 // gone wants an object not to exist.
 func (a *app) gone(o client.Object, name string) func(context.Context) error {
+	return gone(o, a.key(name))
+}
+
+func gone(o client.Object, key client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
-		err := here.client.Get(ctx, a.key(name), o)
+		err := here.client.Get(ctx, key, o)
 		if err == nil {
-			return fmt.Errorf("%T %s is still there, finalizers %v", o, name, o.GetFinalizers())
+			return fmt.Errorf("%T %s is still there, finalizers %v", o, key.Name, o.GetFinalizers())
 		}
 		return client.IgnoreNotFound(err)
 	}

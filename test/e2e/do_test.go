@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,15 @@ import (
 // listFrom begins a watch where a list ended.
 func listFrom(resourceVersion string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: resourceVersion}
+}
+
+// midway is a release whose first step waits.
+func midway(t *testing.T) *app {
+	t.Helper()
+	a := start(t, plain())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	return a
 }
 
 // release changes the version, as a user's pipeline would.

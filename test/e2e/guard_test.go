@@ -67,6 +67,7 @@ func (g *guard) list(ctx context.Context) (watch.Interface, error) {
 	for i := range list.Items {
 		g.pods[list.Items[i].Name] = &list.Items[i]
 	}
+	g.judge()
 	g.mu.Unlock()
 	return here.client.Watch(ctx, &corev1.PodList{}, &client.ListOptions{
 		Namespace: g.app.namespace, Raw: listFrom(list.ResourceVersion),
@@ -79,8 +80,12 @@ func (g *guard) follow(ctx context.Context, events watch.Interface) {
 		for e := range events.ResultChan() {
 			g.see(e)
 		}
-		var err error
-		if events, err = g.list(ctx); err != nil {
+		// A kube-apiserver that was killed is back in a while.
+		err := await(ctx, "the guard sees", func(ctx context.Context) (err error) {
+			events, err = g.list(ctx)
+			return err
+		})
+		if err != nil {
 			if ctx.Err() == nil {
 				g.fault("the guard is blind: %v", err)
 			}

@@ -30,8 +30,11 @@ import (
 // here is where all tests run.
 var here *world
 
-// Cases must hold however fast pods become ready.
-var podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
+// Cases must hold however fast pods become ready, on each version of Kubernetes.
+var (
+	podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
+	kube     = flag.String("e2e.kube", "", "a directory with the binaries of Kubernetes, other than bin/kube")
+)
 
 func TestMain(m *testing.M) {
 	// Tests mostly wait, so more of them than processors run beside each other.
@@ -58,7 +61,7 @@ func run(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("-e2e.ready: %w", err)
 	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready,
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true,
 		// So few that a test can have one too many.
 		WeirControllerArgs: []string{"--history-limit=2"},
 	}
@@ -82,8 +85,11 @@ func run(m *testing.M) (int, error) {
 	if !running() {
 		select {} // the interruption exits
 	}
-	if err := c.Stop(); err != nil {
-		return 1, err
+	if code == 0 {
+		err = errors.Join(granted.note(ctx, c, "small"), granted.judge())
+	}
+	if err := errors.Join(err, c.Stop()); err != nil {
+		return 1, fmt.Errorf("%w\nthe logs of the cluster are in %s", err, dir)
 	}
 	if code != 0 {
 		return code, fmt.Errorf("the logs of the cluster are in %s", dir)

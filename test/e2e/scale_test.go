@@ -96,6 +96,32 @@ func TestScaleToZeroAborted(t *testing.T) {
 	a.traceless(workloadType)
 }
 
+// Everything is scaled away while a step waits, and comes back: the new version
+// ends up with its share.
+func TestScaleToZeroMidStep(t *testing.T) {
+	t.Parallel()
+	for _, style := range some(styles, "blue-green") {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, styles[style]())
+			a.release("v2")
+			a.until("step 1 waits", a.waiting(1))
+			a.guard.atLeast(0)
+			a.scale(0)
+			a.until("no pod is left", a.runs(versions{}))
+			a.until("step 1 still waits", a.waiting(1))
+			a.scale(6)
+			// Scaled up before the empty new set is gone, that gets all pods first.
+			a.until("the new version has its share", a.runs(map[string]versions{
+				"partition": {"v1": 4, "v2": 2}, "canary": {"v1": 6, "v2": 1}, "blue-green": {"v1": 6, "v2": 3},
+			}[style]))
+			a.until("step 1 waits", a.waiting(1))
+			a.abort()
+			a.until("all pods run v1", a.runs(versions{"v1": 6}))
+		})
+	}
+}
+
 // Scaled while an abort is under way, in both directions and to zero.
 func TestScaleWhileAborting(t *testing.T) {
 	t.Parallel()

@@ -241,7 +241,8 @@ func (a *app) alone(ctx context.Context) error {
 		}
 	}
 	var batches v1beta1.BatchReleaseList
-	if err := here.client.List(ctx, &batches, client.InNamespace(a.namespace)); err != nil || len(batches.Items) > 0 {
+	err := here.client.List(ctx, &batches, client.InNamespace(a.namespace))
+	if client.IgnoreNotFound(err) != nil || len(batches.Items) > 0 { // not found where nobody serves them any more
 		return fmt.Errorf("%d BatchReleases are left: %w", len(batches.Items), err)
 	}
 	sets, err := a.sets(ctx)

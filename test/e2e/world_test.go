@@ -38,6 +38,8 @@ type world struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
+	// policies tells that kube-apiserver has them, as it does since Kubernetes 1.36.
+	policies bool
 
 	mu    sync.Mutex
 	users map[string]*user
@@ -54,7 +56,11 @@ func newWorld(c *cluster.Cluster) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cluster: c, client: cl, users: map[string]*user{}}
+	policies, err := c.ServesPolicies()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cluster: c, client: cl, policies: policies, users: map[string]*user{}}
 	w.admin, err = newUser("admin", c.Kubeconfig(), c.Config())
 	return w, err
 }

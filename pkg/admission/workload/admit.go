@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,50 +23,70 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// admit returns the patch that an update needs, or nil.
-func (h *Handler) admit(request *admissionv1.AdmissionRequest) ([]byte, error) {
+// admit returns the patch that an update needs, or nil, and what was made of it.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest) ([]byte, verdict, error) {
 	if request.Operation != admissionv1.Update || request.SubResource != "" || request.UserInfo.Username == h.Controller {
-		return nil, nil
+		return nil, verdictPassed, nil
 	}
 	kind := schema.GroupVersionKind(request.Kind)
-	if !released(kind) {
-		return nil, nil
-	}
-	named, err := h.Rollouts.Naming(request.Namespace, rollouts.ObjectRef{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: request.Name,
-	})
-	if err != nil {
-		return nil, err
-	}
-	row, ok := rowOf(kind, named)
+	row, ok := rowOf(kind, nil)
 	if !ok {
-		return nil, nil
+		return nil, verdictPassed, nil
 	}
 	before, err := decode(row, request.OldObject)
 	if err != nil {
-		return nil, err
+		return nil, verdictUndecided, err
 	}
 	after, err := decode(row, request.Object)
 	if err != nil {
+		return nil, verdictUndecided, err
+	}
+	named, err := h.naming(ctx, request, before, after)
+	if err != nil {
+		return nil, verdictUndecided, err
+	}
+	row, _ = rowOf(kind, named) // in the style of a Rollout
+	admitted := after.DeepCopyObject().(object.Object)
+	made := judge(row, before, admitted, named)
+	change, err := patch(after, admitted)
+	if err != nil {
+		return nil, verdictUndecided, err
+	}
+	return change, made, nil
+}
+
+// naming finds the Rollouts of a workload.
+func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequest, before, after object.Object) ([]*rollouts.Rollout, error) {
+	kind := schema.GroupVersionKind(request.Kind)
+	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: request.Name}
+	named, err := h.Rollouts.Naming(request.Namespace, ref)
+	if err != nil {
 		return nil, err
 	}
-	admitted := after.DeepCopyObject().(object.Object)
-	judge(row, before, admitted, named)
-	return patch(after, admitted)
+	row, _ := rowOf(kind, named)
+	if !row.Changed(before, after) || row.Held(before) || slices.ContainsFunc(named, planner.Holds) {
+		return named, nil
+	}
+	// Who has seen the Rollout Healthy may be faster than our watch.
+	return h.Rollouts.Stored(ctx, request.Namespace, ref)
 }
 
 // judge changes the update as planner.Admit says.
-func judge(row workload.Row, before, update object.Object, named []*rollouts.Rollout) {
-	verdict := planner.Admit(planner.Admission{
+func judge(row workload.Row, before, update object.Object, named []*rollouts.Rollout) verdict {
+	judged := planner.Admit(planner.Admission{
 		Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named,
 	})
+	made := verdictPassed
 	switch {
-	case verdict.Keep:
+	case judged.Keep:
+		made = verdictKept
 		row.Keep(before, update)
-	case verdict.Hold:
-		row.Hold(update, verdict.By)
+	case judged.Hold:
+		made = verdictHeld
+		row.Hold(update, judged.By)
 	}
 	keepVisible(before, update, named)
+	return made
 }
 
 // keepVisible puts the label back without which kube-apiserver would not ask
@@ -84,12 +105,6 @@ func keepVisible(before, update metav1.Object, named []*rollouts.Rollout) {
 		update.SetLabels(labels)
 		return
 	}
-}
-
-// released tells whether there is a row for the kind at all.
-func released(kind schema.GroupVersionKind) bool {
-	_, ok := rowOf(kind, nil)
-	return ok
 }
 
 // rowOf is the row of the kind, in the style of a Rollout that names it if there is one.

@@ -4,11 +4,13 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
@@ -17,13 +19,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/artifacts"
+	"github.com/weir-rollouts/weir/pkg/object"
 )
 
 // asker tells what kube-apiserver asks the webhook about, as the shipped
 // configuration says.
-func asker(t *testing.T) func(as string, old, update *appsv1.Deployment) bool {
+func asker(t *testing.T) func(as string, old, update object.Object) bool {
 	t.Helper()
-	data, err := artifacts.Base.ReadFile("base/webhook.yaml")
+	data, err := artifacts.Files.ReadFile("base/webhook.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +41,15 @@ func asker(t *testing.T) func(as string, old, update *appsv1.Deployment) bool {
 	}
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	matcher := hook.GetCompiledMatcher(compiler)
-	kind := appsv1.SchemeGroupVersion.WithKind("Deployment")
-	return func(as string, old, update *appsv1.Deployment) bool {
+	return func(as string, old, update object.Object) bool {
 		t.Helper()
-		if !selector.Matches(labels.Set(old.Labels)) && !selector.Matches(labels.Set(update.Labels)) {
+		if !selector.Matches(labels.Set(old.GetLabels())) && !selector.Matches(labels.Set(update.GetLabels())) {
 			return false
 		}
 		attributes := &admission.VersionedAttributes{
-			Attributes: admission.NewAttributesRecord(update, old, kind, "ns", "web", appsv1.SchemeGroupVersion.WithResource("deployments"),
-				"", admission.Update, nil, false, &user.DefaultInfo{Name: as}),
-			VersionedKind: kind,
+			Attributes: admission.NewAttributesRecord(update, old, kindOf(old), "ns", "web", resourceOf(old), "",
+				admission.Update, nil, false, &user.DefaultInfo{Name: as}),
+			VersionedKind: kindOf(old),
 		}
 		attributes.VersionedOldObject.Set(old)
 		attributes.VersionedObject.Set(update)
@@ -57,6 +59,12 @@ func asker(t *testing.T) func(as string, old, update *appsv1.Deployment) bool {
 		}
 		return result.Matches
 	}
+}
+
+func kindOf(o object.Object) schema.GroupVersionKind { return o.GetObjectKind().GroupVersionKind() }
+
+func resourceOf(o object.Object) schema.GroupVersionResource {
+	return appsv1.SchemeGroupVersion.WithResource(strings.ToLower(kindOf(o).Kind) + "s")
 }
 
 // An update leaves kube-apiserver if it matters, and only then.

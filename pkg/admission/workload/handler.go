@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -25,8 +28,11 @@ const longestBody = 4 << 20
 
 // Rollouts finds the Rollouts that name a workload.
 type Rollouts interface {
-	// Naming returns an error while it cannot know.
+	// Naming returns an error while it cannot know. It may be behind by what a
+	// watch takes.
 	Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
+	// Stored is not behind, and costs a read.
+	Stored(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error)
 }
 
 // Handler serves the webhook.
@@ -34,6 +40,8 @@ type Handler struct {
 	Rollouts Rollouts
 	// Controller is the user who may change a held workload.
 	Controller string
+	// Clock measures how long answers take; nil is that of the machine.
+	Clock clock.PassiveClock
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -46,7 +54,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	patch, err := h.admit(review.Request)
+	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
+	began := watch.Now()
+	patch, made, err := h.admit(r.Context(), review.Request)
+	answers.WithLabelValues(string(made)).Observe(watch.Since(began).Seconds())
+	klog.V(2).InfoS("Judged an update", "kind", review.Request.Kind.Kind, "workload", klog.KRef(review.Request.Namespace, review.Request.Name),
+		"user", review.Request.UserInfo.Username, "verdict", made)
 	if err != nil {
 		klog.ErrorS(err, "Leaving an update to the failure policy",
 			"workload", klog.KRef(review.Request.Namespace, review.Request.Name))

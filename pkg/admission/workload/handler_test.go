@@ -5,10 +5,15 @@ package workload
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +25,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 )
 
 const weir = "system:serviceaccount:weir-system:weir-controller"
@@ -31,10 +38,29 @@ type named []*rollouts.Rollout
 
 func (n named) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return n, nil }
 
-type unsynced struct{}
+func (n named) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	return n, nil
+}
+
+// behind has not seen yet what is stored.
+type behind struct{ named, stored named }
+
+func (b behind) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) { return b.named, nil }
+
+func (b behind) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	return b.stored, nil
+}
+
+type unsynced struct{ named }
 
 func (unsynced) Naming(string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
 	return nil, errors.New("not yet")
+}
+
+type unread struct{ named }
+
+func (unread) Stored(context.Context, string, rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	return nil, errors.New("no etcd")
 }
 
 // live is a Rollout in service.
@@ -91,6 +117,52 @@ func driven(d *appsv1.Deployment) {
 	d.Labels[rollouts.LabelControlled] = "true"
 }
 
+// switched is released blue-green: by values that no owner sets.
+func switched(d *appsv1.Deployment) {
+	held(d)
+	d.Spec.Paused = false
+	surging(2, "0%")(d)
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = math.MaxInt32-1, new(int32(math.MaxInt32))
+	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"BlueGreen","partition":"20%"}`
+	d.Annotations[rollouts.AnnotationControlInfo] = `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","name":"web","uid":"u"}`
+	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"maxUnavailable":"25%","maxSurge":"25%","minReadySeconds":5,"progressDeadlineSeconds":600}`
+}
+
+// hasty is what an owner has in a manifest, and noted what is kept of it.
+func hasty(d *appsv1.Deployment) {
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = 0, new(int32(60))
+}
+
+func noted(d *appsv1.Deployment) {
+	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"maxUnavailable":"10%","maxSurge":3,"minReadySeconds":0,"progressDeadlineSeconds":60}`
+}
+
+// surging is an owner's strategy; given is where it is kept meanwhile.
+func surging(surge int, unavailable string) edit {
+	return func(d *appsv1.Deployment) {
+		d.Spec.Strategy = appsv1.DeploymentStrategy{
+			Type: appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: new(intstr.FromInt(surge)), MaxUnavailable: new(intstr.FromString(unavailable)),
+			},
+		}
+	}
+}
+
+func given(surge int, unavailable string) edit {
+	return func(d *appsv1.Deployment) {
+		d.Annotations[rollouts.AnnotationDeploymentStrategy] = fmt.Sprintf(
+			`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":%q,"maxSurge":%d},"partition":"20%%"}`, unavailable, surge)
+	}
+}
+
+// remembered is a history limit of 0, kept while there must be a history.
+func remembered(d *appsv1.Deployment) {
+	d.Spec.RevisionHistoryLimit = new(int32(10))
+	v := d.Annotations[rollouts.AnnotationDeploymentStrategy]
+	d.Annotations[rollouts.AnnotationDeploymentStrategy] = strings.TrimSuffix(v, "}") + `,"revisionHistoryLimit":0}`
+}
+
 func bare(d *appsv1.Deployment)     { d.Annotations, d.Labels = nil, nil }
 func unmarked(d *appsv1.Deployment) { d.Annotations = nil }
 func resumed(d *appsv1.Deployment)  { d.Spec.Paused = false }
@@ -101,10 +173,14 @@ func hashed(d *appsv1.Deployment) {
 	d.Spec.Template.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "x"}
 }
 
-// What is stored after an update, by what was stored before.
+// What is stored after an update, by what was stored before: whichever of the
+// doors it comes through.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	healthy := named{live()}
+	switching := named{live(func(r *rollouts.Rollout) {
+		r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}}
+	})}
 	tests := map[string]struct {
 		rollouts    named
 		old, update []edit
@@ -122,30 +198,40 @@ func TestAdmit(t *testing.T) {
 		"the second one is live":             {named{live(disabled), live()}, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
 		"weir-controller does what it wants": {healthy, []edit{driven}, []edit{image("v2")}, weir, []edit{image("v2")}},
 
-		"a held one is not resumed":        {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
-		"a held one keeps its mark":        {healthy, []edit{held}, []edit{image("v2"), unmarked}, "", []edit{image("v2"), held}},
-		"a held one without a rollout":     {nil, []edit{held}, []edit{held, resumed}, "", []edit{held}},
-		"a held one changes again":         {healthy, []edit{held, image("v2")}, []edit{image("v3")}, "", []edit{image("v3"), held}},
-		"a driven one is replaced by bare": {healthy, []edit{driven}, []edit{driven, bare, resumed}, "", []edit{driven}},
-		"the label stays with a rollout":   {healthy, nil, []edit{bare}, "", nil},
-		"the label goes without":           {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
+		"a held one is not resumed":         {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one keeps its mark":         {healthy, []edit{held}, []edit{image("v2"), unmarked}, "", []edit{image("v2"), held}},
+		"a held one without a rollout":      {nil, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one changes again":          {healthy, []edit{held, image("v2")}, []edit{image("v3")}, "", []edit{image("v3"), held}},
+		"a driven one is replaced by bare":  {healthy, []edit{driven}, []edit{driven, bare, resumed}, "", []edit{driven}},
+		"the owner's strategy is no news":   {healthy, []edit{driven}, []edit{driven, rolling}, "", []edit{driven}},
+		"the owner's new strategy is kept":  {healthy, []edit{driven}, []edit{driven, surging(3, "10%")}, "", []edit{driven, given(3, "10%")}},
+		"the owner's history limit is kept": {healthy, []edit{driven}, []edit{driven, forgetful}, "", []edit{driven, remembered}},
+		"a held one is not driven yet":      {healthy, []edit{held}, []edit{held, surging(3, "10%")}, "", []edit{held, surging(3, "10%")}},
+		"blue-green is not resumed":         {switching, []edit{switched, paused}, []edit{switched}, "", []edit{switched, paused}},
+		"blue-green goes on unpaused":       {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
+		"blue-green keeps what it needs":    {switching, []edit{switched}, []edit{switched, surging(3, "10%"), hasty}, "", []edit{switched, noted}},
+		"blue-green stops at a template":    {switching, []edit{switched}, []edit{switched, image("v3")}, "", []edit{switched, image("v3"), paused}},
+		"the label stays with a rollout":    {healthy, nil, []edit{bare}, "", nil},
+		"the label goes without":            {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
 	}
 	asked := asker(t)
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			as := tt.as
-			if as == "" {
-				as = "alice"
-			}
-			got := admitted(t, &Handler{Rollouts: tt.rollouts, Controller: weir}, as, deployment(tt.old...), deployment(tt.update...))
-			if diff := cmp.Diff(deployment(tt.want...), got); diff != "" {
-				t.Errorf("stored (-want +got):\n%s", diff)
-			}
-			if changed := !cmp.Equal(got, deployment(tt.update...)); changed && !asked(as, deployment(tt.old...), deployment(tt.update...)) {
-				t.Error("the shipped configuration does not ask about this update")
-			}
-		})
+	for door, admit := range doors(t) {
+		for name, tt := range tests {
+			t.Run(door+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				as := tt.as
+				if as == "" {
+					as = "alice"
+				}
+				got := admit(t, tt.rollouts, as, deployment(tt.old...), deployment(tt.update...))
+				if diff := cmp.Diff(deployment(tt.want...), got); diff != "" {
+					t.Errorf("stored (-want +got):\n%s", diff)
+				}
+				if changed := !cmp.Equal(got, deployment(tt.update...)); changed && !asked(as, deployment(tt.old...), deployment(tt.update...)) {
+					t.Error("the shipped configuration does not ask about this update")
+				}
+			})
+		}
 	}
 }
 
@@ -155,6 +241,29 @@ func TestAdmitStrategyOfDriven(t *testing.T) {
 	got := admitted(t, &Handler{Rollouts: named{live()}, Controller: weir}, "alice", deployment(driven), deployment(driven, rolling))
 	if got.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !got.Spec.Paused {
 		t.Errorf("strategy %s, paused %t; want Recreate and paused", got.Spec.Strategy.Type, got.Spec.Paused)
+	}
+}
+
+// Who has seen a Rollout Healthy can change its workload before the watch of the
+// webhook has told it so.
+func TestHeldThoughTheWatchIsBehind(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rollouts behind
+		want     []edit
+	}{
+		"it is still being prepared":    {behind{named{live(initial)}, named{live()}}, []edit{image("v2"), held}},
+		"it was just created":           {behind{nil, named{live()}}, []edit{image("v2"), held}},
+		"it was just enabled":           {behind{named{live(disabled)}, named{live()}}, []edit{image("v2"), held}},
+		"it is being prepared for sure": {behind{named{live(initial)}, named{live(initial)}}, []edit{image("v2")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := admitted(t, &Handler{Rollouts: tt.rollouts, Controller: weir}, "alice", deployment(), deployment(image("v2")))
+			if diff := cmp.Diff(deployment(tt.want...), got); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -170,10 +279,12 @@ func TestServeHTTPRefuses(t *testing.T) {
 		want     int
 	}{
 		"not synced":  {unsynced{}, http.MethodPost, review, http.StatusInternalServerError},
+		"not read":    {unread{}, http.MethodPost, review, http.StatusInternalServerError},
 		"GET":         {named{}, http.MethodGet, nil, http.StatusBadRequest},
 		"no JSON":     {named{}, http.MethodPost, []byte("hold it"), http.StatusBadRequest},
 		"no review":   {named{}, http.MethodPost, []byte(`{"kind":"Rollout"}`), http.StatusBadRequest},
 		"no request":  {named{}, http.MethodPost, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
+		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 100_000), http.StatusBadRequest},
 		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusBadRequest},
 		"what is due": {named{}, http.MethodPost, review, http.StatusOK},
 	}
@@ -212,22 +323,22 @@ func deleting(r *rollouts.Rollout) {
 }
 
 // admitted is what kube-apiserver stores.
-func admitted(t *testing.T, h *Handler, as string, old, update *appsv1.Deployment) *appsv1.Deployment {
+func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update T) T {
 	t.Helper()
 	review := reviewOf(t, as, old, update)
-	stored := &appsv1.Deployment{}
+	stored := reflect.New(reflect.TypeOf(old).Elem()).Interface().(T)
 	if err := json.Unmarshal(apply(t, review.Request.Object.Raw, serve(t, h, review)), stored); err != nil {
 		t.Fatal(err)
 	}
 	return stored
 }
 
-func reviewOf(t *testing.T, as string, old, update *appsv1.Deployment) *admissionv1.AdmissionReview {
+func reviewOf(t *testing.T, as string, old, update object.Object) *admissionv1.AdmissionReview {
 	t.Helper()
 	return &admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: types.UID("u"), Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+			UID: types.UID("u"), Kind: metav1.GroupVersionKind(kindOf(old)),
 			Namespace: "ns", Name: "web", Operation: admissionv1.Update,
 			UserInfo:  authenticationv1.UserInfo{Username: as},
 			OldObject: runtime.RawExtension{Raw: marshal(t, old)}, Object: runtime.RawExtension{Raw: marshal(t, update)},

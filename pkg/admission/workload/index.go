@@ -27,6 +27,8 @@ const byWorkload = "workload"
 // Index keeps the Rollouts by the workload that they name.
 type Index struct {
 	informer cache.SharedIndexInformer
+	client   restclient.Interface
+	scheme   *runtime.Scheme
 }
 
 var _ Rollouts = (*Index)(nil)
@@ -48,22 +50,26 @@ func NewIndex(client restclient.Interface, scheme *runtime.Scheme) (*Index, erro
 		if !ok {
 			return obj, nil
 		}
-		r := &rollouts.Rollout{}
-		if err := scheme.Convert(wire, r, nil); err != nil {
-			return nil, fmt.Errorf("converting a rollout: %w", err)
-		}
-		r.ManagedFields = nil
-		return r, nil
+		return hub(scheme, wire)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the index of rollouts: %w", err)
 	}
-	return &Index{informer: informer}, nil
+	return &Index{informer: informer, client: client, scheme: scheme}, nil
 }
 
 // Run watches until the context ends.
 func (i *Index) Run(ctx context.Context) {
 	i.informer.RunWithContext(ctx)
+}
+
+func hub(scheme *runtime.Scheme, wire *v1beta1.Rollout) (*rollouts.Rollout, error) {
+	r := &rollouts.Rollout{}
+	if err := scheme.Convert(wire, r, nil); err != nil {
+		return nil, fmt.Errorf("converting a rollout: %w", err)
+	}
+	r.ManagedFields = nil
+	return r, nil
 }
 
 // Naming implements Rollouts. The oldest comes first, should there be several.
@@ -81,13 +87,35 @@ func (i *Index) Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Ro
 			named = append(named, r)
 		}
 	}
-	slices.SortFunc(named, func(a, b *rollouts.Rollout) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(named, older)
 	return named, nil
+}
+
+// Stored implements Rollouts. A list without a version is what etcd has now.
+func (i *Index) Stored(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
+	var list v1beta1.RolloutList
+	if err := i.client.Get().Namespace(namespace).Resource("rollouts").Do(ctx).Into(&list); err != nil {
+		return nil, fmt.Errorf("reading the rollouts of %s: %w", namespace, err)
+	}
+	var named []*rollouts.Rollout
+	for n := range list.Items {
+		r, err := hub(i.scheme, &list.Items[n])
+		if err != nil {
+			return nil, err
+		}
+		if r.Spec.WorkloadRef != nil && keyOf(namespace, *r.Spec.WorkloadRef) == keyOf(namespace, ref) {
+			named = append(named, r)
+		}
+	}
+	slices.SortFunc(named, older)
+	return named, nil
+}
+
+func older(a, b *rollouts.Rollout) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
 }
 
 // keyOf leaves the version out: it does not make another workload.

@@ -97,6 +97,15 @@ const (
 	// ConditionStalled is true when nothing will move without a user; tools
 	// that follow kstatus read it. Others may say so as well.
 	ConditionStalled ConditionType = "Stalled"
+	// ConditionWritable is false while the server denies a write that a release
+	// needs, and is not there otherwise.
+	ConditionWritable ConditionType = "Writable"
+	// ConditionProtected is there, and false, while a part of admission is missing,
+	// so that a change of the template may be released unheld.
+	ConditionProtected ConditionType = "Protected"
+	// ConditionBypassed is true of a release whose template got past admission, so
+	// that pods of it were made before it was held.
+	ConditionBypassed ConditionType = "AdmissionBypassed"
 )
 
 // StallReason is why Weir itself says that a Rollout is stalled. A condition
@@ -215,6 +224,9 @@ const (
 	// AnnotationOriginalStrategy on a workload keeps what its owner wrote, while
 	// a blue-green release needs other values.
 	AnnotationOriginalStrategy = "rollouts.kruise.io/original-deployment-strategy"
+	// AnnotationWantedSpec on a held workload notes what its owner wrote of the
+	// fields that the policies keep, until it is taken up.
+	AnnotationWantedSpec = "rollouts.kruise.io/wanted-spec"
 	// AnnotationOriginalSpec on a router keeps what its owner wrote, while a release
 	// needs it to say something else.
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
@@ -235,6 +247,8 @@ const (
 	LabelRolloutID = "rollouts.kruise.io/rollout-id"
 	// LabelRolloutBatchID on a pod is the number of the batch that brought it.
 	LabelRolloutBatchID = "rollouts.kruise.io/rollout-batch-id"
+	// LabelIndex on a ConfigMap lets the policies read it.
+	LabelIndex = "rollouts.kruise.io/index"
 	// LabelRolloutName on a RolloutHistory names the Rollout.
 	LabelRolloutName = "rollouts.kruise.io/rollout-name"
 	// LabelReleaseNumber on a RolloutHistory counts the releases of the Rollout;
@@ -245,6 +259,8 @@ const (
 	FinalizerRollout = "rollouts.kruise.io/rollout"
 	// FinalizerBatchRelease keeps a BatchRelease until its workload is given back.
 	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
+	// FinalizerCanaryDeployment is on extra Deployments that OpenKruise made.
+	FinalizerCanaryDeployment = "finalizer.rollouts.kruise.io/batch-release"
 	// FinalizerTrafficRouting keeps a TrafficRouting until its routes are taken back.
 	FinalizerTrafficRouting = "rollouts.kruise.io/trafficrouting"
 	// FinalizerProgressing, a slash and the name of a Rollout on a TrafficRouting
@@ -255,4 +271,6 @@ const (
 	CanarySuffix = "-canary"
 	// ConfigurationName is the ConfigMap that users bring scripts in.
 	ConfigurationName = "kruise-rollout-configuration"
+	// IndexName is the ConfigMap that says which Rollout holds which workload.
+	IndexName = "rollouts-index"
 )

@@ -24,6 +24,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apiserver"
+	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 // startLimit is how long a server may take to become ready.
@@ -33,6 +34,8 @@ const startLimit = 30 * time.Second
 type Server struct {
 	// Webhook is the address of workload admission.
 	Webhook string
+	// Store is where it keeps its data. Nobody maintains it.
+	Store *store.Store
 
 	loopback *restclient.Config
 	stop     context.CancelFunc
@@ -43,28 +46,38 @@ type Server struct {
 // of system:masters, who may do everything.
 type Allow func(a authorizer.Attributes) bool
 
-// Start runs a server that keeps its data in the directory. The name of each
-// user is the token as well. The server is ready when Start returns.
-func Start(dir string, users []user.DefaultInfo, allow Allow) (*Server, error) {
+// Start runs a server that keeps its data in the directory, with the usual
+// options or changed ones. The name of each user is the token as well. The
+// server is ready when Start returns.
+func Start(dir string, users []user.DefaultInfo, allow Allow, changes ...func(*apiserver.Options)) (*Server, error) {
+	o, err := options()
+	if err != nil {
+		return nil, err
+	}
+	o.Store.DataDir = filepath.Join(dir, "data")
+	for _, change := range changes {
+		change(o)
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	store, err := apiserver.StartStore(ctx, apiserver.StoreOptions{DataDir: filepath.Join(dir, "data")})
+	embedded, err := store.Start(ctx, o.Store)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	server, webhook, err := build(store.Endpoint(), users, allow)
+	o.Use(embedded)
+	server, webhook, err := build(o, users, allow)
 	if err != nil {
 		stop()
-		store.Close()
+		embedded.Close()
 		return nil, err
 	}
 	s := &Server{
-		Webhook: webhook, loopback: server.Generic.LoopbackClientConfig,
+		Webhook: webhook, Store: embedded, loopback: server.Generic.LoopbackClientConfig,
 		stop: stop, done: make(chan error, 1),
 	}
 	go func() {
 		err := server.Run(ctx)
-		store.Close()
+		embedded.Close()
 		s.done <- err
 	}()
 	if err := s.ready(ctx); err != nil {
@@ -87,11 +100,7 @@ func (s *Server) As(name string) *restclient.Config {
 	return c
 }
 
-func build(etcd string, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
-	o, err := options(etcd)
-	if err != nil {
-		return nil, "", err
-	}
+func build(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
 	config, err := o.Config()
 	if err != nil {
 		return nil, "", err
@@ -116,11 +125,10 @@ func build(etcd string, users []user.DefaultInfo, allow Allow) (*apiserver.Serve
 }
 
 // options are those of a server that has no cluster.
-func options(etcd string) (*apiserver.Options, error) {
+func options() (*apiserver.Options, error) {
 	o := apiserver.NewOptions()
 	r := o.Recommended
 	o.WithoutCluster()
-	r.Etcd.StorageConfig.Transport.ServerList = []string{etcd}
 	r.SecureServing.ServerCert.CertDirectory = ""
 	var err error
 	if r.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {

@@ -9,6 +9,7 @@ package batchrelease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,9 +54,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	plan := planner.BatchRelease(obs.facts)
+	// It has the name of the Rollout that it belongs to.
+	log := logf.FromContext(ctx).WithValues("Rollout", req.NamespacedName, "revision", plan.Status.UpdateRevision, "batch", plan.Status.CurrentBatch)
+	ctx = logf.IntoContext(ctx, log)
 	err = r.Server.CommitBatchRelease(ctx, obs.release, plan.Status, len(plan.Actions) > 0)
 	if err == nil {
-		err = r.apply(ctx, obs, plan)
+		log.V(4).Info("Planned", "reason", plan.Rule, "phase", plan.Status.Phase, "actions", len(plan.Actions))
+		err = r.heed(ctx, obs, r.apply(ctx, obs, plan))
 	}
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
@@ -146,6 +151,20 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.B
 		}
 	}
 	return nil
+}
+
+// heed notes that the server has denied an action; the Rollout says it.
+func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
+	denial, denied := effect.Denial(err)
+	if !denied {
+		return err
+	}
+	next := *obs.release.Status.DeepCopy()
+	next.Conditions, _ = planner.Denied(next.Conditions, denial, r.Clock.Now())
+	if commit := r.Server.CommitBatchRelease(ctx, obs.release, next, false); commit != nil {
+		return errors.Join(err, commit)
+	}
+	return err
 }
 
 func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.Action) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// deployments are the only workloads whose pods are looked at.
+// deployments do not own their pods: there is a set between them.
 var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
 // SetupWithManager registers the watches: the rows of the workload table say
@@ -44,7 +44,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		b = b.Watches(kinds.Workload, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.IsWorkload(row.GVK.GroupKind())))
 		for _, o := range kinds.Owned {
 			b = b.Watches(o, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByWorkload(row.GVK.GroupKind())),
-				builder.WithPredicates(effect.SetChanged()))
+				builder.WithPredicates(effect.OwnedChanged()))
 		}
 	}
 	return b.Complete(r)

@@ -42,7 +42,7 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return watchLeaving(ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
-		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.SetChanged())).
+		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})).
 		Complete(r)
 }

@@ -54,7 +54,7 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 				if tc.prepare != nil {
 					tc.prepare(s)
 				}
-				r := reconciler(effect.Server{Client: s, Live: s})
+				r := reconciler(effect.Server{Client: s, Live: s, Indexes: s})
 				for range tc.passes {
 					s.writes = nil
 					dies := s.dies > 0
@@ -79,7 +79,7 @@ type reconciler interface {
 // reconcilers are those that have a status to commit.
 var reconcilers = map[string]func(effect.Server) reconciler{
 	"rollout": func(s effect.Server) reconciler {
-		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: clock()}
+		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: clock(), Doors: effect.Doors{Reader: s}}
 	},
 	"batchrelease": func(s effect.Server) reconciler {
 		return &batchrelease.Reconciler{Server: s, Clock: clock()}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,8 +84,8 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 		if h, err = newHistory(p, f.Release); err != nil {
 			return false, err
 		}
-		if err := s.Create(ctx, h); err != nil {
-			return false, err
+		if err := s.Create(ctx, h); err != nil || h.ResourceVersion == "" {
+			return false, err // none is made in a namespace that ends
 		}
 		made = true
 	}
@@ -117,7 +118,7 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
 		for _, o := range w.Owned {
-			if p.Stable != "" && o.GetLabels()[w.Row.RevisionKey] == p.Stable {
+			if _, set := o.(*appsv1.ReplicaSet); set && p.Stable != "" && o.GetLabels()[w.Row.RevisionKey] == p.Stable {
 				h.Spec.Stable = copied(o, o.GetName())
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -36,6 +37,7 @@ type Network struct {
 
 // Read fills in the Services and the routers that are named.
 func (n *Network) Read(ctx context.Context, namespace, service string, o *traffic.Objects) error {
+	o.Stable = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
 	if o.Service, err = get(ctx, n.Server, namespace, service, &corev1.Service{}); err != nil {
 		return err
@@ -52,7 +54,7 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 			return err
 		}
 		if r.Ingress() {
-			err = n.readIngress(ctx, namespace, r, o.CanaryService != nil || o.Shared)
+			err = n.readIngress(ctx, namespace, r, r.Doubled() && (o.CanaryService != nil || o.Shared))
 		} else {
 			err = n.readOther(ctx, namespace, r)
 		}

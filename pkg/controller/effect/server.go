@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,19 @@ type Server struct {
 	client.Client
 	// Live reads from the API server.
 	Live client.Reader
+	// Indexes reads what the policies read, from a cache of its own: of all
+	// ConfigMaps it has those of that name, and no others may be read.
+	Indexes client.Reader
+}
+
+// Create creates an object, but not in a namespace that ends: all that is in it
+// is about to go.
+func (s Server) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	err := s.Client.Create(ctx, o, opts...)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
 }
 
 // Rollout returns a Rollout, or nil when there is none.
@@ -40,6 +54,23 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
 	}
 	return hub, nil
+}
+
+// AllRollouts are those of all namespaces.
+func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
+	var wire v1beta1.RolloutList
+	if err := s.List(ctx, &wire); err != nil {
+		return nil, fmt.Errorf("listing rollouts: %w", err)
+	}
+	all := make([]*rollouts.Rollout, 0, len(wire.Items))
+	for i := range wire.Items {
+		hub := &rollouts.Rollout{}
+		if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire.Items[i], hub, nil); err != nil {
+			return nil, fmt.Errorf("converting rollout %s: %w", wire.Items[i].Name, err)
+		}
+		all = append(all, hub)
+	}
+	return all, nil
 }
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
@@ -170,7 +201,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			return err
 		}
 		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
-		return s.Create(ctx, want)
+		return s.doing("creating", want, s.Create(ctx, want))
 	case c.Want == nil:
 		base, err := clientObject(c.Base)
 		if err != nil {
@@ -182,7 +213,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			at.ResourceVersion = &version
 		}
 		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
-		return client.IgnoreNotFound(s.Delete(ctx, base, at))
+		return s.doing("deleting", base, client.IgnoreNotFound(s.Delete(ctx, base, at)))
 	default:
 		base, err := clientObject(c.Base)
 		if err != nil {
@@ -193,7 +224,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			return err
 		}
 		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
-		return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+		return s.doing("changing", base, s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 	}
 }
 

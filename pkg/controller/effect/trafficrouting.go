@@ -147,6 +147,37 @@ func (s Server) ReleaseTrafficRouting(ctx context.Context, r *rollouts.TrafficRo
 	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
 }
 
+// GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not
+// exist. The cache may not know of one yet that another controller has seen, so
+// its absence is asked of the server: by a list, since a server that cannot
+// answer may say of a single object that it is not found.
+func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+	var gone []string
+	for _, mark := range marksOf(r) {
+		name := strings.TrimPrefix(mark, rollouts.FinalizerProgressing+"/")
+		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			continue
+		}
+		var list v1beta1.RolloutList
+		if err := s.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+			return nil, fmt.Errorf("looking for rollout %s: %w", name, err)
+		}
+		if len(list.Items) == 0 {
+			gone = append(gone, name)
+		}
+	}
+	return gone, nil
+}
+
+// Disown takes the mark of a Rollout off the TrafficRouting that was observed.
+func (s Server) Disown(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
+	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, planner.ProgressingFinalizer(rollout))
+}
+
 // Link marks a TrafficRouting as needed by a Rollout. One that is being deleted
 // takes no more marks.
 func (s Server) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
@@ -190,7 +221,13 @@ func RoutingKeys(o client.Object) []string {
 }
 
 // UserKeys index TrafficRoutings by the finalizers of Rollouts on them.
-func UserKeys(o client.Object) []string {
+func UserKeys(o client.Object) []string { return marksOf(o) }
+
+// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
+func IsUser(o client.Object) string { return planner.ProgressingFinalizer(o.GetName()) }
+
+// marksOf are the finalizers of Rollouts on a TrafficRouting.
+func marksOf(o metav1.Object) []string {
 	var keys []string
 	for _, f := range o.GetFinalizers() {
 		if strings.HasPrefix(f, rollouts.FinalizerProgressing+"/") {

@@ -5,9 +5,12 @@ package effect
 
 import (
 	"context"
+	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +67,7 @@ type KeyFunc func(client.Object) string
 // IsWorkload takes the object for a workload of the kind, or for one made
 // beside it.
 func IsWorkload(gk schema.GroupKind) KeyFunc {
-	return func(o client.Object) string { return WorkloadKey(gk, workload.Principal(o.GetName())) }
+	return func(o client.Object) string { return WorkloadKey(gk, workload.PrincipalOf(o)) }
 }
 
 // OwnedByWorkload takes the object for one that a workload of the kind owns.
@@ -132,15 +135,44 @@ func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
 // BatchReleases is the other one.
 func BatchReleases() client.ObjectList { return &v1beta1.BatchReleaseList{} }
 
-// SetChanged passes updates of a ReplicaSet that change sizes or marks on it.
-func SetChanged() predicate.Predicate {
+// OwnedChanged passes updates of what a workload owns that matter: of sizes and
+// marks of a ReplicaSet, of whether a pod serves and of its labels.
+func OwnedChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, ok1 := e.ObjectOld.(*appsv1.ReplicaSet)
-		is, ok2 := e.ObjectNew.(*appsv1.ReplicaSet)
-		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
-			was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
-			was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
-			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
-			!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
+		switch was := e.ObjectOld.(type) {
+		case *appsv1.ReplicaSet:
+			is, ok := e.ObjectNew.(*appsv1.ReplicaSet)
+			return !ok || setChanged(was, is)
+		case *corev1.Pod:
+			is, ok := e.ObjectNew.(*corev1.Pod)
+			return !ok || podChanged(was, is)
+		default:
+			return true
+		}
 	}}
+}
+
+func setChanged(was, is *appsv1.ReplicaSet) bool {
+	return !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
+		was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
+		was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
+		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
+		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
+}
+
+// podChanged leaves out what is normal for a while and is looked at again without
+// being told.
+func podChanged(was, is *corev1.Pod) bool {
+	trouble := func(p *corev1.Pod) string {
+		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
+		return message
+	}
+	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || trouble(was) != trouble(is) ||
+		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+}
+
+// Deleted passes nothing but deletions.
+func Deleted() predicate.Predicate {
+	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
 }

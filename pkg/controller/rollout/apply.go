@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,17 +29,19 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 		return r.Server.ReleaseRollout(ctx, obs.rollout)
 	case planner.Link:
 		return r.Server.Link(ctx, obs.rollout, a.Name)
+	case planner.Index:
+		return r.Server.Write(ctx, obs.entry.Enter())
+	case planner.Unindex:
+		return r.Server.Write(ctx, obs.entry.Strike())
 	case planner.Unlink:
 		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}
 	changes, ok := onWorkload(obs, action)
+	var err error
 	if !ok {
-		var err error
-		if changes, err = onNetwork(obs, action); err != nil {
-			return err
-		}
+		changes, err = onNetwork(obs, action)
 	}
-	return r.Server.Write(ctx, changes)
+	return errors.Join(r.Server.Write(ctx, changes), err)
 }
 
 // onWorkload is what an action changes on the workload; false when it is not
@@ -50,6 +53,10 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 		return w.Row.Adapter.Label(w.Object), true
 	case planner.Unlabel:
 		return w.Row.Unlabel(w.Object), true
+	case planner.Hold:
+		return w.Row.Take(w.Object, obs.rollout.Name), true
+	case planner.TakeUp:
+		return w.Row.TakeUp(w.Object), true
 	case planner.RestoreWorkload:
 		return w.Row.Restore(w.Object, w.Owned, a), true
 	case planner.NameStable:

@@ -23,6 +23,7 @@ type observation struct {
 	facts    planner.Observed
 	rollout  *rollouts.Rollout
 	batch    *rollouts.BatchRelease
+	entry    *effect.Entry
 	workload *effect.Workload
 	// kept is what is on file of a stable set that has gone, and beside are all
 	// sets of the namespace.
@@ -43,6 +44,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if obs.batch != nil {
 		obs.facts.Batch = planner.BatchFacts(obs.batch)
 	}
+	if err := r.observeAdmission(ctx, obs); err != nil {
+		return nil, err
+	}
 	row, err := r.observeWorkload(ctx, obs)
 	if err != nil {
 		return nil, err
@@ -59,6 +63,17 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		logf.FromContext(ctx).Error(err, "Going on without histories")
 	}
 	return obs, nil
+}
+
+// observeAdmission reads what makes updates of the workload be held.
+func (r *Reconciler) observeAdmission(ctx context.Context, obs *observation) error {
+	var err error
+	if obs.entry, err = r.Server.Entry(ctx, types.NamespacedName{Namespace: obs.rollout.Namespace, Name: obs.rollout.Name}, obs.rollout.Spec.WorkloadRef); err != nil {
+		return err
+	}
+	obs.facts.Indexed, obs.facts.Listed = obs.entry.Right, obs.entry.Listed
+	obs.facts.Unprotected, err = r.Doors.Missing(ctx)
+	return err
 }
 
 // observeWorkload finds the row of the workload and reads it.
@@ -85,6 +100,9 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	}
 	facts := row.Observe(w.Object, w.Owned)
 	obs.workload, obs.facts.Workload = w, &facts
+	if obs.facts.Unsupported == "" {
+		obs.facts.Unsupported = facts.Unfit
+	}
 	return row, r.observeKept(ctx, obs, row)
 }
 
@@ -118,7 +136,7 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment of apps/v1 is", ref.Kind, ref.APIVersion)
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment or a StatefulSet of apps/v1 is", ref.Kind, ref.APIVersion)
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.

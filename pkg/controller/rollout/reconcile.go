@@ -10,12 +10,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -25,9 +28,15 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	network     effect.Network
+	// Beside is the cache that Server.Indexes and Doors read.
+	Beside cache.Cache
+	// Doors is what of admission is installed.
+	Doors   effect.Doors
+	network effect.Network
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
+	// Metrics are told what is stored.
+	Metrics *metrics.Metrics
 	// Keep bounds the histories of each Rollout.
 	Keep planner.Keep
 }
@@ -38,13 +47,20 @@ const moved = 20 * time.Millisecond
 // Reconcile runs one pass: observe, plan, commit, announce, apply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obs, err := r.observe(ctx, req.NamespacedName)
+	if err == nil && obs == nil {
+		err = r.forget(ctx, req.NamespacedName)
+	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
 	}
 	plan := planner.Rollout(obs.facts)
 	filings := planner.Filings(plan.Status, obs.facts.Histories)
+	before := obs.rollout.Status
+	ctx = naming(ctx, plan.Status)
 	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions)+len(filings) > 0)
 	if err == nil {
+		say(ctx, before, plan)
+		r.Metrics.Stored(obs.rollout, before.Releases, plan.Events)
 		r.announce(obs, plan.Events)
 		err = r.apply(ctx, obs, plan, filings)
 	}
@@ -71,6 +87,22 @@ func sooner(wake time.Duration, blind bool) time.Duration {
 	return unwatched
 }
 
+// forget takes what is not there out of the index: a Rollout that lost its
+// finalizer, or an entry that somebody else wrote.
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
+	entry, err := r.Server.Entry(ctx, key, nil)
+	if err != nil || !entry.Listed {
+		return err
+	}
+	if gone, err := r.Server.Gone(ctx, key); err != nil || !gone {
+		return err
+	}
+	if err := r.Server.Write(ctx, entry.Strike()); !effect.Moved(err) {
+		return err
+	}
+	return nil // what they wrote wakes the next pass
+}
+
 // announce tells what has happened, now that it is stored.
 func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
 	about := effect.About(obs.rollout)
@@ -94,7 +126,25 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.P
 		logf.FromContext(ctx).Error(err, "Leaving without a history")
 		err = nil
 	}
-	return errors.Join(r.carryOut(ctx, obs, plan), err)
+	return errors.Join(r.heed(ctx, obs, r.carryOut(ctx, obs, plan)), err)
+}
+
+// heed notes that the server has denied an action, unless it denies the batches
+// one. The planner takes that back when nothing is to be written any more.
+func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
+	denial, denied := effect.Denial(err)
+	if b := obs.facts.Batch; !denied || b != nil && b.Denied != nil {
+		return err
+	}
+	next, news := *obs.rollout.Status.DeepCopy(), false
+	next.Conditions, news = planner.Denied(next.Conditions, denial, r.Clock.Now())
+	if commit := r.Server.CommitRollout(ctx, obs.rollout, next, false); commit != nil {
+		return errors.Join(err, commit)
+	}
+	if news {
+		r.announce(obs, []planner.Event{{Warning: true, Reason: planner.EventDenied, Message: denial.Message}})
+	}
+	return err
 }
 
 // carryOut reaches the targets in order and stops at the first that fails.

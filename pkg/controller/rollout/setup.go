@@ -26,7 +26,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.Rollouts)).
+		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+	for _, door := range r.Doors.Objects() {
+		b = b.WatchesRawSource(r.Server.WatchDoor(r.Beside, door))
+	}
 	watched := map[string]bool{}
 	for _, row := range workload.Table {
 		gk := row.GVK.GroupKind()
@@ -41,7 +45,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		b = b.Watches(kinds.Workload, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.IsWorkload(gk)))
 		for _, o := range kinds.Owned {
 			b = b.Watches(o, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.OwnedByWorkload(gk)),
-				builder.WithPredicates(effect.SetChanged()))
+				builder.WithPredicates(effect.OwnedChanged()))
 		}
 	}
 	c, err := b.Build(r)

@@ -9,6 +9,7 @@ package trafficrouting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -86,6 +88,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	obs := &observation{facts: planner.RoutingObserved{Now: r.Clock.Now(), Routing: routing}}
+	if obs.facts.Gone, err = r.Server.GoneUsers(ctx, routing); err != nil {
+		return nil, err
+	}
 	if len(routing.Spec.ObjectRef) == 0 {
 		return obs, nil
 	}
@@ -127,6 +132,8 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	switch a := action.(type) {
 	case planner.Guard:
 		return r.Server.GuardTrafficRouting(ctx, obs.facts.Routing)
+	case planner.Disown:
+		return r.Server.Disown(ctx, obs.facts.Routing, a.Rollout)
 	case planner.DropFinalizer:
 		return r.Server.ReleaseTrafficRouting(ctx, obs.facts.Routing)
 	case planner.RouteTo:
@@ -137,10 +144,7 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 		return r.Server.Write(ctx, changes)
 	case planner.Unroute:
 		changes, err := traffic.Restore(obs.objects)
-		if err != nil {
-			return err
-		}
-		return r.Server.Write(ctx, changes)
+		return errors.Join(r.Server.Write(ctx, changes), err)
 	default:
 		return fmt.Errorf("no effect for %q", action)
 	}
@@ -157,6 +161,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(effect.NewTrafficRouting()).
 		Watches(&corev1.Service{}, naming("Service")).
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
+		Watches(effect.NewRollout(), r.Server.Enqueue(effect.TrafficRoutings, effect.ByUser, effect.IsUser), builder.WithPredicates(effect.Deleted())).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Build(r)

@@ -94,6 +94,9 @@ const (
 	// ConditionStalled is true when nothing will move without a user; tools
 	// that follow kstatus read it. Others may say so as well.
 	ConditionStalled ConditionType = "Stalled"
+	// ConditionWritable is false while the server denies a write that a release
+	// needs, and is not there otherwise.
+	ConditionWritable ConditionType = "Writable"
 )
 
 // Reasons of the condition Progressing. Aborting and Aborted are Weir's own.

@@ -9,6 +9,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -67,6 +68,9 @@ func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 		err := c.Storage.Create(ctx, key, c.record(owner), nil, 0)
 		if err == nil {
 			return nil
+		}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			return err
 		}
 		if !storage.IsExist(err) {
 			return fmt.Errorf("claiming %s: %w", describe(ref), err)

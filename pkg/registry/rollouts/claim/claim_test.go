@@ -20,8 +20,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apiserver"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 // backend is shared; each test has a namespace of its own.
@@ -36,14 +36,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a directory of the system's for such
-	store, err := apiserver.StartStore(context.Background(), apiserver.StoreOptions{DataDir: dir})
+	embedded, err := store.Start(context.Background(), store.Options{DataDir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer store.Close()
+	defer embedded.Close()
 	config := storagebackend.NewDefaultConfig("/registry/test", nil)
-	config.Transport.ServerList = []string{store.Endpoint()}
+	config.Transport.ServerList = []string{embedded.Endpoint()}
 	s, destroy, err := claim.NewStorage(config.ForResource(rollouts.Resource("rollouts")))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

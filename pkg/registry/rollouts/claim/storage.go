@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/room"
 )
 
 // NewStorage keeps claims in the backend that keeps the objects.
@@ -32,6 +33,9 @@ func NewStorage(backend *storagebackend.ConfigForResource) (storage.Interface, f
 	config := backend.Config
 	config.Codec = codecs.CodecForVersions(info.Serializer, info.Serializer, version, version)
 	config.EncodeVersioner = version
+	// A claim has no more than its key says, which is never encrypted, and must
+	// stay readable when an encryption key is retired: nobody rewrites claims.
+	config.Transformer = nil
 	s, destroy, err := factory.Create(*config.ForResource(rollouts.Resource("claims")),
 		func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 		func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
@@ -39,5 +43,5 @@ func NewStorage(backend *storagebackend.ConfigForResource) (storage.Interface, f
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the storage of claims: %w", err)
 	}
-	return s, destroy, nil
+	return room.Storage{Interface: s}, destroy, nil
 }

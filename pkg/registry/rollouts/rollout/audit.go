@@ -70,9 +70,6 @@ func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string
 // annotate writes to the audit log. A refusal names the verb only, since a patch
 // that is refused is tried again, and the log keeps what it was told first.
 func (a *attempt) annotate(ctx context.Context, err error) {
-	if a.command == nil {
-		return
-	}
 	audit.AddAuditAnnotations(ctx, auditVerb, string(a.command.Verb), auditVia, string(a.command.Via))
 	if err != nil {
 		return

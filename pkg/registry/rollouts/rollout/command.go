@@ -15,6 +15,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/clock"
 
@@ -134,7 +135,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
-	said.annotate(ctx, err)
+	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err != nil {
 		return nil, err
 	}

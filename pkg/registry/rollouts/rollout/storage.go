@@ -161,7 +161,7 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, taken.onCreate(create), taken.onUpdate(update), force, options)
 	taken.settle(ctx, err)
-	said.annotate(ctx, err)
+	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil {
 		referred.warn(ctx, out)
 	}

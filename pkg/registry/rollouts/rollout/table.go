@@ -68,9 +68,9 @@ func cells(r *rollouts.Rollout) []any {
 }
 
 func wideCells(r *rollouts.Rollout) []any {
-	what, since := planner.WaitingFor(r)
-	if since.IsZero() {
-		return []any{what, nil}
+	waiting := planner.WaitingFor(r)
+	if waiting.Since.IsZero() {
+		return []any{waiting.What, nil}
 	}
-	return []any{what, metatable.ConvertToHumanReadableDateType(since)}
+	return []any{waiting.What, metatable.ConvertToHumanReadableDateType(waiting.Since)}
 }

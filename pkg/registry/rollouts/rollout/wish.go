@@ -47,6 +47,7 @@ func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 // ours are the types of conditions that only the controller writes.
 var ours = []rollouts.ConditionType{
 	rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionTerminating, rollouts.ConditionReconciling,
+	rollouts.ConditionWritable,
 }
 
 // own tells whether others may not write the condition. A gate beside us may say

@@ -1,66 +1,77 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package apiserver
+// Package store answers one question: where are the objects, and how are they
+// kept safe? It runs the embedded etcd, keeps it small, and makes and restores
+// backups of it, and of an etcd elsewhere. It must not know what the objects are.
+package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 const (
-	// storeStart is how long the embedded etcd may take to start.
-	storeStart = time.Minute
-	// storeQuota is how large its database may grow.
-	storeQuota = 2 << 30
+	// startLimit is how long the embedded etcd may take to start.
+	startLimit = time.Minute
+	// memberName is that of the one member.
+	memberName = "weir"
+	// memberDir is where etcd keeps what it has, in the data directory.
+	memberDir = "member"
 )
 
-// StoreOptions are the settings of the embedded etcd.
-type StoreOptions struct {
+var (
+	minLimit = resource.MustParse("64Mi")
+	// maxLimit is what etcd is made for.
+	maxLimit = resource.MustParse("8Gi")
+	// DefaultLimit is how large the database may grow.
+	DefaultLimit = resource.MustParse("2Gi")
+)
+
+// Options are the settings of the embedded etcd.
+type Options struct {
 	// DataDir keeps the data.
 	DataDir string
 	// Ephemeral accepts that the data may not survive.
 	Ephemeral bool
+	// Limit is how large the database may grow; 2Gi if 0.
+	Limit resource.QuantityValue
 }
 
 // Validate refuses a directory whose content will not survive a restart.
-func (o *StoreOptions) Validate() []error {
+func (o *Options) Validate() []error {
+	if !o.Limit.IsZero() && (o.Limit.Cmp(minLimit) < 0 || o.Limit.Cmp(maxLimit) > 0) {
+		return []error{fmt.Errorf("--data-limit %s must be between %s and %s", o.Limit.String(), minLimit.String(), maxLimit.String())}
+	}
 	if o.DataDir == "" {
 		return []error{errors.New("--data-dir must be set unless --etcd-servers is given")}
 	}
 	if o.Ephemeral {
 		return nil
 	}
-	volatile, err := inMemory(o.DataDir)
+	why, err := volatile(o.DataDir)
 	if err != nil {
 		return []error{fmt.Errorf("looking at --data-dir: %w", err)}
 	}
-	if volatile {
-		return []error{fmt.Errorf("--data-dir %s is in memory: every Rollout would be lost at a restart; "+
-			"use a persistent volume, --etcd-servers, or --ephemeral if that is what you want", o.DataDir)}
+	if why != "" {
+		return []error{fmt.Errorf("--data-dir %s is %s: every Rollout would be lost at a restart; "+
+			"use a persistent volume, --etcd-servers, or --ephemeral if that is what you want", o.DataDir, why)}
 	}
 	return nil
-}
-
-// inMemory tells whether the nearest directory that exists is kept in memory.
-func inMemory(dir string) (bool, error) {
-	var fs unix.Statfs_t
-	err := unix.Statfs(dir, &fs)
-	for errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir) {
-		dir = filepath.Dir(dir)
-		err = unix.Statfs(dir, &fs)
-	}
-	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC, err
 }
 
 // Store is the embedded etcd: one member, reachable through a unix socket only.
@@ -69,10 +80,14 @@ type Store struct {
 	lock    *os.File
 	sockets string
 	log     zap.AtomicLevel
+	clock   clock.PassiveClock
+	upkeep  sync.WaitGroup
+	// stop ends the upkeep.
+	stop context.CancelFunc
 }
 
-// StartStore starts the embedded etcd and waits until it answers.
-func StartStore(ctx context.Context, o StoreOptions) (*Store, error) {
+// Start starts the embedded etcd and waits until it answers.
+func Start(ctx context.Context, o Options) (*Store, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory: %w", err)
 	}
@@ -80,7 +95,7 @@ func StartStore(ctx context.Context, o StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel)}
+	s := &Store{lock: lock, log: zap.NewAtomicLevelAt(zap.WarnLevel), clock: clock.RealClock{}, stop: func() {}}
 	if err := s.start(ctx, o); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting the embedded etcd: %w", err)
@@ -88,9 +103,12 @@ func StartStore(ctx context.Context, o StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) start(ctx context.Context, o StoreOptions) error {
+func (s *Store) start(ctx context.Context, o Options) error {
 	var err error
 	if s.sockets, err = socketDir(o.DataDir); err != nil {
+		return err
+	}
+	if err := leaveAddress(s.lock, s.sockets); err != nil {
 		return err
 	}
 	config, err := s.config(o)
@@ -107,12 +125,12 @@ func (s *Store) start(ctx context.Context, o StoreOptions) error {
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(storeStart):
-		return fmt.Errorf("it was not ready after %s", storeStart)
+	case <-time.After(startLimit):
+		return fmt.Errorf("it was not ready after %s", startLimit)
 	}
 }
 
-func (s *Store) config(o StoreOptions) (*embed.Config, error) {
+func (s *Store) config(o Options) (*embed.Config, error) {
 	logger := zap.NewProductionConfig()
 	logger.Level = s.log
 	log, err := logger.Build()
@@ -122,14 +140,14 @@ func (s *Store) config(o StoreOptions) (*embed.Config, error) {
 	client := url.URL{Scheme: "unix", Path: s.socket("client")}
 	peer := url.URL{Scheme: "unix", Path: s.socket("peer")}
 	c := embed.NewConfig()
-	c.Name, c.Dir = "weir", o.DataDir
+	c.Name, c.Dir = memberName, o.DataDir
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.WatchProgressNotifyInterval = 5 * time.Second
 	// The API server compacts.
 	c.AutoCompactionRetention = "0"
-	c.QuotaBackendBytes = storeQuota
+	c.QuotaBackendBytes = cmp.Or(o.Limit.Value(), DefaultLimit.Value())
 	c.BootstrapDefragThresholdMegabytes = 100
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
@@ -143,9 +161,37 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("opening the lock of the data directory: %w", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s, which another process may use: %w", dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("%s %w: %w", dir, errInUse, err), lock.Close())
 	}
 	return lock, nil
+}
+
+// errInUse is that of a data directory that another process has.
+var errInUse = errors.New("is in use by another process")
+
+// leaveAddress tells in the lock where the sockets are.
+func leaveAddress(lock *os.File, sockets string) error {
+	err := lock.Truncate(0)
+	if err == nil {
+		_, err = lock.WriteAt([]byte(sockets), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the lock of the data directory: %w", err)
+	}
+	return nil
+}
+
+// AddressIn says where the process that has a data directory is reached.
+func AddressIn(dir string) (string, error) {
+	sockets, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", fmt.Errorf("reading the lock of the data directory: %w", err)
+	}
+	return endpoint(string(sockets)), nil
+}
+
+func endpoint(sockets string) string {
+	return "unix://" + filepath.Join(sockets, "client.sock")
 }
 
 // socketDir is the data directory, unless its name is too long: names of
@@ -166,13 +212,15 @@ func (s *Store) socket(name string) string {
 }
 
 // Endpoint is where clients find the store.
-func (s *Store) Endpoint() string { return "unix://" + s.socket("client") }
+func (s *Store) Endpoint() string { return endpoint(s.sockets) }
 
 // Failed delivers an error if the store stops by itself.
 func (s *Store) Failed() <-chan error { return s.etcd.Err() }
 
 // Close stops the store once its clients are gone.
 func (s *Store) Close() {
+	s.stop()
+	s.upkeep.Wait()
 	if s.etcd != nil {
 		// etcd calls it an error that its listeners close.
 		s.log.SetLevel(zap.FatalLevel)

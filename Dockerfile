@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# One image for all pods of artifacts/: weir-apiserver, weir-controller and, for
+# artifacts/ha, etcd. Static binaries and nothing else, run as nobody:
+#   docker buildx build --platform=linux/amd64,linux/arm64 --tag=REPOSITORY/weir:TAG --push .
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+ARG TARGETOS
+ARG TARGETARCH
+ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+WORKDIR /src
+COPY go.mod go.sum ./
+COPY hack/etcd/ hack/etcd/
+RUN go mod download && cd hack/etcd && go mod download
+COPY . .
+ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
+RUN make build OUT=/out && cd hack/etcd && go build -trimpath -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
+
+FROM scratch
+COPY --from=build /out/weir-apiserver /out/weir-controller /out/etcd /
+USER 65532:65532
+ENTRYPOINT ["/weir-apiserver"]

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/controller/lease"
+)
+
+const leaseName = "weir-controller"
+
+// guardByLease makes the lock of the election, and lets writes with the
+// configuration pass only while the lease is fresh. Without an election there is
+// no lock, and nothing is guarded.
+func guardByLease(config *rest.Config, o options) (resourcelock.Interface, error) {
+	if !o.leaderElect {
+		return nil, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding a name for the lease: %w", err)
+	}
+	who := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
+	// It has clients of its own, which are not guarded.
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.leaderNamespace, leaseName, who, config, renewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("making the lock of the lease: %w", err)
+	}
+	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}}
+	config.Wrap(held.Guard)
+	return held, nil
+}

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// The namespaces of the applications: released, unheld, and idle ones.
+const (
+	busy  = "weir-bench"
+	bare  = "weir-bench-floor"
+	quiet = "weir-bench-idle"
+)
+
+// atOnce is how many objects are made at the same time.
+const atOnce = 32
+
+// limit is how long a round may take.
+const limit = 30 * time.Minute
+
+type bench struct {
+	options
+	client  client.Client
+	http    *http.Client
+	counter *counter
+}
+
+func newBench(o options) (*bench, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{options: o}
+	if b.client, err = client.New(o.place.config, client.Options{Scheme: scheme}); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if b.http, err = rest.HTTPClientFor(o.place.config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	b.counter, err = newCounter(o.place)
+	return b, err
+}
+
+// floor changes as many Deployments that nobody holds, and tells what that takes.
+func (b *bench) floor(ctx context.Context) (*result, error) {
+	if err := b.each(ctx, bare, b.releases, func(name string) []client.Object {
+		return []client.Object{deployment(bare, name, int32(b.replicas))}
+	}); err != nil {
+		return nil, err
+	}
+	if err := b.complete(ctx, bare); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	w := &watcher{}
+	w.expect(version(1))
+	if err := w.start(ctx, b, bare); err != nil {
+		return nil, err
+	}
+	spent, err := b.counter.start(ctx, bare)
+	if err != nil {
+		return nil, err
+	}
+	// A Deployment is complete when a Rollout would be Healthy.
+	r, err := b.send(ctx, bare, w, func(ctx context.Context, name string, t *timeline) error {
+		t.sawPhase(false)
+		err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.isComplete(ctx, w.cache, bare, name) })
+		t.sawPhase(true)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.spent, err = spent.end(ctx)
+	return r, errors.Join(err, b.forget(ctx, bare))
+}
+
+// prepare makes the applications, and waits until they are in service.
+func (b *bench) prepare(ctx context.Context) error {
+	if b.idle > 0 {
+		if err := b.each(ctx, quiet, b.idle, func(name string) []client.Object { return b.application(quiet, name, 0) }); err != nil {
+			return err
+		}
+	}
+	if err := b.each(ctx, busy, b.releases, func(name string) []client.Object { return b.application(busy, name, b.replicas) }); err != nil {
+		return err
+	}
+	if err := b.complete(ctx, busy); err != nil {
+		return err
+	}
+	for _, namespace := range []string{busy, quiet} {
+		if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
+			return fmt.Errorf("waiting until all in %s is Healthy: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+// each makes a namespace with so many applications.
+func (b *bench) each(ctx context.Context, namespace string, n int, objects func(name string) []client.Object) error {
+	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range n {
+		g.Go(func() error {
+			for _, o := range objects(appName(i)) {
+				if err := b.client.Create(ctx, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (b *bench) until(ctx context.Context, is func(context.Context) (bool, error)) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, is)
+}
+
+// complete waits until all Deployments have their pods.
+func (b *bench) complete(ctx context.Context, namespace string) error {
+	return b.until(ctx, func(ctx context.Context) (bool, error) {
+		var list appsv1.DeploymentList
+		if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if !whole(&list.Items[i]) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+func (b *bench) isComplete(ctx context.Context, from client.Reader, namespace, name string) (bool, error) {
+	d := &appsv1.Deployment{}
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d)
+	return err == nil && d.Spec.Template.Spec.Containers[0].Image == version(1) && whole(d), err
+}
+
+func whole(d *appsv1.Deployment) bool {
+	n, s := *d.Spec.Replicas, d.Status
+	return s.ObservedGeneration >= d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n
+}
+
+func (b *bench) healthy(ctx context.Context, namespace string) (bool, error) {
+	var list v1beta1.RolloutList
+	if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return false, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Status.Phase != v1beta1.PhaseHealthy {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// patch changes the version of an application.
+func (b *bench) patch(ctx context.Context, namespace, name, version string) error {
+	body, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": version}})
+	if err != nil {
+		return err
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return b.client.Patch(ctx, d, client.RawPatch(types.JSONPatchType, body))
+}
+
+// clean removes what was made in a cluster that stays.
+func (b *bench) clean(ctx context.Context) error {
+	if b.place.own != nil {
+		return nil
+	}
+	return errors.Join(b.forget(ctx, busy), b.forget(ctx, quiet), b.forget(ctx, bare))
+}
+
+func (b *bench) forget(ctx context.Context, namespace string) error {
+	err := b.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench answers: how long does a release take, what does it cost, and is
+// any approval lost? It drives releases on a real control plane, its own or one
+// that somebody else has started, and prints one table. docs/performance.md says
+// how to read it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// options are the flags.
+type options struct {
+	place    place
+	releases int
+	rounds   int
+	rate     float64
+	replicas int
+	steps    string
+	style    string
+	traffic  bool
+	idle     int
+	approve  string
+	patience time.Duration
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = run(ctx, o)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	podReady := ""
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.IntVar(&o.releases, "n", 20, "releases in a round")
+	f.IntVar(&o.rounds, "rounds", 1, "rounds, one after the other, of the same applications")
+	f.Float64Var(&o.rate, "rate", 0, "new releases per second; 0 is all at once")
+	f.IntVar(&o.replicas, "replicas", 10, "pods of each application")
+	f.StringVar(&o.steps, "steps", "20%,50%,100%", "sizes of the steps; each waits for an approval")
+	f.StringVar(&o.style, "style", "partition", "partition, canary or bluegreen")
+	f.BoolVar(&o.traffic, "traffic", false, "route by a Service and an Ingress; the share of a step is its size")
+	f.IntVar(&o.idle, "idle", 0, "Deployments without pods, each with a Rollout, that are there besides")
+	f.StringVar(&o.approve, "approve", "verb", "verb, or status: a patch of the status, which other servers of this API need")
+	f.DurationVar(&o.patience, "patience", 30*time.Second, "an approval whose step still waits after this is lost, and sent again")
+	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
+	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
+	f.Var(&o.place.stores, "etcd", "NAME=URL of an etcd whose writes are counted, with -kubeconfig; may be repeated")
+	f.Var(&o.place.processes, "process", "NAME=PID of a process whose CPU and memory are measured, with -kubeconfig; may be repeated")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.place.podReady, err = cluster.ParseRange(podReady); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("what is %s?", strconv.Quote(f.Arg(0)))
+	case o.releases < 1 || o.rounds < 1 || o.replicas < 1 || o.idle < 0 || o.rate < 0:
+		return o, errors.New("-n, -rounds and -replicas are at least 1, -idle and -rate at least 0")
+	case o.approve != "verb" && o.approve != "status":
+		return o, fmt.Errorf("-approve=%s: want verb or status", o.approve)
+	case styles[o.style] == nil:
+		return o, fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
+	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
+		return o, errors.New("-etcd and -process go with -kubeconfig")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, o options) (err error) {
+	ctrl.SetLogger(klog.Background())
+	began := time.Now()
+	if err := o.place.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.place.close()) }()
+	b, err := newBench(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.clean(context.WithoutCancel(ctx))) }()
+	fmt.Printf("# %d releases of %d pods, steps %s, %s, traffic %t, %d idle beside; a control plane after %.0f s\n",
+		o.releases, o.replicas, o.steps, o.style, o.traffic, o.idle, time.Since(began).Seconds())
+	floor, err := b.floor(ctx)
+	if err != nil {
+		return fmt.Errorf("changing Deployments that nobody holds: %w", err)
+	}
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("making the applications: %w", err)
+	}
+	for round := range o.rounds {
+		r, err := b.round(ctx, round+1)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+		fmt.Printf("\n# round %d of %d\n", round+1, o.rounds)
+		if err := r.print(os.Stdout, floor); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named is a flag of NAME=VALUE that may be repeated.
+type named []struct{ name, value string }
+
+func (n *named) String() string { return fmt.Sprint(*n) }
+
+func (n *named) Set(s string) error {
+	name, value, found := strings.Cut(s, "=")
+	if !found {
+		return errors.New("want NAME=VALUE")
+	}
+	*n = append(*n, struct{ name, value string }{name, value})
+	return nil
+}

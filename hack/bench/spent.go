@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/procfs"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
+)
+
+// counter measures what releases cost: writes to each etcd, requests to each
+// server, CPU and memory of each process.
+type counter struct {
+	stores    map[string]*clientv3.Client
+	servers   []*rest.Config
+	processes map[string]procfs.Proc
+}
+
+func newCounter(p place) (*counter, error) {
+	c := &counter{stores: map[string]*clientv3.Client{}, servers: p.servers, processes: map[string]procfs.Proc{}}
+	for _, s := range p.stores {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.value}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+		if err != nil {
+			return nil, fmt.Errorf("reaching the etcd %s: %w", s.name, err)
+		}
+		c.stores[s.name] = client
+	}
+	for _, p := range p.processes {
+		pid, err := strconv.Atoi(p.value)
+		if err != nil {
+			return nil, fmt.Errorf("reading the number of process %s: %w", p.name, err)
+		}
+		if c.processes[p.name], err = procfs.NewProc(pid); err != nil {
+			return nil, fmt.Errorf("finding process %s: %w", p.name, err)
+		}
+	}
+	return c, nil
+}
+
+// spent is what was counted since start, and after end.
+type spent struct {
+	counter *counter
+	// first is the revision of each etcd at the start.
+	first map[string]int64
+	// namespace is whose writes count.
+	namespace string
+
+	// writes are by resource.
+	writes map[string]int
+	// stored is how many bytes each etcd has in use.
+	stored map[string]int64
+	// requests are by what they did.
+	requests map[string]float64
+	cpu      map[string]time.Duration
+	memory   map[string]int
+}
+
+func (c *counter) start(ctx context.Context, namespace string) (*spent, error) {
+	s := &spent{counter: c, namespace: namespace, first: map[string]int64{}, writes: map[string]int{}, stored: map[string]int64{}}
+	for name, client := range c.stores {
+		answer, err := client.Get(ctx, "none")
+		if err != nil {
+			return nil, fmt.Errorf("reading the revision of the etcd %s: %w", name, err)
+		}
+		s.first[name] = answer.Header.Revision
+	}
+	var err error
+	if s.cpu, s.memory, err = c.used(); err != nil {
+		return nil, err
+	}
+	s.requests, err = c.requests(ctx)
+	return s, err
+}
+
+func (s *spent) end(ctx context.Context) (*spent, error) {
+	before, asked := s.cpu, s.requests
+	var err error
+	if s.cpu, s.memory, err = s.counter.used(); err != nil {
+		return nil, err
+	}
+	for name := range s.cpu {
+		s.cpu[name] -= before[name]
+	}
+	if s.requests, err = s.counter.requests(ctx); err != nil {
+		return nil, err
+	}
+	for what := range s.requests {
+		s.requests[what] -= asked[what]
+	}
+	for name, client := range s.counter.stores {
+		if err := s.replay(ctx, name, client); err != nil {
+			return nil, fmt.Errorf("counting the writes of the etcd %s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// replay counts all that was written since the start, whoever wrote it.
+func (s *spent) replay(ctx context.Context, name string, client *clientv3.Client) error {
+	status, err := client.Status(ctx, client.Endpoints()[0])
+	if err != nil {
+		return err
+	}
+	s.stored[name] = status.DbSizeInUse
+	last := status.Header.Revision
+	if last == s.first[name] {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for answer := range client.Watch(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithRev(s.first[name]+1), clientv3.WithProgressNotify()) {
+		if err := answer.Err(); err != nil {
+			return err
+		}
+		for _, e := range answer.Events {
+			if e.Kv.ModRevision > last {
+				return nil
+			}
+			if resource := resourceOf(string(e.Kv.Key), s.namespace); resource != "" {
+				s.writes[resource]++
+			}
+		}
+		// Only a notification says that nothing before its revision is to come.
+		if answer.IsProgressNotify() && answer.Header.Revision >= last {
+			return nil
+		}
+		if err := client.RequestProgress(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.New("the watch ended")
+}
+
+// resourceOf is the part of a key before the namespace: /registry/pods/NAMESPACE/NAME.
+func resourceOf(key, namespace string) string {
+	parts := strings.Split(key, "/")
+	if i := slices.Index(parts, namespace); i > 2 {
+		return parts[i-1]
+	}
+	return ""
+}
+
+func (c *counter) used() (map[string]time.Duration, map[string]int, error) {
+	cpu, memory := map[string]time.Duration{}, map[string]int{}
+	for name, p := range c.processes {
+		stat, err := p.Stat()
+		if err != nil {
+			return nil, nil, fmt.Errorf("measuring %s: %w", name, err)
+		}
+		cpu[name] = time.Duration(stat.CPUTime() * float64(time.Second))
+		memory[name] = stat.ResidentMemory()
+	}
+	return cpu, memory, nil
+}
+
+// What requests are called in the table.
+const (
+	requestReads     = "reads"
+	requestConflicts = "conflicts"
+)
+
+func (c *counter) requests(ctx context.Context) (map[string]float64, error) {
+	sum := map[string]float64{}
+	for _, server := range c.servers {
+		if err := scrape(ctx, server, sum); err != nil {
+			return nil, fmt.Errorf("reading the metrics of %s: %w", server.Host, err)
+		}
+	}
+	return sum, nil
+}
+
+func scrape(ctx context.Context, server *rest.Config, sum map[string]float64) error {
+	client, err := rest.HTTPClientFor(server)
+	if err != nil {
+		return err
+	}
+	path, err := url.JoinPath(server.Host, "metrics")
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		said, err := io.ReadAll(io.LimitReader(response.Body, 1024))
+		return errors.Join(err, fmt.Errorf("%s: %s", response.Status, said))
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return err
+	}
+	for _, m := range families["apiserver_request_total"].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if slices.Contains([]string{"GET", "LIST"}, labels["verb"]) {
+			sum[requestReads] += m.GetCounter().GetValue()
+		}
+		if labels["code"] == strconv.Itoa(http.StatusConflict) {
+			sum[requestConflicts] += m.GetCounter().GetValue()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weir-rollouts/weir/artifacts"
+	"github.com/weir-rollouts/weir/pkg/doctor"
+	"github.com/weir-rollouts/weir/pkg/doctor/observe"
+	"github.com/weir-rollouts/weir/pkg/store"
+)
+
+const aboutDoctor = `Look at an installation of Weir, say what is wrong, and how to mend it. Nothing
+is changed. It needs the rights of a cluster administrator. The exit code is 1 if
+anything was found, or could not be looked at.
+
+  weir-apiserver doctor
+  weir-apiserver doctor -o json
+  weir-apiserver doctor --check=access,webhook
+
+What a certificate is verified against can be seen from where the Services of
+the cluster are reached. The embedded etcd can be seen from its pod:
+
+  kubectl -n weir-system exec deploy/weir-apiserver -- \
+      /weir-apiserver doctor --check=etcd --data-dir=/var/lib/weir/data`
+
+// diagnosis are the flags of the command.
+type diagnosis struct {
+	kubeconfig, output, dataDir string
+	checks                      []string
+	etcd                        observe.Etcd
+}
+
+// newDoctor is the command that looks for the usual mistakes.
+func newDoctor() *cobra.Command {
+	var d diagnosis
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "say what is wrong with an installation, and how to mend it", Long: aboutDoctor,
+		Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.kubeconfig, "kubeconfig", "", "how to reach the cluster; else $KUBECONFIG, else ~/.kube/config, else as a pod does")
+	f.StringVarP(&d.output, "output", "o", "text", "text or json")
+	f.StringSliceVar(&d.checks, "check", nil, "only these checks")
+	f.StringVar(&d.dataDir, "data-dir", "", "directory of an embedded etcd that runs, to look at it too")
+	f.StringSliceVar(&d.etcd.Servers, "etcd-servers", nil, "an etcd to look at too")
+	f.StringVar(&d.etcd.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
+	f.StringVar(&d.etcd.CertFile, "etcd-certfile", "", "client certificate for that etcd")
+	f.StringVar(&d.etcd.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		w := cmd.OutOrStdout()
+		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n\nFlags:\n%s\nChecks:\n", cmd.Long, cmd.UseLine(), cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
+		for _, c := range doctor.Checks {
+			fmt.Fprintf(w, "  %-18s %s\n", c.Name, c.About)
+		}
+	})
+	return cmd
+}
+
+func (d *diagnosis) run(cmd *cobra.Command) error {
+	if d.output != "text" && d.output != "json" {
+		return fmt.Errorf("--output %q must be text or json", d.output)
+	}
+	checks, err := doctor.Chosen(d.checks)
+	if err != nil {
+		return err
+	}
+	wanted, err := doctor.ReadInstallation(artifacts.Files)
+	if err != nil {
+		return err
+	}
+	observer := &observe.Observer{Wanted: wanted, Etcd: d.etcd}
+	if d.dataDir != "" {
+		address, err := store.AddressIn(d.dataDir)
+		if err != nil {
+			return err
+		}
+		observer.Etcd.Servers = append(observer.Etcd.Servers, address)
+	}
+	if observer.Cluster, err = d.cluster(); err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	facts, err := observer.Observe(cmd.Context(), doctor.Parts(checks))
+	if err != nil {
+		return err
+	}
+	return d.write(cmd.OutOrStdout(), doctor.Judge(checks, facts))
+}
+
+// cluster says how to reach it, as kubectl finds it out.
+func (d *diagnosis) cluster() (*restclient.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = d.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+}
+
+// write says what was found; that there is something is an error.
+func (d *diagnosis) write(w io.Writer, results []doctor.Result) error {
+	if d.output == "json" {
+		if err := doctor.WriteJSON(w, results); err != nil {
+			return fmt.Errorf("writing what was found: %w", err)
+		}
+	} else {
+		doctor.WriteText(w, results)
+	}
+	if !doctor.Well(results) {
+		return errors.New("not all is well")
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weir-rollouts/weir/pkg/store"
+	"github.com/weir-rollouts/weir/pkg/takeover"
+)
+
+const aboutImport = `Take over from OpenKruise Rollouts: read all Rollouts, BatchReleases,
+TrafficRoutings and RolloutHistories that the cluster keeps as custom resources,
+and store them for weir-apiserver, which may run. Uids, times, generations,
+managed fields, finalizers and status stay, so a release goes on where it is.
+Nothing in the cluster is changed, and the custom resources stay as they are.
+
+The manager of OpenKruise must be stopped, weir-controller not be started yet,
+and the API still be that of the CRDs. docs/migrate.md has every step.
+
+  weir-apiserver import --dry-run --kubeconfig ~/.kube/config
+  kubectl -n weir-system exec deploy/weir-apiserver -- \
+      /weir-apiserver import --data-dir /var/lib/weir/data`
+
+// importFlags are those of the server that say where objects are and go.
+var importFlags = []string{
+	"kubeconfig", "data-dir", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
+}
+
+// importing is one run of the command.
+type importing struct {
+	options *Options
+	dry     bool
+	manager string
+	out     io.Writer
+}
+
+// newImport is the command that takes over from CRDs.
+func newImport() *cobra.Command {
+	i := &importing{options: NewOptions(), manager: defaultManager}
+	cmd := &cobra.Command{
+		Use: "import", Short: "take over from the CRDs of OpenKruise Rollouts", Long: aboutImport, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i.out = cmd.OutOrStdout()
+			if err := i.run(cmd.Context()); err != nil {
+				return fmt.Errorf("importing: %w", err)
+			}
+			return nil
+		},
+	}
+	all := i.options.flags()
+	for _, name := range importFlags {
+		cmd.Flags().AddFlag(all.Lookup(name))
+	}
+	cmd.Flags().BoolVar(&i.dry, "dry-run", false, "say what would be stored and what stands in the way, and store nothing; may be run at any time")
+	cmd.Flags().StringVar(&i.manager, "old-manager", i.manager, "namespace and name of the Deployment of OpenKruise's manager")
+	return plainHelp(cmd)
+}
+
+func (i *importing) run(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", i.options.Recommended.CoreAPI.CoreAPIKubeconfigPath)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
+	}
+	source, err := newSource(config, i.options.scheme)
+	if err != nil {
+		return err
+	}
+	blocked, err := source.blocked(ctx, i.manager)
+	if err != nil {
+		return err
+	}
+	found, lost, err := source.find(ctx)
+	if err != nil {
+		return err
+	}
+	plan := takeover.Decide(*found)
+	plan.Remarks = append(plan.Remarks, lost...)
+	i.tell(plan, blocked)
+	if len(blocked) > 0 || plan.Refused() {
+		return errors.New("not yet: see above; nothing was stored")
+	}
+	if i.dry {
+		fmt.Fprintln(i.out, "nothing was stored, since this was a dry run")
+		return nil
+	}
+	if err := i.store(ctx, plan); err != nil {
+		return err
+	}
+	fmt.Fprintf(i.out, "stored %d objects\n", len(plan.Objects))
+	return source.next(ctx, i.out)
+}
+
+// tell prints the plan for a person.
+func (i *importing) tell(plan *takeover.Plan, blocked []string) {
+	fmt.Fprintf(i.out, "found %d objects, %d releases under way\n", len(plan.Objects), len(plan.Live))
+	for _, l := range plan.Live {
+		fmt.Fprintf(i.out, "  under way   %s\n", l)
+	}
+	for _, r := range plan.Remarks {
+		word := "note       "
+		if r.Refused {
+			word = "in the way "
+		}
+		fmt.Fprintf(i.out, "  %s %s\n", word, r)
+	}
+	for _, b := range blocked {
+		fmt.Fprintf(i.out, "  in the way  %s\n", b)
+	}
+}
+
+// store writes the plan where the server reads it.
+func (i *importing) store(ctx context.Context, plan *takeover.Plan) error {
+	if !i.options.external() {
+		endpoint, closed, err := store.Reach(ctx, i.options.Store.DataDir)
+		if err != nil {
+			return err
+		}
+		defer closed()
+		i.options.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
+	}
+	shelves, err := i.options.openShelves()
+	if err != nil {
+		return err
+	}
+	defer shelves.close()
+	if err := shelves.onlyHas(ctx, plan.Objects); err != nil {
+		return err
+	}
+	for _, o := range plan.Objects {
+		if err := shelves.put(ctx, o); err != nil {
+			return err
+		}
+	}
+	for _, r := range plan.Owners {
+		if err := shelves.claim(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/client-go/informers"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// leaveParameters drops the parameters of policies that are about other kinds.
+// Their informers would be filled before any policy counts, and this server may
+// neither read those objects nor wait for them.
+func (o *Options) leaveParameters(all informers.SharedInformerFactory) error {
+	if all == nil {
+		return nil // there is no cluster
+	}
+	served := o.Recommended.Admission.RecommendedPluginOrder
+	kinds := all.Admissionregistration().V1()
+	if slices.Contains(served, mutating.PluginName) {
+		if err := kinds.MutatingAdmissionPolicies().Informer().SetTransform(withoutParameters); err != nil {
+			return fmt.Errorf("preparing the informer of policies: %w", err)
+		}
+	}
+	if slices.Contains(served, validating.PluginName) {
+		if err := kinds.ValidatingAdmissionPolicies().Informer().SetTransform(withoutParameters); err != nil {
+			return fmt.Errorf("preparing the informer of policies: %w", err)
+		}
+	}
+	return nil
+}
+
+// withoutParameters is a transform of informers.
+func withoutParameters(obj any) (any, error) {
+	switch p := obj.(type) {
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		if !aboutUs(p.Spec.MatchConstraints) {
+			p.Spec.ParamKind = nil
+		}
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		if !aboutUs(p.Spec.MatchConstraints) {
+			p.Spec.ParamKind = nil
+		}
+	}
+	return obj, nil
+}
+
+// aboutUs tells that a policy may match what is served here.
+func aboutUs(m *admissionregistrationv1.MatchResources) bool {
+	return m != nil && slices.ContainsFunc(m.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
+		return slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, rollouts.GroupName)
+	})
+}

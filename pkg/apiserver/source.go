@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/takeover"
+)
+
+const (
+	// defaultManager is where OpenKruise's own manifests put it.
+	defaultManager = "kruise-rollout/kruise-rollout-controller-manager"
+	// theirWebhooks is how the names of OpenKruise's webhook configurations begin.
+	theirWebhooks = "kruise-rollout-"
+	// ourController is where Weir's manifests put weir-controller.
+	ourController = "weir-system/weir-controller"
+)
+
+var (
+	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	apiVersions = []string{"v1beta1", "v1alpha1"}
+)
+
+// source is the cluster that keeps custom resources.
+type source struct {
+	kube    kubernetes.Interface
+	dynamic dynamic.Interface
+	decoder runtime.Decoder
+}
+
+func newSource(config *restclient.Config, scheme *runtime.Scheme) (*source, error) {
+	config = restclient.CopyConfig(config)
+	config.QPS, config.Burst = -1, 0
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	dynamic, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(rollouts.SchemeGroupVersion)
+	return &source{kube: kube, dynamic: dynamic, decoder: decoder}, nil
+}
+
+// blocked is what must be done before anything may be stored.
+func (s *source) blocked(ctx context.Context, manager string) ([]string, error) {
+	var blocked []string
+	for _, version := range apiVersions {
+		name := version + "." + rollouts.GroupName
+		service, err := s.dynamic.Resource(apiServices).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			blocked = append(blocked, fmt.Sprintf("there is no APIService %s: the CRDs of OpenKruise Rollouts are not installed", name))
+		case err != nil:
+			return nil, fmt.Errorf("reading APIService %s: %w", name, err)
+		default:
+			if _, remote, _ := unstructured.NestedMap(service.Object, "spec", "service"); remote {
+				blocked = append(blocked, "the API is not that of the CRDs: kubectl delete apiservice "+name)
+			}
+		}
+	}
+	for _, stopped := range []string{manager, ourController} {
+		running, err := s.running(ctx, stopped)
+		if err != nil {
+			return nil, err
+		}
+		if running {
+			namespace, name, _ := strings.Cut(stopped, "/")
+			blocked = append(blocked, fmt.Sprintf("it runs: kubectl -n %s scale deployment %s --replicas=0", namespace, name))
+		}
+	}
+	return blocked, nil
+}
+
+// running tells whether a Deployment has pods, or wants some.
+func (s *source) running(ctx context.Context, deployment string) (bool, error) {
+	namespace, name, _ := strings.Cut(deployment, "/")
+	d, err := s.kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading Deployment %s: %w", deployment, err)
+	}
+	return d.Spec.Replicas == nil || *d.Spec.Replicas > 0 || d.Status.Replicas > 0, nil
+}
+
+// find reads all custom resources, and the workloads beside them. What is lost
+// of an object is remarked.
+func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, error) {
+	found := &takeover.Found{}
+	var lost []takeover.Remark
+	namespaces := map[string]bool{}
+	for _, k := range kinds {
+		resource := rollouts.Resource(k.resource).WithVersion(k.version)
+		list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the %s of the cluster (in another version than stored, they need the webhook of OpenKruise's manager: see docs/migrate.md): %w", k.resource, err)
+		}
+		for j := range list.Items {
+			item := &list.Items[j]
+			o, remark, err := s.read(item)
+			if err != nil {
+				return nil, nil, fmt.Errorf("reading %s %s/%s: %w", item.GetKind(), item.GetNamespace(), item.GetName(), err)
+			}
+			if remark != "" {
+				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName(), Text: remark})
+			}
+			found.Add(o)
+			namespaces[item.GetNamespace()] = true
+		}
+	}
+	for namespace := range namespaces {
+		if err := s.findWorkloads(ctx, namespace, found); err != nil {
+			return nil, nil, err
+		}
+	}
+	return found, lost, nil
+}
+
+// read decodes an object, and remarks what Weir has no field for.
+func (s *source) read(item *unstructured.Unstructured) (runtime.Object, string, error) {
+	data, err := json.Marshal(item)
+	if err != nil {
+		return nil, "", err
+	}
+	o, _, err := s.decoder.Decode(data, nil, nil)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
+		return o, fmt.Sprintf("has what Weir does not know and does not keep: %v", strict), nil
+	}
+	return o, "", err
+}
+
+func (s *source) findWorkloads(ctx context.Context, namespace string, found *takeover.Found) error {
+	deployments, err := s.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the Deployments of %s: %w", namespace, err)
+	}
+	sets, err := s.kube.AppsV1().ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the ReplicaSets of %s: %w", namespace, err)
+	}
+	found.Deployments = append(found.Deployments, pointers(deployments.Items)...)
+	found.ReplicaSets = append(found.ReplicaSets, pointers(sets.Items)...)
+	return nil
+}
+
+func pointers[T appsv1.Deployment | appsv1.ReplicaSet](items []T) []*T {
+	var out []*T
+	for i := range items {
+		out = append(out, &items[i])
+	}
+	return out
+}
+
+// next says what to do once everything is stored.
+func (s *source) next(ctx context.Context, out io.Writer) error {
+	fmt.Fprintln(out, "next: let weir-apiserver serve the API, which hides the custom resources and keeps them:")
+	for i, version := range apiVersions {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null,"app.kubernetes.io/part-of":"weir"}},`+
+			`"spec":{"groupPriorityMinimum":1000,"versionPriority":%d,"service":{"namespace":"weir-system","name":"weir-apiserver","port":443}}}`, 100-50*i)
+		fmt.Fprintf(out, "  kubectl patch apiservice %s.%s --type=merge -p '%s'\n", version, rollouts.GroupName, patch)
+	}
+	mutating, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+	}
+	validating, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+	}
+	fmt.Fprintln(out, "then delete the webhooks of OpenKruise, which refuse every update of a workload while its manager is stopped:")
+	for i := range mutating.Items {
+		tellDelete(out, "mutatingwebhookconfiguration", mutating.Items[i].Name)
+	}
+	for i := range validating.Items {
+		tellDelete(out, "validatingwebhookconfiguration", validating.Items[i].Name)
+	}
+	fmt.Fprintln(out, "then start the controller:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
+	return nil
+}
+
+func tellDelete(out io.Writer, kind, name string) {
+	if strings.HasPrefix(name, theirWebhooks) {
+		fmt.Fprintf(out, "  kubectl delete %s %s\n", kind, name)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// collects starts a collector of traces. It answers with a configuration that
+// names it, and says which of its methods was called.
+func collects(t *testing.T) (string, <-chan string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported := make(chan string, 1)
+	collector := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(s)
+		select {
+		case exported <- method:
+		default:
+		}
+		return nil
+	}))
+	go func() { _ = collector.Serve(listener) }() // ends with Stop
+	t.Cleanup(collector.Stop)
+	path := filepath.Join(t.TempDir(), "tracing.yaml")
+	config := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\nsamplingRatePerMillion: 1000000\n", listener.Addr())
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, exported
+}
+
+// traced wants requests to be traced to the collector.
+func traced(t *testing.T, exported <-chan string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case method := <-exported:
+		if want := "/opentelemetry.proto.collector.trace.v1.TraceService/Export"; method != want {
+			t.Errorf("the collector was called with %s, want %s", method, want)
+		}
+	case <-ctx.Done():
+		t.Error("nothing was exported")
+	}
+}

@@ -1,0 +1,353 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// resync is how often everything is looked at although nothing has changed: a
+	// clock may have been set.
+	resync = 5 * time.Minute
+	// writeRate and writeBurst keep two machines whose clocks differ by years, or
+	// somebody who insists on another caBundle, from a fight at full speed.
+	writeRate, writeBurst = 1, 25
+	// RotateAnnotation on the Secret of the authority asks for a new one.
+	RotateAnnotation = "weir.rollouts.kruise.io/rotate"
+	fieldManager     = "weir-apiserver-certs"
+)
+
+// Manager keeps the certificates of one installation. Each replica runs one.
+type Manager struct {
+	Policy Policy
+	// Namespace has the Secrets and the Service.
+	Namespace, Service string
+	// Client and Dynamic reach kube-apiserver.
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	Clock   clock.PassiveClock
+	// Files says which Secrets are written to a directory as well: the key is the
+	// Secret, the value the directory.
+	Files map[string]string
+
+	queue   workqueue.TypedRateLimitingInterface[string]
+	limiter flowcontrol.RateLimiter
+	secrets map[string]cache.SharedIndexInformer
+	targets []cache.SharedIndexInformer
+	serving content
+	ready   chan struct{}
+	first   sync.Once
+	// last is what stood in the way of the last pass.
+	mu   sync.Mutex
+	last error
+}
+
+// Start runs the manager until the context ends, and returns when all
+// certificates are there.
+func (m *Manager) Start(ctx context.Context, limit time.Duration) error {
+	m.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	m.limiter = flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst)
+	m.ready = make(chan struct{})
+	if err := m.watch(ctx); err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, m.queue.ShutDown)
+	go m.run(ctx)
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-m.ready:
+		return nil
+	case <-wait.Done():
+		return fmt.Errorf("waiting for certificates: %w", errors.Join(wait.Err(), m.trouble()))
+	}
+}
+
+// Serving is the certificate to serve with.
+func (m *Manager) Serving() dynamiccertificates.CertKeyContentProvider { return &m.serving }
+
+// watch looks at single objects by name, since more is not permitted.
+func (m *Manager) watch(ctx context.Context) error {
+	m.secrets = map[string]cache.SharedIndexInformer{}
+	named := func(name string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}
+	}
+	for _, name := range m.names() {
+		m.secrets[name] = corev1informers.NewFilteredSecretInformer(m.Client, m.Namespace, resync, cache.Indexers{}, named(name))
+	}
+	for _, t := range targets {
+		informer := dynamicinformer.NewFilteredDynamicInformer(m.Dynamic, t.resource, "", resync, cache.Indexers{}, named(t.name))
+		m.targets = append(m.targets, informer.Informer())
+	}
+	look := func(any) { m.queue.Add("") }
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, o any) { look(o) }, DeleteFunc: look}
+	for _, informer := range append(m.targets, m.secretInformers()...) {
+		_, err := informer.AddEventHandler(handler)
+		if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(m.unwatched)); err != nil {
+			return fmt.Errorf("watching: %w", err)
+		}
+		go informer.RunWithContext(ctx)
+	}
+	m.queue.Add("")
+	return nil
+}
+
+func (m *Manager) names() []string {
+	names := []string{AuthoritySecret}
+	for i := range m.Policy.Certificates {
+		names = append(names, m.Policy.Certificates[i].Secret)
+	}
+	return names
+}
+
+func (m *Manager) secretInformers() []cache.SharedIndexInformer {
+	var all []cache.SharedIndexInformer
+	for _, name := range m.names() {
+		all = append(all, m.secrets[name])
+	}
+	return all
+}
+
+func (m *Manager) run(ctx context.Context) {
+	for _, informer := range m.secretInformers() {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return
+		}
+	}
+	for {
+		key, stop := m.queue.Get()
+		if stop {
+			return
+		}
+		wake, err := m.pass(ctx)
+		m.note(err)
+		switch {
+		case moved(err):
+			// What moved is on its way to us.
+			m.queue.AddRateLimited(key)
+		case err != nil:
+			klog.ErrorS(err, "Keeping certificates failed")
+			m.queue.AddRateLimited(key)
+		default:
+			m.queue.Forget(key)
+			if wake > 0 {
+				m.queue.AddAfter(key, wake)
+			}
+		}
+		m.queue.Done(key)
+	}
+}
+
+// moved tells whether a write was refused because somebody else was faster.
+func moved(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// pass looks once, and does what is to be done now. The zero time means that
+// only a change is worth another look.
+func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
+	secrets := m.read()
+	state := State{Secrets: map[string]map[string][]byte{}, Published: m.published}
+	for name, secret := range secrets {
+		state.Secrets[name] = secret.Data
+		observe(name, secret.Data)
+	}
+	if a := secrets[AuthoritySecret]; a != nil {
+		_, state.Asked = a.Annotations[RotateAnnotation]
+	}
+	now := m.Clock.Now()
+	plan, err := m.Policy.Plan(state, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range plan.Writes {
+		err = errors.Join(err, m.write(ctx, w, secrets[w.Secret], plan.Answered))
+	}
+	err = errors.Join(err, m.use(secrets))
+	if len(plan.Bundle) > 0 {
+		err = errors.Join(err, m.publish(ctx, plan.Bundle, secrets[AuthoritySecret]))
+	}
+	if plan.Wake.IsZero() || err != nil {
+		return 0, err
+	}
+	return max(plan.Wake.Sub(now), time.Millisecond), nil
+}
+
+// read is what the cache has. It must not be changed.
+func (m *Manager) read() map[string]*corev1.Secret {
+	secrets := map[string]*corev1.Secret{}
+	for name, informer := range m.secrets {
+		for _, object := range informer.GetStore().List() {
+			if secret, ok := object.(*corev1.Secret); ok {
+				secrets[name] = secret
+			}
+		}
+	}
+	return secrets
+}
+
+// write stores at the version that was read, or creates.
+func (m *Manager) write(ctx context.Context, w Write, have *corev1.Secret, answered bool) error {
+	if err := m.limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("waiting to write: %w", err)
+	}
+	klog.InfoS("Writing a certificate", "secret", klog.KRef(m.Namespace, w.Secret), "reason", w.Why)
+	client := m.Client.CoreV1().Secrets(m.Namespace)
+	if have != nil {
+		want := have.DeepCopy()
+		want.Data = w.Data
+		if answered {
+			delete(want.Annotations, RotateAnnotation)
+		}
+		_, err := client.Update(ctx, want, metav1.UpdateOptions{FieldManager: fieldManager})
+		return wrap(err, "updating", w.Secret)
+	}
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Secret, Labels: map[string]string{"app.kubernetes.io/part-of": "weir"}},
+		Data:       w.Data, Type: corev1.SecretTypeTLS,
+	}
+	if w.Secret == AuthoritySecret {
+		want.Type = corev1.SecretTypeOpaque
+	}
+	_, err := client.Create(ctx, want, metav1.CreateOptions{FieldManager: fieldManager})
+	return wrap(err, "creating", w.Secret)
+}
+
+// use serves, and writes to files, what is stored. A Secret that is missing or
+// damaged changes nothing until it is written again.
+func (m *Manager) use(secrets map[string]*corev1.Secret) error {
+	complete := true
+	for i := range m.Policy.Certificates {
+		name := m.Policy.Certificates[i].Secret
+		secret := secrets[name]
+		if secret == nil || readCertificate(secret.Data).key == nil || !readCertificate(secret.Data).valid(m.Clock.Now()) {
+			complete = false
+			continue
+		}
+		if dir := m.Files[name]; dir != "" {
+			if err := writeFiles(dir, secret.Data); err != nil {
+				return err
+			}
+		}
+		if name == ServingSecret && m.serving.set(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]) {
+			klog.InfoS("Serving with a certificate", "secret", klog.KObj(secret), "resourceVersion", secret.ResourceVersion)
+		}
+	}
+	if complete {
+		m.first.Do(func() { close(m.ready) })
+	}
+	return nil
+}
+
+// target is nil if there is none, or it was not read yet.
+func (m *Manager) target(i int) *unstructured.Unstructured {
+	for _, object := range m.targets[i].GetStore().List() {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			return u
+		}
+	}
+	return nil
+}
+
+func (m *Manager) published(bundle []byte) bool {
+	for i, t := range targets {
+		if !m.targets[i].HasSynced() {
+			return false
+		}
+		if object := m.target(i); object != nil && t.wants(object.Object, m.self(), bundle) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Manager) self() service { return service{m.Namespace, m.Service} }
+
+// publish tells kube-apiserver whom to trust.
+func (m *Manager) publish(ctx context.Context, bundle []byte, from *corev1.Secret) error {
+	if m.published(bundle) {
+		return nil
+	}
+	// With a cache that lags behind, this would take back what another replica
+	// has published.
+	stored, err := m.Client.CoreV1().Secrets(m.Namespace).Get(ctx, AuthoritySecret, metav1.GetOptions{})
+	if err != nil {
+		return wrap(err, "reading", AuthoritySecret)
+	}
+	if stored.ResourceVersion != from.ResourceVersion {
+		return apierrors.NewConflict(corev1.Resource("secrets"), AuthoritySecret, errors.New("it is newer than what was read"))
+	}
+	for i, t := range targets {
+		if object := m.target(i); object != nil {
+			err = errors.Join(err, m.patch(ctx, t, object, bundle))
+		}
+	}
+	return err
+}
+
+func (m *Manager) patch(ctx context.Context, t target, object *unstructured.Unstructured, bundle []byte) error {
+	wants := t.wants(object.Object, m.self(), bundle)
+	if wants == nil {
+		return nil
+	}
+	patch, err := patchOf(object, wants)
+	if err != nil {
+		return err
+	}
+	if err := m.limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("waiting to write: %w", err)
+	}
+	klog.InfoS("Publishing the certificate authority", "resource", t.resource.Resource, "name", t.name)
+	_, err = m.Dynamic.Resource(t.resource).Patch(ctx, t.name, t.patch, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return wrap(err, "publishing to", t.name)
+}
+
+func wrap(err error, doing, name string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", doing, name, err)
+}
+
+// unwatched keeps what is wrong with a watch, for who waits for its outcome.
+func (m *Manager) unwatched(ctx context.Context, r *cache.Reflector, err error) {
+	m.note(err)
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+func (m *Manager) note(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = err
+}
+
+func (m *Manager) trouble() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// Of each Secret it is told when the certificate in it ends, and of one with none
+// that it has ended.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.settle()
+	s.state.Secrets["damaged"] = nil
+	for secret, want := range map[string]time.Time{
+		AuthoritySecret: start.Add(s.policy.AuthorityLife), ServingSecret: start.Add(s.policy.Life), "damaged": time.Unix(0, 0),
+	} {
+		observe(secret, s.state.Secrets[secret])
+		got, err := testutil.GetGaugeMetricValue(ends.WithLabelValues(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Unix(int64(got), 0).UTC(); at.Sub(want).Abs() > time.Hour {
+			t.Errorf("%s ends at %s, want %s", secret, at, want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lease answers: may this process still write?
+//
+// A leader that was frozen wakes without knowing that another one leads by now.
+// Before the election tells it, its passes would go on where they stood. So each
+// write asks, last before the wire, how long ago the lease was renewed.
+//
+// It must not know what is written.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+)
+
+// ErrStale refuses a write.
+var ErrStale = errors.New("the lease was not renewed in time, so another replica may lead")
+
+// Lease is the lock of a leader election that remembers when this process last
+// renewed it.
+type Lease struct {
+	resourcelock.Interface
+	// Limit is how old a renewal may be for a write. It must be less than the time
+	// after which others take over by what a request takes.
+	Limit time.Duration
+	// Clock must be monotonic, and go on while the process is stopped.
+	Clock clock.PassiveClock
+
+	mu      sync.Mutex
+	renewed time.Time
+}
+
+// Create takes the lease that nobody has held.
+func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(record, func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update takes, renews or releases the lease.
+func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+// renew counts from before the request: others count from when they see it.
+func (l *Lease) renew(record resourcelock.LeaderElectionRecord, write func() error) error {
+	ours := record.HolderIdentity == l.Identity()
+	if !ours {
+		// It is given back: no write may follow, whether that works or not.
+		l.set(time.Time{})
+	}
+	began := l.Clock.Now()
+	err := write()
+	if err == nil && ours {
+		l.set(began)
+	}
+	return err
+}
+
+func (l *Lease) set(renewed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = renewed
+}
+
+// Check tells whether a write would be refused, and why.
+func (l *Lease) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewed.IsZero() {
+		return fmt.Errorf("%w: this process does not hold it", ErrStale)
+	}
+	if age := l.Clock.Since(l.renewed); age > l.Limit {
+		return fmt.Errorf("%w: %s ago", ErrStale, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// Guard lets reads pass, and writes while the lease is fresh.
+func (l *Lease) Guard(inner http.RoundTripper) http.RoundTripper {
+	return guard{l, inner}
+}
+
+type guard struct {
+	lease *Lease
+	inner http.RoundTripper
+}
+
+func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if err := g.lease.Check(); err != nil {
+			if r.Body != nil {
+				err = errors.Join(err, r.Body.Close())
+			}
+			return nil, err
+		}
+	}
+	return g.inner.RoundTrip(r)
+}
+
+// WrappedRoundTripper is for whoever looks for the transport inside.
+func (g guard) WrappedRoundTripper() http.RoundTripper { return g.inner }

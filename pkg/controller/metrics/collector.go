@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// listLimit is how long a scrape waits for a cache that is not filled yet.
+const listLimit = time.Second
+
+var (
+	leads = prometheus.NewDesc("weir_controller_leads",
+		"1 if this process carries out releases, 0 if another does.", nil, nil)
+	count = prometheus.NewDesc("weir_rollouts",
+		"How many Rollouts there are.", []string{"phase", "style"}, nil)
+	wait = prometheus.NewDesc("weir_rollout_wait_seconds",
+		"How long a Rollout with a release under way, or that is being ended, has waited for what it waits for.",
+		[]string{"namespace", "rollout", "for"}, nil)
+	stalled = prometheus.NewDesc("weir_rollout_stalled",
+		"1 while a Rollout says that it makes no progress, and why.", []string{"namespace", "rollout", "reason"}, nil)
+	unprotected = prometheus.NewDesc("weir_rollouts_unprotected",
+		"How many Rollouts say that a part of admission is missing, so that updates of their workloads may not be held.", nil, nil)
+)
+
+// live are the phases in which somebody may be waiting.
+var live = []rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseDisabling, rollouts.PhaseTerminating}
+
+// Collector counts Rollouts when it is asked.
+type Collector struct {
+	// Rollouts reads them from a cache.
+	Rollouts func(context.Context) ([]*rollouts.Rollout, error)
+	// Leads is closed once this process leads: of several, one tells.
+	Leads <-chan struct{}
+	Clock clock.PassiveClock
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{leads, count, wait, stalled, unprotected} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While the cache is not filled it says
+// nothing, and other metrics are told all the same.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	select {
+	case <-c.Leads:
+		out <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, 1)
+	default:
+		out <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, 0)
+		return
+	}
+	// A scrape has no context of its own.
+	ctx, cancel := context.WithTimeout(context.Background(), listLimit) //nolint:forbidigo // see above
+	defer cancel()
+	all, err := c.Rollouts(ctx)
+	if err != nil {
+		return
+	}
+	for _, m := range numbers(all, c.Clock.Now()) {
+		out <- prometheus.MustNewConstMetric(m.of, prometheus.GaugeValue, m.value, m.labels...)
+	}
+}
+
+// number is one line of a scrape.
+type number struct {
+	of     *prometheus.Desc
+	value  float64
+	labels []string
+}
+
+// numbers says how Rollouts are: how many, and of those that are under way each.
+func numbers(all []*rollouts.Rollout, now time.Time) []number {
+	var told []number
+	counts := map[[2]string]int{}
+	open := 0
+	for _, r := range all {
+		counts[[2]string{string(r.Status.Phase), string(style(r))}]++
+		if r.DeletionTimestamp != nil || slices.Contains(live, r.Status.Phase) {
+			w := planner.WaitingFor(r)
+			since := w.Since
+			if since.IsZero() {
+				since = metav1.NewTime(now)
+			}
+			told = append(told, number{wait, max(0, now.Sub(since.Time).Seconds()), []string{r.Namespace, r.Name, string(w.For)}})
+		}
+		if s := r.Status.Condition(rollouts.ConditionStalled); s != nil && s.Status == metav1.ConditionTrue {
+			told = append(told, number{stalled, 1, []string{r.Namespace, r.Name, s.Reason}})
+		}
+		if p := r.Status.Condition(rollouts.ConditionProtected); p != nil && p.Status == metav1.ConditionFalse {
+			open++
+		}
+	}
+	told = append(told, number{unprotected, float64(open), nil})
+	for labels, n := range counts {
+		told = append(told, number{count, float64(n), labels[:]})
+	}
+	return told
+}

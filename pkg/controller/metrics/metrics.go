@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics answers: which numbers tell how releases go?
+//
+// What is so now is counted when somebody asks (collector.go), from the caches.
+// What has happened is counted when it is stored (here) or written (client.go).
+// Nothing is remembered that a restart would lose, but counters, of which
+// Prometheus expects it. docs/metrics.md has the list.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Metrics are those of what happens. A nil one counts nothing.
+type Metrics struct {
+	laps     *prometheus.HistogramVec
+	writes   *prometheus.CounterVec
+	bypasses prometheus.Counter
+}
+
+// New registers them.
+func New(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		laps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "weir_step_wait_seconds",
+			Help:    "How long steps of releases waited for their pods, their traffic, an approval, or their time.",
+			Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 12 * 3600, 24 * 3600},
+		}, []string{"style", "for"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_writes_total",
+			Help: "Writes of weir-controller by kind of object, verb, and what came of them.",
+		}, []string{"kind", "verb", "result"}),
+		bypasses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_admission_bypasses_total",
+			Help: "Changes of templates that no part of admission held.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.laps, m.writes, m.bypasses} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Stored counts what ended between the records of a Rollout before and now, and
+// what is announced, all of which is stored.
+func (m *Metrics) Stored(r *rollouts.Rollout, before []rollouts.ReleaseRecord, announced []planner.Event) {
+	if m == nil {
+		return
+	}
+	for _, e := range announced {
+		if e.Reason == string(rollouts.ConditionBypassed) {
+			m.bypasses.Inc()
+		}
+	}
+	for _, lap := range planner.Laps(r, before, r.Status.Releases) {
+		m.laps.WithLabelValues(string(style(r)), string(lap.For)).Observe(lap.Took.Seconds())
+	}
+}
+
+func style(r *rollouts.Rollout) rollouts.Style {
+	return rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
+}

@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/artifacts"
+)
+
+// well is a cluster on which nothing is wrong.
+func well(t *testing.T) Facts {
+	t.Helper()
+	wanted, err := ReadInstallation(artifacts.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	us, them := newAuthority(t, "weir"), newAuthority(t, "front-proxy")
+	f := Facts{
+		Version: "v1.37.1", Now: now, Wanted: wanted, Unread: map[Part]error{},
+		FrontProxy: map[string]string{
+			"client-ca-file": us.pem, "requestheader-client-ca-file": them.pem,
+			"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
+			"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`, "requestheader-allowed-names": `["front-proxy-client"]`,
+		},
+		APIServices: map[string]APIService{},
+		Access:      []Access{{"ClusterRole weir-controller and ClusterRoleBinding weir-controller", "weir-controller", "patch pods", true}},
+		Webhooks:    map[string]admissionv1.MutatingWebhookConfiguration{},
+		Served:      map[string]Served{},
+		Policies:    map[string]bool{}, PoliciesServed: true,
+		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("weir-controller-1"), LeaseDurationSeconds: new(int32(8)),
+			RenewTime: &metav1.MicroTime{Time: now.Add(-time.Second)},
+		}},
+		Members: []Member{{Address: "https://etcd-0:2379", Size: 100 << 20, InUse: 50 << 20, Limit: 2 << 30}},
+	}
+	const host = "weir-apiserver.weir-system.svc"
+	served := Served{Host: host, Chain: us.issue(t, host, now.Add(time.Hour))}
+	for _, o := range wanted.Of("APIService") {
+		f.APIServices[o.GetName()] = APIService{Service: "weir-system/weir-apiserver", CABundle: []byte(us.pem), Available: true}
+		f.Served["APIService "+o.GetName()] = served
+	}
+	configurations, err := wanted.Webhooks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configurations {
+		c = *c.DeepCopy()
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.CABundle = []byte(us.pem)
+			f.Served["webhook "+c.Webhooks[i].Name] = served
+		}
+		f.Webhooks[c.Name] = c
+	}
+	for _, o := range wanted.Of(policyKinds...) {
+		f.Policies[o.GetKind()+" "+o.GetName()] = true
+	}
+	return f
+}
+
+func TestNothingIsWrong(t *testing.T) {
+	t.Parallel()
+	results := Judge(Checks, well(t))
+	for _, r := range results {
+		if r.Status != OK || r.What == "" {
+			t.Errorf("%s: %s: %s (%s)", r.Check, r.Status, r.What, r.Fix)
+		}
+	}
+	if len(results) != len(Checks) {
+		t.Errorf("%d results of %d checks", len(results), len(Checks))
+	}
+}
+
+const (
+	beta    = "v1beta1.rollouts.kruise.io"
+	webhook = "workloads.weir.rollouts.kruise.io"
+)
+
+// Each mistake is found by its check, which names it and says what mends it, and
+// by no other.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mistake          func(*testing.T, *Facts)
+		check, says, fix string
+	}{
+		"an old cluster": {
+			func(_ *testing.T, f *Facts) { f.Version = "v1.30.2" },
+			"cluster", `version "v1.30.2"`, "1.34",
+		},
+		"no front proxy": {
+			func(_ *testing.T, f *Facts) { f.FrontProxy = nil },
+			"front-proxy", "does not exist", "--requestheader-client-ca-file",
+		},
+		"half a front proxy": {
+			func(_ *testing.T, f *Facts) { delete(f.FrontProxy, "requestheader-group-headers") },
+			"front-proxy", "lacks the key requestheader-group-headers", "--requestheader-group-headers=X-Remote-Group",
+		},
+		"a front proxy that every user can be": {
+			func(_ *testing.T, f *Facts) {
+				f.FrontProxy["requestheader-allowed-names"] = "[]"
+				f.FrontProxy["requestheader-client-ca-file"] = f.FrontProxy["client-ca-file"]
+			},
+			"front-proxy", "any user with a client certificate can act as any other", "--requestheader-allowed-names",
+		},
+		"a rule of RBAC": {
+			func(_ *testing.T, f *Facts) { f.Access[0].Allowed = false },
+			"access", "weir-controller may not: patch pods", "ClusterRole weir-controller",
+		},
+		"a CRD": {
+			func(_ *testing.T, f *Facts) { f.Definitions = []string{"rollouts.rollouts.kruise.io"} },
+			"other-definitions", "rollouts.rollouts.kruise.io", "kubectl delete crd rollouts.rollouts.kruise.io",
+		},
+		"a version that kube-apiserver keeps": {
+			change(func(s *APIService) { s.Automanaged = true }),
+			"other-definitions", "kube-apiserver itself keeps", "automanaged-",
+		},
+		"another manager": {
+			func(_ *testing.T, f *Facts) {
+				f.Others = []string{"the Deployment kruise-rollout/kruise-rollout-controller-manager"}
+			},
+			"other-manager", "kruise-rollout/kruise-rollout-controller-manager", "remove OpenKruise Rollouts",
+		},
+		"no APIService": {
+			func(_ *testing.T, f *Facts) { delete(f.APIServices, beta) },
+			"api", beta + " does not exist", "docs/install.md",
+		},
+		"no pods": {
+			change(func(s *APIService) { s.Available, s.Reason = false, "MissingEndpoints" }),
+			"api", "MissingEndpoints", "get pods",
+		},
+		"a firewall": {
+			change(func(s *APIService) {
+				s.Available, s.Reason, s.Message = false, "FailedDiscoveryCheck", "failing or missing response: context deadline exceeded"
+			}),
+			"api", "deadline exceeded", "firewall",
+		},
+		"a proxy that is not recognised": {
+			change(func(s *APIService) {
+				s.Available, s.Reason, s.Message = false, "FailedDiscoveryCheck", "failing or missing response: bad status from https://…: 401"
+			}),
+			"api", "401", "--proxy-client-cert-file",
+		},
+		"an APIService without a bundle": {
+			change(func(s *APIService) { s.CABundle = nil }),
+			"certificates", "APIService " + beta + " has no caBundle", "rollout restart deploy/weir-apiserver",
+		},
+		"an APIService that trusts anybody": {
+			change(func(s *APIService) { s.SkipsVerification = true }),
+			"certificates", "verifies nobody", "insecureSkipTLSVerify",
+		},
+		"a webhook without a bundle": {
+			hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = nil }),
+			"certificates", "webhook " + webhook + " has no caBundle", "rollout restart deploy/weir-apiserver",
+		},
+		"the bundle of somebody else": {
+			func(t *testing.T, f *Facts) {
+				hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = []byte(newAuthority(t, "other").pem) })(t, f)
+			},
+			"certificates", "does not verify what is served", "rollout restart",
+		},
+		"a bundle that is none": {
+			hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = []byte("Zm9v") }),
+			"certificates", "has no certificate in it", "rollout restart",
+		},
+		"a bundle that ended": {
+			func(_ *testing.T, f *Facts) {
+				f.Now = f.Now.Add(48 * time.Hour)
+				f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: f.Now}
+			},
+			"certificates", "ended 2026-03-02T", "rollout restart",
+		},
+		"a certificate that ended": {
+			func(_ *testing.T, f *Facts) {
+				f.Now = f.Now.Add(2 * time.Hour)
+				f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: f.Now}
+			},
+			"certificates", "expired", "issue the certificate anew, for weir-apiserver.weir-system.svc",
+		},
+		"no webhook": {
+			func(_ *testing.T, f *Facts) { f.Webhooks = nil },
+			"webhook", "weir-workloads does not exist", "docs/install.md",
+		},
+		"a webhook with other rules": {
+			hook(func(w *admissionv1.MutatingWebhook) { w.Rules, w.MatchConditions = nil, nil }),
+			"webhook", "rules, matchConditions", "docs/install.md",
+		},
+		"a webhook that may be missed": {
+			func(t *testing.T, f *Facts) {
+				f.PoliciesServed = false
+				hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) })(t, f)
+			},
+			"webhook", "failurePolicy is Ignore", "install the policies",
+		},
+		"storage": {
+			func(_ *testing.T, f *Facts) { f.ReadError = errors.New("etcdserver: request timed out") },
+			"storage", "etcdserver: request timed out", "/readyz?verbose",
+		},
+		"what a namespace has left": {
+			func(_ *testing.T, f *Facts) { f.Lost = map[string]int{"gone": 3} },
+			"lost", "in the namespace gone, which does not exist: 3", "kubectl -n gone delete rollouts,",
+		},
+		"a member that is down": {
+			func(_ *testing.T, f *Facts) { f.Members[0].Err = errors.New("connection refused") },
+			"etcd", "https://etcd-0:2379 does not answer", "the network to it",
+		},
+		"a full member": {
+			func(_ *testing.T, f *Facts) { f.Members[0].Alarms = []string{"NOSPACE"} },
+			"etcd", "alarm NOSPACE", "etcdctl alarm disarm",
+		},
+		"a member that is nearly full": {
+			func(_ *testing.T, f *Facts) { f.Members[0].InUse = 1900 << 20 },
+			"etcd", "1900 MiB of 2048 MiB", "RolloutHistories",
+		},
+		"no leader yet": {
+			func(_ *testing.T, f *Facts) { f.Lease = nil },
+			"leader", "there is no lease", "app.kubernetes.io/name=weir-controller",
+		},
+		"a leader that left": {
+			func(_ *testing.T, f *Facts) { f.Lease.Spec.HolderIdentity = new("") },
+			"leader", "gave up its lease", "app.kubernetes.io/name=weir-controller",
+		},
+		"a leader that is gone": {
+			func(_ *testing.T, f *Facts) {
+				f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: f.Now.Add(-17 * time.Second)}
+			},
+			"leader", "weir-controller-1 renewed its lease 17s ago", "app.kubernetes.io/name=weir-controller",
+		},
+		"no permission to look": {
+			func(_ *testing.T, f *Facts) { f.Unread[PartLease] = errors.New("forbidden") },
+			"leader", "the lease of weir-controller could not be read: forbidden", "administrator",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := well(t)
+			tt.mistake(t, &f)
+			found := map[string]bool{}
+			var said bytes.Buffer
+			results := Judge(Checks, f)
+			WriteText(&said, results)
+			for _, r := range results {
+				found[r.Check] = found[r.Check] || r.Status != OK
+				if r.Check == tt.check && r.Status != OK && (!strings.Contains(r.What, tt.says) || !strings.Contains(r.Fix, tt.fix)) {
+					t.Errorf("it says %q and to mend it %q, want %q and %q in it", r.What, r.Fix, tt.says, tt.fix)
+				}
+				if r.Check != tt.check && r.Status != OK {
+					t.Errorf("%s was found as well: %s", r.Check, r.What)
+				}
+			}
+			if !found[tt.check] {
+				t.Errorf("%s found nothing:\n%s", tt.check, &said)
+			}
+		})
+	}
+}
+
+// From outside of the cluster no Service is reached. Where kube-apiserver has
+// connected with the same bundle, that is enough.
+func TestOutsideOfTheCluster(t *testing.T) {
+	t.Parallel()
+	f := well(t)
+	for place, s := range f.Served {
+		f.Served[place] = Served{Host: s.Host, Err: errors.New("i/o timeout")}
+	}
+	if results := Judge(Checks, f); !Well(results) {
+		t.Errorf("found %v", results)
+	}
+	hook(func(w *admissionv1.MutatingWebhook) { w.ClientConfig.CABundle = []byte(newAuthority(t, "other").pem) })(t, &f)
+	for _, r := range Judge(Checks, f) {
+		if (r.Check == "certificates") != (r.Status == Unknown) {
+			t.Errorf("%s: %s: %s", r.Check, r.Status, r.What)
+		}
+	}
+}
+
+func change(how func(*APIService)) func(*testing.T, *Facts) {
+	return func(_ *testing.T, f *Facts) {
+		s := f.APIServices[beta]
+		how(&s)
+		f.APIServices[beta] = s
+	}
+}
+
+func hook(how func(*admissionv1.MutatingWebhook)) func(*testing.T, *Facts) {
+	return func(_ *testing.T, f *Facts) {
+		for _, c := range f.Webhooks {
+			how(&c.Webhooks[0])
+		}
+	}
+}

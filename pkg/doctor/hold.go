@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+func access(f Facts) []Finding {
+	var found []Finding
+	missing := map[string][]string{}
+	for _, a := range f.Access {
+		if !a.Allowed {
+			key := a.Account + "\x00" + a.Grant
+			missing[key] = append(missing[key], a.Action)
+		}
+	}
+	for _, key := range sorted(missing) {
+		account, grant, _ := strings.Cut(key, "\x00")
+		found = append(found, wrong(again+", which restores "+grant, "%s may not: %s", account, strings.Join(missing[key], ", ")))
+	}
+	return or(found, fine("both service accounts may do all %d things that they need", len(f.Access)))
+}
+
+// fields are what a webhook must be as it was installed, or workloads are not
+// held, or such are that nobody names.
+var fields = []struct {
+	name string
+	of   func(admissionv1.MutatingWebhook) any
+}{
+	{"rules", func(w admissionv1.MutatingWebhook) any { return w.Rules }},
+	{"matchConditions", func(w admissionv1.MutatingWebhook) any { return conditions(w) }},
+	{"matchPolicy", func(w admissionv1.MutatingWebhook) any { return w.MatchPolicy }},
+	{"objectSelector", func(w admissionv1.MutatingWebhook) any { return w.ObjectSelector }},
+	{"namespaceSelector", func(w admissionv1.MutatingWebhook) any { return w.NamespaceSelector }},
+	{"reinvocationPolicy", func(w admissionv1.MutatingWebhook) any { return w.ReinvocationPolicy }},
+	{"timeoutSeconds", func(w admissionv1.MutatingWebhook) any { return w.TimeoutSeconds }},
+}
+
+// conditions are the match conditions by their words: kustomize breaks lines of
+// its own.
+func conditions(w admissionv1.MutatingWebhook) []string {
+	var words []string
+	for _, c := range w.MatchConditions {
+		words = append(words, c.Name+": "+strings.Join(strings.Fields(c.Expression), " "))
+	}
+	return words
+}
+
+func webhooks(f Facts) []Finding {
+	wanted, err := f.Wanted.Webhooks()
+	if err != nil {
+		return []Finding{wrong("use a program that was built well", "%v", err)}
+	}
+	var found []Finding
+	for _, want := range wanted {
+		have, ok := f.Webhooks[want.Name]
+		if !ok {
+			found = append(found, wrong(again, "the MutatingWebhookConfiguration %s does not exist: template changes are released at once", want.Name))
+			continue
+		}
+		for _, w := range want.Webhooks {
+			found = append(found, webhookWrong(f, want.Name, w, have.Webhooks)...)
+		}
+	}
+	return or(found, fine("workloads are held by the webhook%s", map[bool]string{true: " and by policies"}[holding(f)]))
+}
+
+func webhookWrong(f Facts, configuration string, want admissionv1.MutatingWebhook, all []admissionv1.MutatingWebhook) []Finding {
+	for _, have := range all {
+		if have.Name != want.Name {
+			continue
+		}
+		var found []Finding
+		var differ []string
+		for _, field := range fields {
+			if !equality.Semantic.DeepEqual(field.of(want), field.of(have)) {
+				differ = append(differ, field.name)
+			}
+		}
+		if len(differ) > 0 {
+			found = append(found, wrong(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", ")))
+		}
+		if p := have.FailurePolicy; p != nil && *p == admissionv1.Ignore && !holding(f) {
+			found = append(found, wrong(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold"))
+		}
+		return found
+	}
+	return []Finding{wrong(again, "the MutatingWebhookConfiguration %s has no webhook %s", configuration, want.Name)}
+}
+
+// policyKinds are what holds inside kube-apiserver.
+var policyKinds = []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+// holding tells whether policies hold without the webhook.
+func holding(f Facts) bool {
+	wanted := f.Wanted.Of(policyKinds...)
+	return f.PoliciesServed && len(wanted) > 0 && len(missingPolicies(f)) == 0
+}
+
+func missingPolicies(f Facts) []string {
+	var missing []string
+	for _, want := range f.Wanted.Of(policyKinds...) {
+		name := want.GetKind() + " " + want.GetName()
+		if !f.Policies[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func policies(f Facts) []Finding {
+	wanted := f.Wanted.Of(policyKinds...)
+	switch {
+	case len(wanted) == 0:
+		return fine("this version has none; the webhook holds")
+	case !f.PoliciesServed:
+		return fine("the cluster does not serve them in v1, which Kubernetes does from 1.36; the webhook holds")
+	}
+	var found []Finding
+	for _, name := range missingPolicies(f) {
+		found = append(found, wrong("kubectl apply -f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml", "there is no %s: without it updates are not held while weir-apiserver is down", name))
+	}
+	return or(found, fine("%d policies and bindings hold without Weir", len(wanted)))
+}

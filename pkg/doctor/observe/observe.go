@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe answers: what is there, of all that pkg/doctor judges?
+//
+// It reads, and writes nothing. It must not know what is right or wrong.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/doctor"
+)
+
+// partLimit is how long one part may take.
+const partLimit = 10 * time.Second
+
+// Observer looks at a cluster.
+type Observer struct {
+	// Cluster says how to reach it.
+	Cluster *rest.Config
+	Wanted  doctor.Installation
+	// Etcd is looked at if it names a server.
+	Etcd Etcd
+
+	typed   kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+// parts say how each is read, in an order in which what others need comes first.
+var parts = []struct {
+	part doctor.Part
+	read func(*Observer, context.Context, *doctor.Facts) error
+}{
+	{doctor.PartCluster, (*Observer).cluster},
+	{doctor.PartFrontProxy, (*Observer).frontProxy},
+	{doctor.PartAPIServices, (*Observer).apiServices},
+	{doctor.PartWebhooks, (*Observer).webhooks},
+	{doctor.PartCertificates, (*Observer).certificates},
+	{doctor.PartPolicies, (*Observer).policies},
+	{doctor.PartAccess, (*Observer).access},
+	{doctor.PartDefinitions, (*Observer).definitions},
+	{doctor.PartOthers, (*Observer).others},
+	{doctor.PartRead, (*Observer).list},
+	{doctor.PartLost, (*Observer).lost},
+	{doctor.PartEtcd, (*Observer).etcd},
+	{doctor.PartLease, (*Observer).lease},
+}
+
+// Observe reads the parts. What cannot be read is said in the facts.
+func (o *Observer) Observe(ctx context.Context, needed []doctor.Part) (doctor.Facts, error) {
+	config := rest.CopyConfig(o.Cluster)
+	config.QPS = -1 // the cluster's own fairness is enough
+	config.Timeout = partLimit
+	config.WarningHandler = rest.NoWarnings{}
+	o.Cluster = config
+	var err error
+	if o.typed, err = kubernetes.NewForConfig(config); err != nil {
+		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
+	}
+	if o.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
+	}
+	f := doctor.Facts{Wanted: o.Wanted, Unread: map[doctor.Part]error{}}
+	wanted := map[doctor.Part]bool{}
+	for _, p := range needed {
+		wanted[p] = true
+	}
+	for _, p := range parts {
+		if !wanted[p.part] {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, partLimit)
+		if err := p.read(o, ctx, &f); err != nil {
+			f.Unread[p.part] = err
+		}
+		cancel()
+	}
+	return f, nil
+}
+
+// cluster reads the version, and the time from the head of the answer: the clock
+// of this machine may be another.
+func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {
+	client, err := rest.HTTPClientFor(o.Cluster)
+	if err != nil {
+		return err
+	}
+	url, _, err := rest.DefaultServerUrlFor(o.Cluster)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("version").String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(body, &version); err != nil {
+		return fmt.Errorf("reading the version: %s", strings.TrimSpace(string(body)))
+	}
+	f.Version = version.GitVersion
+	f.Now, err = http.ParseTime(response.Header.Get("Date"))
+	return err
+}
+
+func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
+	c, err := o.typed.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		f.FrontProxy = c.Data
+		if f.FrontProxy == nil {
+			f.FrontProxy = map[string]string{}
+		}
+	}
+	return err
+}
+
+func (o *Observer) lease(ctx context.Context, f *doctor.Facts) error {
+	l, err := o.typed.CoordinationV1().Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		f.Lease = l
+	}
+	return err
+}
+
+// ofGroup keeps what belongs to our group.
+func ofGroup(list *unstructured.UnstructuredList) []unstructured.Unstructured {
+	var ours []unstructured.Unstructured
+	for _, o := range list.Items {
+		if group, _, _ := unstructured.NestedString(o.Object, "spec", "group"); group == rollouts.GroupName {
+			ours = append(ours, o)
+		}
+	}
+	return ours
+}
+
+func (o *Observer) definitions(ctx context.Context, f *doctor.Facts) error {
+	list, err := o.dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, d := range ofGroup(list) {
+		f.Definitions = append(f.Definitions, d.GetName())
+	}
+	return nil
+}
+
+// others finds the manager of OpenKruise Rollouts and its webhooks by the names
+// that its manifests and its chart give them.
+func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
+	deployments, err := o.typed.AppsV1().Deployments("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kruise-rollout-controller-manager"})
+	if err != nil {
+		return err
+	}
+	for _, d := range deployments.Items {
+		if d.Spec.Replicas == nil || *d.Spec.Replicas > 0 {
+			f.Others = append(f.Others, "the Deployment "+d.Namespace+"/"+d.Name)
+		}
+	}
+	hooks := o.typed.AdmissionregistrationV1()
+	const mutating, validating = "kruise-rollout-mutating-webhook-configuration", "kruise-rollout-validating-webhook-configuration"
+	if _, err := hooks.MutatingWebhookConfigurations().Get(ctx, mutating, metav1.GetOptions{}); err == nil {
+		f.Others = append(f.Others, "the MutatingWebhookConfiguration "+mutating)
+	} else if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if _, err := hooks.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{}); err == nil {
+		f.Others = append(f.Others, "the ValidatingWebhookConfiguration "+validating)
+	} else if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// list reads one Rollout of the cluster, through kube-apiserver and from etcd.
+func (o *Observer) list(ctx context.Context, f *doctor.Facts) error {
+	_, err := o.dynamic.Resource(schema.GroupVersionResource{Group: rollouts.GroupName, Version: "v1beta1", Resource: "rollouts"}).
+		Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return err
+	}
+	f.ReadError = err
+	return nil
+}
+
+// lost reads our objects before the namespaces, so that none is new.
+func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
+	client, err := metadata.NewForConfig(o.Cluster)
+	if err != nil {
+		return err
+	}
+	f.Lost = map[string]int{}
+	for _, r := range []schema.GroupVersionResource{
+		v1beta1.SchemeGroupVersion.WithResource("rollouts"), v1beta1.SchemeGroupVersion.WithResource("batchreleases"),
+		v1alpha1.SchemeGroupVersion.WithResource("trafficroutings"), v1alpha1.SchemeGroupVersion.WithResource("rollouthistories"),
+	} {
+		list, err := client.Resource(r).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			f.Lost[list.Items[i].Namespace]++
+		}
+	}
+	namespaces, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range namespaces.Items {
+		delete(f.Lost, namespaces.Items[i].Name)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Well tells that nothing was found.
+func Well(results []Result) bool {
+	return !slices.ContainsFunc(results, func(r Result) bool { return r.Status != OK })
+}
+
+// WriteText tells a person.
+func WriteText(w io.Writer, results []Result) {
+	marks := map[Status]string{OK: "ok", Problem: "PROBLEM", Unknown: "unknown"}
+	count := map[Status]int{}
+	for _, r := range results {
+		count[r.Status]++
+		fmt.Fprintf(w, "%-8s %-18s %s\n", marks[r.Status], r.Check, r.What)
+		if r.Fix != "" {
+			fmt.Fprintf(w, "%-8s %-18s fix: %s\n", "", "", r.Fix)
+		}
+	}
+	switch {
+	case Well(results):
+		fmt.Fprintln(w, "\nNothing is wrong.")
+	default:
+		fmt.Fprintf(w, "\n%d found, %d not looked at. Causes come first: begin at the top.\n", count[Problem], count[Unknown])
+	}
+}
+
+// WriteJSON tells a program.
+func WriteJSON(w io.Writer, results []Result) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Well    bool     `json:"well"`
+		Results []Result `json:"results"`
+	}{Well(results), results})
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// want is what the workload must be told. For one revision the share only
+// grows: going back to an earlier step moves traffic, never pods.
+func (x *batchPass) want() Drive {
+	want := Drive{
+		Partition: x.share(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas),
+		Abort:     x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision,
+	}
+	told := x.w.Drive
+	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
+	if same && x.pods(told.Partition) > x.pods(want.Partition) {
+		want.Partition = told.Partition
+	}
+	return want
+}
+
+// reached tells whether the pods are as the batch wants them.
+func (x *batchPass) reached() bool {
+	if x.plan.Abort {
+		return x.back()
+	}
+	if x.w.Replicas == 0 {
+		return true
+	}
+	desired := x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
+	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
+	tolerated := tolerance(x.plan.RollingStyle, x.plan.FailureThreshold, updated)
+	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && (tolerated > 0 || x.madeRoom(desired))
+}
+
+// madeRoom tells that no more pods of other revisions are asked for than are to
+// stay. Where stable cannot get ready, more must.
+func (x *batchPass) madeRoom(desired int32) bool {
+	others := x.w.Replicas - desired
+	return !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others && !x.w.AtStable
+}
+
+// replaces tells that update pods take the place of stable ones.
+func (x *batchPass) replaces() bool {
+	return x.plan.RollingStyle == rollouts.StylePartition || x.plan.RollingStyle == ""
+}
+
+func (x *batchPass) limit(share intstr.IntOrString) int32 {
+	return x.pods(x.share(share))
+}
+
+// pods is how many of all pods a share is.
+func (x *batchPass) pods(share intstr.IntOrString) int32 {
+	return Limit(x.plan.RollingStyle, share, x.w.Replicas)
+}
+
+// share is a batch's share of all pods: on the way back in batches, those that
+// are back already and a share of the rest.
+func (x *batchPass) share(batch intstr.IntOrString) intstr.IntOrString {
+	back := x.status.NoNeedUpdateReplicas
+	if back == nil || x.plan.Abort || batch == intstr.FromString("100%") {
+		return batch
+	}
+	n := min(*back, x.w.Replicas)
+	return intstr.FromInt32(n + Limit(x.plan.RollingStyle, batch, x.w.Replicas-n))
+}
+
+// back tells whether an aborted workload runs stable pods only, all of them ready.
+func (x *batchPass) back() bool {
+	w := x.w
+	return x.limit(x.plan.Batches[0].CanaryReplicas) == 0 &&
+		w.UpdatedReplicas == 0 && (x.replaces() || w.SupersededReplicas == 0) && w.StableReplicas >= w.Replicas && w.StableReadyReplicas >= w.Replicas
+}
+
+// tolerance is how many of the updated pods may be unready. In a blue-green
+// release all requests move to them at once, so all must be ready.
+func tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int32) int32 {
+	if threshold == nil || style == rollouts.StyleBlueGreen {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(threshold, int(updated), true)
+	if err != nil {
+		return 0
+	}
+	return max(int32(n), 0) //nolint:gosec // bounded by updated
+}

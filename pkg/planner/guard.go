@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// What lets admission see a workload: its label, for the webhook, and its entry
+// in the index, for the policies. Both are there before a Rollout becomes Healthy
+// and go before it becomes Disabled or loses its finalizer.
+
+// enroll makes the workload visible to the webhook, and tells whether it is.
+func (x *pass) enroll() bool {
+	if !x.w.Labelled {
+		x.act(Label{})
+	}
+	return x.w.Labelled
+}
+
+// index makes it visible to the policies, which do not ask how far a Rollout is:
+// so it waits for all else that a Rollout waits for before it becomes Healthy.
+func (x *pass) index() bool {
+	if !x.Indexed {
+		x.act(Index{})
+	}
+	return x.Indexed
+}
+
+// withdraw takes the workload out of admission's sight, and tells whether there is
+// anything to take. The entry went first, in keepGuarded.
+func (x *pass) withdraw() bool {
+	labelled := x.w != nil && x.w.Labelled
+	if labelled {
+		x.act(Unlabel{})
+	}
+	return labelled || x.Listed
+}
+
+// keepGuarded has the policies start holds exactly while the webhook does, and
+// takes up what they have noted meanwhile. A Rollout that leaves is taken out of
+// the index before anything is given back, or that would be held anew.
+func (x *pass) keepGuarded() {
+	next := x.Rollout.DeepCopy()
+	next.Status.Phase = x.status.Phase
+	if !Holds(next) || x.Unprotected == "" {
+		x.status.RemoveCondition(rollouts.ConditionProtected)
+	}
+	switch {
+	case Holds(next):
+		x.lookAfter()
+	case x.Listed && !slices.Contains(x.actions, Action(Index{})):
+		x.actions = slices.Insert(x.actions, 0, Action(Unindex{}))
+	}
+}
+
+// lookAfter puts back what somebody took away from a workload in service.
+func (x *pass) lookAfter() {
+	if x.Unprotected != "" {
+		x.status.SetCondition(rollouts.Condition{
+			Type: rollouts.ConditionProtected, Status: metav1.ConditionFalse, Reason: "AdmissionIncomplete", Message: x.Unprotected,
+		}, x.now())
+	}
+	if x.w == nil || x.Unsupported != "" {
+		return
+	}
+	if !x.w.Labelled && !slices.Contains(x.actions, Action(Label{})) {
+		x.act(Label{})
+	}
+	if !x.Indexed {
+		x.act(Index{})
+	}
+	if x.w.Noted && x.status.Phase == rollouts.PhaseProgressing {
+		x.act(TakeUp{})
+	}
+}
+
+// bypassed tells that the native controller is releasing a template that nobody
+// held: both doors were closed, or somebody took a hold off while they were.
+func (x *pass) bypassed() bool {
+	if x.w.Held || x.w.Drive != nil || !x.w.Rolling {
+		return false
+	}
+	if x.status.Phase == rollouts.PhaseProgressing {
+		// Else it was given back, by a plan without a partition.
+		return x.letGo() && x.Batch != nil && x.Batch.Plan.BatchPartition != nil
+	}
+	return x.changedUnheld()
+}
+
+// changedUnheld tells that the template is not the one that was recorded at rest.
+func (x *pass) changedUnheld() bool {
+	p := x.was()
+	if !x.healthy() || x.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || x.live() {
+		return false
+	}
+	n := len(x.status.Releases)
+	back := n > 0 && x.status.Releases[n-1].Outcome != rollouts.ReleaseSucceeded
+	return !back || !x.w.Is(p.StableRevision)
+}
+
+// catch holds it at once. The next pass sees the hold, and the release begins at
+// its first step, with traffic on stable and pods as that step wants them.
+func (x *pass) catch() {
+	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", x.w.UpdateRevision)
+	if c := x.status.Condition(rollouts.ConditionBypassed); c == nil || c.Message != message {
+		x.warn(string(rollouts.ConditionBypassed), message)
+	}
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionBypassed, Status: metav1.ConditionTrue, Reason: "HeldLate", Message: message,
+	}, x.now())
+	x.act(Hold{})
+}
+
+// missed records a release that was over before it was noticed.
+func (x *pass) missed() {
+	x.warn(string(rollouts.ConditionBypassed), fmt.Sprintf(
+		"revision %s was set without being held, and every pod runs it; no part of admission saw it", x.w.UpdateRevision))
+}

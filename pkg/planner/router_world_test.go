@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+)
+
+// Routers that are routed in place, in the world: who owns them, who else edits
+// them, and what a gateway says of them.
+
+const (
+	kindHTTPRoute      kind = "httproute"
+	kindVirtualService kind = "virtualservice"
+)
+
+func kindOf(name string) kind { return kind(strings.ToLower(name)) }
+
+// place is a kind of router that is routed in place.
+type place struct {
+	api, kind string
+	// rules and ways are the fields of the rules, and of where each leads.
+	rules, ways string
+	// lead is a way to a Service.
+	lead func(service string) map[string]any
+	// beside is what else is in a spec.
+	beside func() map[string]any
+}
+
+var places = map[kind]place{
+	kindHTTPRoute: {
+		"gateway.networking.k8s.io/v1", "HTTPRoute", "rules", "backendRefs",
+		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
+		func() map[string]any {
+			return map[string]any{"parentRefs": []any{map[string]any{"name": "edge"}}}
+		},
+	},
+	kindVirtualService: {
+		"networking.istio.io/v1", "VirtualService", "http", "route",
+		func(service string) map[string]any {
+			return map[string]any{"destination": map[string]any{"host": service}}
+		},
+		func() map[string]any { return map[string]any{"hosts": []any{"*"}} },
+	},
+}
+
+// spec is what the owner writes: one rule to each Service.
+func (p place) spec(services ...string) map[string]any {
+	spec := p.beside()
+	var rules []any
+	for _, service := range services {
+		rules = append(rules, map[string]any{p.ways: []any{p.lead(service)}})
+	}
+	spec[p.rules] = rules
+	return spec
+}
+
+// routingBy names a router of the Service of the same name.
+func routingBy(k kind, service string, grace time.Duration) []rollouts.TrafficRoutingRef {
+	ref := rollouts.TrafficRoutingRef{Service: service, GracePeriodSeconds: int32(grace / time.Second)}
+	switch p := places[k]; k {
+	case kindIngress:
+		ref.Ingress = &rollouts.IngressRef{Name: service}
+	case kindHTTPRoute:
+		ref.Gateway = &rollouts.GatewayRef{HTTPRouteName: &service}
+	default:
+		ref.CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: p.api, Kind: p.kind, Name: service}}
+	}
+	return []rollouts.TrafficRoutingRef{ref}
+}
+
+// lead puts a router in front of a Service.
+func (w *world) lead(k kind, name string) {
+	p := places[k]
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": p.api, "kind": p.kind, "spec": p.spec(name)}}
+	u.SetName(name)
+	w.as("user", func() error { return w.store.create(u) })
+}
+
+// router is what the caches show of a router.
+func (w *world) router(r *traffic.Router) *unstructured.Unstructured {
+	k := kindOf(r.Kind.Kind)
+	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
+}
+
+func setStatus(o, from *unstructured.Unstructured) {
+	if status, has := from.Object["status"]; has {
+		o.Object["status"] = status
+	} else {
+		delete(o.Object, "status")
+	}
+}
+
+// routes are the routers that are routed in place, of a name if one is given.
+func (w *world) routes(name string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(each[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
+		return name != "" && u.GetName() != name
+	})
+}
+
+// rerule changes a route behind our back.
+func (s *story) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
+	for _, u := range s.w.routes(name) {
+		next := clone(u)
+		change(places[keyOf(u).kind], next)
+		s.w.as("user", func() error { return s.w.store.update(next) })
+		return
+	}
+	s.Fatalf("there is no route %s", name)
+}
+
+func (s *story) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
+
+// own is another rule of the owner's, which leads elsewhere: applied with all the
+// others as they stand in the owner's manifest, or appended to what is there.
+func (s *story) own(c command) {
+	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
+		spec := u.Object["spec"].(map[string]any)
+		switch {
+		case c.has("apply"):
+			u.Object["spec"] = p.spec(c.words[1], "docs")
+		case c.has("append"):
+			spec[p.rules] = append(spec[p.rules].([]any), p.spec("docs")[p.rules].([]any)...)
+		}
+		if label := c.get("label", ""); label != "" {
+			u.SetLabels(map[string]string{"owner": label})
+		}
+	})
+}
+
+// meddle changes what routes, behind our back: the weight of the way to the
+// update revision.
+func (s *story) meddle(c command) {
+	weight := s.number(c.get("weight", "99"))
+	for _, o := range s.w.store.objects {
+		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
+			next := clone(o)
+			next.GetAnnotations()["nginx.ingress.kubernetes.io/canary-weight"] = strconv.Itoa(int(weight))
+			s.w.as("user", func() error { return s.w.store.update(next) })
+			return
+		}
+	}
+	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
+		for _, way := range p.led(u) {
+			if strings.Contains(way.to, rollouts.CanarySuffix[1:]) {
+				way.at["weight"] = int64(weight)
+			}
+		}
+	})
+}
+
+// say is a gateway that has seen the route as it is now.
+func (s *story) say(c command) {
+	verdicts := map[string]map[string]string{
+		"accepts": {"Accepted": "True", "ResolvedRefs": "True"},
+		"refuses": {"Accepted": "False", "ResolvedRefs": "True"},
+		"loses":   {"Accepted": "True", "ResolvedRefs": "False"},
+	}
+	for _, u := range s.w.routes(c.words[1]) {
+		next := clone(u)
+		var conditions []any
+		for _, name := range []string{"Accepted", "ResolvedRefs"} {
+			status := verdicts[c.words[2]][name]
+			conditions = append(conditions, map[string]any{
+				"type": name, "status": status, "observedGeneration": u.GetGeneration(), "reason": "Test", "message": "as told",
+			})
+		}
+		next.Object["status"] = map[string]any{"parents": []any{map[string]any{
+			"parentRef": map[string]any{"name": "edge"}, "conditions": conditions,
+		}}}
+		s.w.as("gateway", func() error { return s.w.store.updateStatus(next) })
+	}
+}
+
+// way is where a rule leads.
+type way struct {
+	at     map[string]any
+	to     string
+	weight int64
+	// alone tells that the rule leads nowhere else, first that it begins there.
+	first bool
+}
+
+// led are the ways of all rules, in their order.
+func (p place) led(u *unstructured.Unstructured) []way {
+	var all []way
+	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
+	for _, rule := range rules.([]any) {
+		ways, _ := rule.(map[string]any)[p.ways].([]any)
+		for i, e := range ways {
+			at := e.(map[string]any)
+			to, _ := at["name"].(string)
+			if d, ok := at["destination"].(map[string]any); ok {
+				to = fmt.Sprint(d["host"])
+				if subset, ok := d["subset"]; ok {
+					to += " " + fmt.Sprint(subset)
+				}
+			}
+			weight, has := at["weight"].(int64)
+			if !has && len(ways) == 1 {
+				weight = 1
+			}
+			all = append(all, way{at, to, weight, i == 0})
+		}
+	}
+	return all
+}
+
+// routeTargets are the sets that routers in place send requests to.
+func (c *checks) routeTargets() []target {
+	var out []target
+	for _, u := range c.w.routes("") {
+		for _, way := range places[keyOf(u).kind].led(u) {
+			service, _, subset := strings.Cut(way.to, " ")
+			hash := c.released()
+			switch svc := find[*corev1.Service](c.w.store.objects, kindService, service); {
+			case way.weight == 0, !subset && service != canary(service):
+				continue
+			case !subset && svc == nil:
+				hash = ""
+			case !subset:
+				hash = svc.Spec.Selector[hashKey]
+			}
+			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), c.set(hash)})
+		}
+	}
+	return out
+}
+
+func (t *transcript) showRoutes() {
+	for _, u := range t.w.routes("") {
+		var words []string
+		for _, way := range places[keyOf(u).kind].led(u) {
+			word := way.to
+			if _, has := way.at["weight"]; has {
+				word += fmt.Sprintf(" %d", way.weight)
+			}
+			if way.first && len(words) > 0 {
+				word = "| " + word
+			}
+			words = append(words, word)
+		}
+		line := strings.ReplaceAll(strings.Join(words, ", "), ", |", " |")
+		if owner := u.GetLabels()["owner"]; owner != "" {
+			line += ", label " + owner
+		}
+		t.under("route", "%s to %s", u.GetName(), line)
+	}
+}

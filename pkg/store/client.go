@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// answerLimit is how long to wait for an etcd that does not answer.
+const answerLimit = 10 * time.Second
+
+// Remote says how to reach an etcd that runs elsewhere.
+type Remote struct {
+	// Servers are its members, as URLs.
+	Servers []string
+	// CAFile, CertFile and KeyFile are for TLS.
+	CAFile, CertFile, KeyFile string
+}
+
+// config is for a client of one member.
+func (r Remote) config(server string) (clientv3.Config, error) {
+	c := clientv3.Config{Endpoints: []string{server}, DialTimeout: answerLimit, Logger: zap.NewNop()}
+	if r.CAFile == "" && r.CertFile == "" && r.KeyFile == "" {
+		return c, nil
+	}
+	if (r.CertFile == "") != (r.KeyFile == "") {
+		return c, errors.New("--etcd-certfile and --etcd-keyfile go together")
+	}
+	info := transport.TLSInfo{TrustedCAFile: r.CAFile, CertFile: r.CertFile, KeyFile: r.KeyFile}
+	var err error
+	if c.TLS, err = info.ClientConfig(); err != nil {
+		return c, fmt.Errorf("reading the files of --etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
+	}
+	return c, nil
+}
+
+func (r Remote) client(server string) (*clientv3.Client, error) {
+	config, err := r.config(server)
+	if err != nil {
+		return nil, err
+	}
+	c, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("reaching etcd at %s: %w", server, err)
+	}
+	return c, nil
+}

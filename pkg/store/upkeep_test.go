@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const mib = 1 << 20
+
+// A defragmentation makes requests wait, so it is done where it gives back much.
+func TestFragmented(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		usage Usage
+		want  bool
+	}{
+		"small":                      {Usage{Size: 100 * mib, InUse: 40 * mib}, false},
+		"most of it is free":         {Usage{Size: 140 * mib, InUse: 60 * mib}, true},
+		"most is free, much in use":  {Usage{Size: 1000 * mib, InUse: 300 * mib}, false},
+		"most of it is in use":       {Usage{Size: 1000 * mib, InUse: 600 * mib}, false},
+		"near the limit":             {Usage{Size: 1600 * mib, InUse: 1300 * mib}, true},
+		"near the limit, but in use": {Usage{Size: 1600 * mib, InUse: 1500 * mib}, false},
+		"full of what is free":       {Usage{Size: 2000 * mib, InUse: 1800 * mib, Full: true}, true},
+		"full of what is in use":     {Usage{Size: 2000 * mib, InUse: 1900 * mib, Full: true}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.usage.Limit = 2000 * mib
+			if got := tt.usage.fragmented(); got != tt.want {
+				t.Errorf("worth a defragmentation: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is written over and over again is given back, before the limit is
+// reached if there is time, and after it.
+func TestTidy(t *testing.T) {
+	t.Parallel()
+	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
+	c := clientOf(t, s)
+	var full error
+	for i := 0; i < 100 && full == nil; i++ {
+		_, full = c.Put(t.Context(), prefix+"/a", strings.Repeat("a", mib/2))
+	}
+	if !errors.Is(full, rpctypes.ErrNoSpace) {
+		t.Fatalf("got %v, want %v", full, rpctypes.ErrNoSpace)
+	}
+	if u := s.Usage(); !u.Full {
+		t.Errorf("etcd is full, but its usage is %+v", u)
+	}
+	if err := s.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.Usage(); u.Full || u.Size > 2*mib {
+		t.Errorf("after tidying up its usage is %+v", u)
+	}
+	revision := put(t, c, prefix+"/a", "b")
+
+	// Half of it written, and compacted by the API server: near the limit.
+	for range 26 {
+		revision = put(t, c, prefix+"/a", strings.Repeat("a", mib/2))
+	}
+	if _, err := c.Compact(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	s.etcd.Server.Backend().ForceCommit()
+	before := s.Usage()
+	if err := s.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.Usage(); after.Size > before.Size/2 {
+		t.Errorf("its usage was %+v and is %+v", before, after)
+	}
+}

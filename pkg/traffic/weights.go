@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import "fmt"
+
+// Many routers spell shares as weights in a list of Services, each of which has
+// a weight of 1 unless it says so.
+
+// weighted gives the canary Service its part of what the stable one has. What
+// others have stays as it is.
+func (p Params) weighted(all []map[string]any, stable func(map[string]any) bool, canary func(map[string]any) map[string]any) []map[string]any {
+	serving := 0
+	for _, entry := range all {
+		if whole(entry, "weight", 1) > 0 {
+			serving++
+		}
+	}
+	var next []map[string]any
+	for _, entry := range all {
+		parts := whole(entry, "weight", 1)
+		if serving == 1 && parts > 0 {
+			parts = 1
+		}
+		if !stable(entry) || parts == 0 {
+			entry["weight"] = parts * 100
+			next = append(next, entry)
+			continue
+		}
+		beside := canary(entry)
+		entry["weight"], beside["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
+		next = append(next, entry, beside)
+	}
+	return next
+}
+
+// reduce keeps weights within a limit, and above nothing. It tells whether they
+// still say the same.
+func reduce(all []map[string]any, limit int64) (exact bool) {
+	var most, common int64
+	for _, entry := range all {
+		w := whole(entry, "weight", 0)
+		most, common = max(most, w), divisor(common, w)
+	}
+	if most <= limit {
+		return true
+	}
+	most /= common
+	for _, entry := range all {
+		w := whole(entry, "weight", 0) / common
+		if most > limit && w > 0 {
+			w = max(1, w*limit/most)
+		}
+		entry["weight"] = w
+	}
+	return most <= limit
+}
+
+func divisor(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// weightsOnly says what a router cannot do that divides requests between
+// Services, and knows nothing else of them.
+func weightsOnly(kind string) func(Params) error {
+	return func(p Params) error {
+		switch {
+		case p.Stable == p.Canary:
+			return fmt.Errorf("%s tells revisions apart by their Services; let the canary Service be made", kind)
+		case len(p.Matches) > 0:
+			return fmt.Errorf("matches: %s sends shares only", kind)
+		case p.Headers != nil:
+			return fmt.Errorf("requestHeaderModifier: %s rewrites no headers", kind)
+		default:
+			return nil
+		}
+	}
+}

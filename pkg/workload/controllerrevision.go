@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// history is the templates that a workload has had, as its native controller
+// keeps them, by the name of their ControllerRevision.
+type history map[string]*appsv1.ControllerRevision
+
+func historyOf(obj metav1.Object, owned []object.Object) history {
+	h := history{}
+	for _, o := range owned {
+		if cr, ok := o.(*appsv1.ControllerRevision); ok && metav1.IsControlledBy(cr, obj) {
+			h[cr.Name] = cr
+		}
+	}
+	return h
+}
+
+// template is that of a revision; nil if it is gone or unreadable.
+func (h history) template(name string) *corev1.PodTemplateSpec {
+	cr := h[name]
+	if cr == nil {
+		return nil
+	}
+	var patch struct {
+		Spec struct {
+			Template *corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(cr.Data.Raw, &patch); err != nil {
+		return nil
+	}
+	return patch.Spec.Template
+}
+
+// of names the newest revision with a template; empty until the native controller
+// has seen it.
+func (h history) of(t *corev1.PodTemplateSpec) string {
+	var newest string
+	for name, cr := range h {
+		if newest != "" && cr.Revision < h[newest].Revision {
+			continue
+		}
+		if kept := h.template(name); kept != nil && sameTemplate(kept, t) {
+			newest = name
+		}
+	}
+	return newest
+}
+
+func (h history) names() []string {
+	var names []string
+	for name := range h {
+		names = append(names, name)
+	}
+	return names
+}

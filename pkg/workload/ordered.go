@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// ordered is a StatefulSet with its pods and revisions, each by the part it plays.
+type ordered struct {
+	set     *appsv1.StatefulSet
+	history history
+	// pods are those within the size, by ordinal; nil where there is none.
+	pods []*corev1.Pod
+	// live is the revision of the live template, and update the one to release;
+	// they differ while that is set aside. Empty until the native controller
+	// has seen the template.
+	live, update string
+	// aside is the update revision while its template is set aside, else empty.
+	aside string
+	// stable served before.
+	stable string
+}
+
+func sortOut(s *appsv1.StatefulSet, owned []object.Object) ordered {
+	o := ordered{set: s, history: historyOf(s, owned), stable: s.Status.CurrentRevision}
+	o.place(owned)
+	_, driven := readOwner(s)
+	if named := s.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(s)) {
+		o.stable = named
+	}
+	if o.live = o.history.of(&s.Spec.Template); o.settled() {
+		o.live = s.Status.UpdateRevision
+	}
+	o.update = o.live
+	if v, _ := readDriving(s); v.Aside != "" && o.live == o.stable {
+		o.update, o.aside = v.Aside, v.Aside
+	}
+	return o
+}
+
+// place puts its pods in their order.
+func (o *ordered) place(owned []object.Object) {
+	o.pods = make([]*corev1.Pod, o.replicas())
+	for _, obj := range owned {
+		p, ok := obj.(*corev1.Pod)
+		if !ok || !metav1.IsControlledBy(p, o.set) {
+			continue
+		}
+		if i := ordinal(o.set, p); i >= 0 && i < len(o.pods) {
+			o.pods[i] = p
+		}
+	}
+}
+
+// ordinal counts from the first pod; -1 if the pod has none.
+func ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
+	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+	if err != nil {
+		return -1
+	}
+	if first := s.Spec.Ordinals; first != nil {
+		n -= int(first.Start)
+	}
+	return n
+}
+
+func (o ordered) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
+
+func (o ordered) replicas() int32 {
+	if o.set.Spec.Replicas == nil {
+		return 1
+	}
+	return *o.set.Spec.Replicas
+}
+
+func revisionOf(p *corev1.Pod) string { return p.Labels[appsv1.ControllerRevisionHashLabelKey] }
+
+// counts tells that a pod is neither on its way out nor done.
+func counts(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
+}
+
+func isReady(p *corev1.Pod) bool {
+	c := condition(p, corev1.PodReady)
+	return counts(p) && c != nil && c.Status == corev1.ConditionTrue
+}

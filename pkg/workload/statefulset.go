@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+const statefulSetLabel = "statefulset"
+
+var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+
+// statefulSet releases a StatefulSet by its partition: its native controller
+// replaces the pods of the highest ordinals, and goes no further than it is told.
+type statefulSet struct{ selfSized }
+
+var _ Adapter = statefulSet{}
+
+// frozen is the partition that lets nothing be replaced, as other clients of the
+// API write it.
+const frozen int32 = math.MaxInt16
+
+// Observe implements Adapter.
+func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	o := sortOut(obj.(*appsv1.StatefulSet), owned)
+	s := o.set
+	w := planner.Workload{
+		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
+		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), Noted: wished(s), Mine: hasKeys(s),
+		Paused:         partitionOf(s) >= max(o.replicas(), 1),
+		StableRevision: o.stable, Named: s.Labels[rollouts.LabelStableRevision] != "",
+		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
+		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
+		Revisions: o.history.names(), Unavailable: o.unavailable(), Unfit: unfit(s),
+		Rolling: !held(s) && o.rolling(),
+	}
+	o.count(&w)
+	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
+	w.Obeyed = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
+	w.StableGone = o.stable != "" && o.history[o.stable] == nil
+	w.Mixed = !w.Named && w.SupersededReplicas > 0
+	return w
+}
+
+// rolling tells that pods of another template are still to be replaced.
+func (o ordered) rolling() bool {
+	st := o.set.Status
+	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas
+}
+
+// count is the facts about pods. What the native controller has not counted yet,
+// others do not see either.
+func (o ordered) count(w *planner.Workload) {
+	all, ready := o.census()
+	for revision, n := range all {
+		if revision != o.update {
+			w.StableReplicas += n
+		}
+		if revision != o.update && revision != o.stable {
+			w.SupersededReplicas += n
+		}
+	}
+	w.StableReadyReplicas, w.LiveReadyReplicas = ready[o.stable], ready[o.live]
+	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[o.update], ready[o.update]
+	if o.settled() && o.live == o.update {
+		w.UpdatedReplicas = min(w.UpdatedReplicas, o.set.Status.UpdatedReplicas)
+		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
+	}
+}
+
+// census counts the pods of each revision, and those that are ready.
+func (o ordered) census() (all, ready map[string]int32) {
+	all, ready = map[string]int32{}, map[string]int32{}
+	for _, p := range o.pods {
+		if p == nil || !counts(p) {
+			continue
+		}
+		all[revisionOf(p)]++
+		if isReady(p) {
+			ready[revisionOf(p)]++
+		}
+	}
+	return all, ready
+}
+
+// unfit says why nothing can be released.
+func unfit(s *appsv1.StatefulSet) string {
+	if held(s) || rollsByItself(s) {
+		return ""
+	}
+	return "the StatefulSet has spec.updateStrategy.type " + string(s.Spec.UpdateStrategy.Type) +
+		", with which a pod is replaced when somebody deletes it, and here none is deleted for that; set RollingUpdate to release in steps"
+}
+
+func rollsByItself(s *appsv1.StatefulSet) bool {
+	t := s.Spec.UpdateStrategy.Type
+	return t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType
+}
+
+// Changed implements Adapter. Without pods there is nothing to hold, and the
+// native controller takes the newest template for the stable one at once.
+func (statefulSet) Changed(oldObj, newObj object.Object) bool {
+	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
+	another := !sameTemplate(&was.Spec.Template, &s.Spec.Template) ||
+		was.Labels[rollouts.LabelRolloutID] != s.Labels[rollouts.LabelRolloutID] ||
+		was.Annotations[rollouts.LabelRolloutID] != s.Annotations[rollouts.LabelRolloutID]
+	return another && rollsByItself(s) && (s.Spec.Replicas == nil || *s.Spec.Replicas > 0)
+}
+
+// Hold implements Adapter. The owner's own partition is kept for the end.
+func (statefulSet) Hold(obj object.Object, by string) {
+	s := obj.(*appsv1.StatefulSet)
+	keepOwners(s, ownersStrategy{Partition: partitionOf(s)})
+	setPartition(&s.Spec, frozen)
+	writeHeld(s, by)
+}
+
+// Keep implements Adapter. Another template goes nowhere until a step says how
+// far. What the owner writes of the strategy is given back in the end.
+func (statefulSet) Keep(oldObj, newObj object.Object) {
+	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
+	s.SetAnnotations(as(s.Annotations, was.Annotations, ourAnnotations...))
+	s.SetLabels(as(s.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	switch {
+	case !rollsByItself(s):
+		keepOwners(s, ownersStrategy{Type: s.Spec.UpdateStrategy.Type})
+		s.Spec.UpdateStrategy = *was.Spec.UpdateStrategy.DeepCopy()
+	case partitionOf(s) != partitionOf(was):
+		keepOwners(s, ownersStrategy{Partition: partitionOf(s)})
+		setPartition(&s.Spec, partitionOf(was))
+	}
+	v, driven := readDriving(was)
+	if limit := s.Spec.RevisionHistoryLimit; driven && v.RevisionHistoryLimit != nil && limit != nil && *limit < minHistory {
+		v.RevisionHistoryLimit, s.Spec.RevisionHistoryLimit = limit, was.Spec.RevisionHistoryLimit
+		writeDriving(s, v)
+	}
+	if !sameTemplate(&was.Spec.Template, &s.Spec.Template) {
+		setPartition(&s.Spec, frozen)
+		setAside(s, "")
+	}
+}
+
+// ownersStrategy is the value of the annotation that keeps what the owner wrote.
+// It is absent where that is the default.
+type ownersStrategy struct {
+	Type      appsv1.StatefulSetUpdateStrategyType `json:"type,omitempty"`
+	Partition int32                                `json:"partition,omitempty"`
+}
+
+// keepOwners takes no partition of ours for the owner's.
+func keepOwners(s *appsv1.StatefulSet, o ownersStrategy) {
+	if o.Partition >= frozen {
+		return
+	}
+	s.SetAnnotations(without(s.Annotations, rollouts.AnnotationOriginalStrategy))
+	if o != (ownersStrategy{}) {
+		annotate(s, rollouts.AnnotationOriginalStrategy, encode(o))
+	}
+}
+
+// owners is the default where the annotation is unreadable.
+func owners(s *appsv1.StatefulSet) ownersStrategy {
+	var o ownersStrategy
+	if err := json.Unmarshal([]byte(s.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+		return ownersStrategy{}
+	}
+	return o
+}
+
+func partitionOf(s *appsv1.StatefulSet) int32 {
+	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
+		return *u.Partition
+	}
+	return 0
+}
+
+func setPartition(s *appsv1.StatefulSetSpec, partition int32) {
+	u := &s.UpdateStrategy
+	u.Type = appsv1.RollingUpdateStatefulSetStrategyType
+	if u.RollingUpdate == nil {
+		u.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
+	}
+	u.RollingUpdate.Partition = &partition
+}
+
+// unavailable is how many pods the native controller replaces at once.
+func (o ordered) unavailable() int32 {
+	u := o.set.Spec.UpdateStrategy.RollingUpdate
+	if u == nil || u.MaxUnavailable == nil {
+		return 1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(o.replicas()), false)
+	if err != nil {
+		return 1
+	}
+	return max(int32(n), 1) //nolint:gosec // bounded by replicas
+}
+
+// stuck are pods that are to be replaced and are not ready. The native controller
+// waits for such a pod to get ready before it replaces it, which may be never.
+func (o ordered) stuck() []*corev1.Pod {
+	if !o.settled() || o.live == "" {
+		return nil
+	}
+	from := min(partitionOf(o.set), o.replicas())
+	return slices.DeleteFunc(slices.Clone(o.pods[from:]), func(p *corev1.Pod) bool {
+		return p == nil || p.DeletionTimestamp != nil || revisionOf(p) == o.live || isReady(p)
+	})
+}

@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// scene is a StatefulSet as its native controller left it: a letter for each pod,
+// from the lowest ordinal, says which revision it runs; small ones are not ready,
+// and a dot is none.
+type scene struct {
+	*testing.T
+	set   *appsv1.StatefulSet
+	owned []object.Object
+}
+
+func stateful(t *testing.T, live, pods string, edits ...func(*appsv1.StatefulSet)) *scene {
+	t.Helper()
+	s := &scene{T: t, set: &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "s-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "statefulset"}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(len(pods))), RevisionHistoryLimit: new(int32(2)), Template: *templateOf(live), //nolint:gosec // a few
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
+			},
+		},
+		Status: appsv1.StatefulSetStatus{
+			ObservedGeneration: 3, CurrentRevision: "db-a", UpdateRevision: "db-" + live, Replicas: int32(len(pods)), //nolint:gosec // a few
+			UpdatedReplicas: int32(strings.Count(strings.ToLower(pods), live)), //nolint:gosec // a few
+		},
+	}}
+	ref := *metav1.NewControllerRef(s.set, statefulSetKind)
+	for i, letter := range "abc" {
+		s.owned = append(s.owned, &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: "db-" + string(letter), OwnerReferences: []metav1.OwnerReference{ref}}, Revision: int64(i),
+			Data: runtime.RawExtension{Raw: []byte(encode(map[string]any{"spec": map[string]any{"template": templateOf(string(letter))}}))},
+		})
+	}
+	for i, letter := range pods {
+		if letter != '.' {
+			s.owned = append(s.owned, podOf(i, string(letter), ref))
+		}
+	}
+	for _, edit := range edits {
+		edit(s.set)
+	}
+	return s
+}
+
+func templateOf(revision string) *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db", Image: "db:" + revision}}}}
+}
+
+func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
+	p := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("db-%d", ordinal), OwnerReferences: []metav1.OwnerReference{ref},
+			Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "db-" + strings.ToLower(letter)},
+		},
+	}
+	if letter != strings.ToLower(letter) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	return p
+}
+
+func isHeld(s *appsv1.StatefulSet) { statefulSet{}.Hold(s, "db") }
+
+// toldSo is what a release wrote.
+func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
+	return func(s *appsv1.StatefulSet) {
+		isHeld(s)
+		setPartition(&s.Spec, partition)
+		s.Labels[rollouts.LabelStableRevision] = "db-a"
+		s.Spec.RevisionHistoryLimit = new(minHistory)
+		writeOwner(s, owner())
+		annotate(s, rollouts.AnnotationDeploymentStrategy,
+			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"db-b","revisionHistoryLimit":2%s}`, share, abort, more))
+	}
+}
+
+const asideB = `,"aside":"db-b"`
+
+func completed(s *appsv1.StatefulSet) { s.Status.CurrentRevision = s.Status.UpdateRevision }
+
+func notSeen(s *appsv1.StatefulSet) {
+	s.Generation++
+	s.Status.UpdateRevision = "db-a"
+}
+
+// TestStatefulSetChanges has one golden file for each case, and is done after it.
+func TestStatefulSetChanges(t *testing.T) {
+	var a statefulSet
+	drive := func(share string, abort bool) func(*scene) []object.Change {
+		return func(s *scene) []object.Change {
+			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
+			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+		}
+	}
+	restore := func(paused bool) func(*scene) []object.Change {
+		return func(s *scene) []object.Change {
+			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
+		}
+	}
+	rest := func(s *scene) []object.Change { return a.Rest(s.set, s.owned) }
+	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned) }
+	for name, tc := range map[string]struct {
+		in func(*testing.T) *scene
+		op func(*scene) []object.Change
+	}{
+		"drive-first": {of("b", "AAAAA", isHeld), drive("20%", false)},
+		"drive-on":    {of("b", "AAAAB", toldSo(4, 1, false, "")), drive("60%", false)},
+		"drive-third": {of("c", "AAABB", toldSo(frozen, 1, false, "")), drive("20%", false)},
+		// A pod that never gets ready holds its native controller up.
+		"drive-stuck": {of("c", "AAABb", toldSo(4, 1, false, "")), drive("1", false)},
+		// The lowest ordinals run the stable version already.
+		"drive-batches":    {of("a", "AAABB", toldSo(frozen, 4, false, "")), drive("4", false)},
+		"drive-back":       {of("b", "AAABB", toldSo(3, 2, false, "")), drive("0", true)},
+		"drive-back-but-1": {of("b", "AAABB", toldSo(3, 2, false, "")), drive("1", true)},
+		"drive-back-all":   {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), drive("0", true)},
+		"drive-back-none":  {of("b", "AAAAA", toldSo(4, 1, false, "")), drive("0", true)},
+		"drive-back-stuck": {of("a", "AAAAb", toldSo(0, 0, true, asideB)), drive("0", true)},
+		"drive-retry":      {of("b", "AAAAA", toldSo(frozen, 0, true, "")), drive("20%", false)},
+		"drive-zero":       {of("b", "", toldSo(4, 1, false, "")), drive("1", false)},
+		"drive-grown":      {of("a", "AAAAA", toldSo(0, 1, false, asideB)), drive("1", false)},
+		"drive-growing":    {of("a", "AAAAA", toldSo(0, 1, false, asideB), notSeen), drive("1", false)},
+		"rest":             {of("a", "AAAAA", toldSo(0, 0, true, asideB)), rest},
+		"rest-early":       {of("a", "AAAAA", toldSo(0, 0, true, asideB), func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "db-b" }), rest},
+		"stable":           {of("b", "AAAAA", toldSo(frozen, 0, true, "")), stable},
+		"restore":          {of("b", "BBBBB", toldSo(0, 5, false, "")), restore(false)},
+		"restore-held":     {of("b", "AAAAA", isHeld), restore(false)},
+		"restore-paused":   {of("b", "AAAAA", toldSo(frozen, 0, true, "")), restore(true)},
+		"restore-zero":     {of("a", "", toldSo(0, 5, false, asideB)), restore(false)},
+		"restore-nothing":  {of("b", "BBBBB"), restore(false)},
+		"restore-owners": {of("b", "BBBBB", toldSo(0, 5, false, ""), func(s *appsv1.StatefulSet) {
+			annotate(s, rollouts.AnnotationOriginalStrategy, `{"type":"OnDelete"}`)
+		}), restore(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.in(t)
+			before := golden.Text(t, s.set)
+			changes := tc.op(s)
+			golden.Changes(t, "set-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, s.set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			for _, c := range changes {
+				if want, ok := c.Want.(*appsv1.StatefulSet); ok {
+					s.set = want
+					s.set.Generation++
+				}
+			}
+			if again := tc.op(s); len(again) != 0 && again[0].Want != nil {
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+func of(live, pods string, edits ...func(*appsv1.StatefulSet)) func(*testing.T) *scene {
+	return func(t *testing.T) *scene { t.Helper(); return stateful(t, live, pods, edits...) }
+}
+
+// TestObserveStatefulSet names the facts that matter in each case.
+func TestObserveStatefulSet(t *testing.T) {
+	type facts = planner.Workload
+	for name, tc := range map[string]struct {
+		in   func(*testing.T) *scene
+		want facts
+	}{
+		"at rest": {of("a", "AAAAA"), facts{
+			Settled: true, StableRevision: "db-a", UpdateRevision: "db-a", AtStable: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+		}},
+		"rolling natively": {of("b", "AAABB"), facts{
+			Settled: true, StableRevision: "db-a", UpdateRevision: "db-b", Rolling: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+		}},
+		"held, not named yet": {of("d", "AAAAA", isHeld, notSeen), facts{
+			Held: true, Mine: true, Paused: true, StableRevision: "db-a",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+		}},
+		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+		}},
+		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+		}},
+		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+		}},
+		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
+		}},
+		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
+		}},
+		"another came on the way back": {of("c", "AAAAB", toldSo(frozen, 0, true, asideB)), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			StableReplicas: 5, StableReadyReplicas: 4, SupersededReplicas: 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.in(t)
+			got := statefulSet{}.Observe(s.set, s.owned)
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
+			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// One that nobody rolls says what it lacks.
+func TestUnfitStatefulSet(t *testing.T) {
+	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
+	if why := (statefulSet{}).Observe(s.set, s.owned).Unfit; !strings.Contains(why, "OnDelete") {
+		t.Errorf("says %q", why)
+	}
+}
+
+// The ordinals of a StatefulSet may begin anywhere.
+func TestOrdinals(t *testing.T) {
+	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
+	for _, o := range s.owned {
+		if p, ok := o.(*corev1.Pod); ok {
+			p.Name = fmt.Sprintf("db-%d", ordinal(&appsv1.StatefulSet{}, p)+7)
+		}
+	}
+	if w := (statefulSet{}).Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
+		t.Errorf("counts %d updated, %d stable", w.UpdatedReplicas, w.StableReplicas)
+	}
+}

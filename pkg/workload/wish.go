@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// wish is the value of the annotation in which the policies note what an owner
+// wrote of a held workload. They keep it as it is stored, whatever its style; what
+// becomes of the edit is said by Keep alone, here and not in kube-apiserver.
+type wish struct {
+	UpdateStrategy          *appsv1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	Strategy                *appsv1.DeploymentStrategy        `json:"strategy,omitempty"`
+	RevisionHistoryLimit    *int32                            `json:"revisionHistoryLimit,omitempty"`
+	MinReadySeconds         *int32                            `json:"minReadySeconds,omitempty"`
+	ProgressDeadlineSeconds *int32                            `json:"progressDeadlineSeconds,omitempty"`
+}
+
+// wished tells that there is such a note.
+func wished(obj object.Object) bool { return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != "" }
+
+// Keep puts back on update what others must not change on a held workload. What a
+// policy has noted of the update counts as written by it.
+func (r Row) Keep(old, update object.Object) {
+	was := wished(update)
+	if was {
+		rewrite(update)
+	}
+	r.Adapter.Keep(old, update)
+	if was {
+		update.SetAnnotations(without(update.GetAnnotations(), rollouts.AnnotationWantedSpec))
+	}
+}
+
+// TakeUp does what Keep would have done about an edit that the policies noted
+// while nobody answered the webhook.
+func (r Row) TakeUp(obj object.Object) []object.Change {
+	if !wished(obj) {
+		return nil
+	}
+	want := obj.DeepCopyObject().(object.Object)
+	r.Keep(obj, want)
+	return change(obj, want)
+}
+
+// Take holds a workload that admission has missed.
+func (r Row) Take(obj object.Object, by string) []object.Change {
+	want := obj.DeepCopyObject().(object.Object)
+	r.Hold(want, by)
+	return change(obj, want)
+}
+
+// rewrite writes the note into the spec; nothing if it is unreadable.
+func rewrite(obj object.Object) {
+	var w wish
+	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationWantedSpec]), &w); err != nil {
+		return
+	}
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		w.ofDeployment(&o.Spec)
+	case *appsv1.StatefulSet:
+		w.ofStatefulSet(&o.Spec)
+	}
+}
+
+func (w wish) ofDeployment(s *appsv1.DeploymentSpec) {
+	if w.Strategy != nil {
+		s.Strategy = *w.Strategy
+	}
+	if w.RevisionHistoryLimit != nil {
+		s.RevisionHistoryLimit = w.RevisionHistoryLimit
+	}
+	if w.MinReadySeconds != nil {
+		s.MinReadySeconds = *w.MinReadySeconds
+	}
+	if w.ProgressDeadlineSeconds != nil {
+		s.ProgressDeadlineSeconds = w.ProgressDeadlineSeconds
+	}
+}
+
+func (w wish) ofStatefulSet(s *appsv1.StatefulSetSpec) {
+	if u := w.UpdateStrategy; u != nil {
+		s.UpdateStrategy.Type = u.Type
+		if u.RollingUpdate != nil && u.RollingUpdate.Partition != nil {
+			setPartition(s, *u.RollingUpdate.Partition)
+		}
+	}
+	if w.RevisionHistoryLimit != nil {
+		s.RevisionHistoryLimit = w.RevisionHistoryLimit
+	}
+}

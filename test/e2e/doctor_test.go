@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/doctor"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// The doctor finds nothing wrong with what the manifests install. Then three
+// things break, and each is named with what mends it, and nothing else is. This
+// does not run beside tests that need what is broken.
+func TestDoctor(t *testing.T) {
+	here.until(t, "nothing is wrong", here.diagnosed(""))
+	t.Run("caBundle", func(t *testing.T) {
+		// One that runs writes it anew.
+		if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
+				t.Error(err)
+			}
+		}()
+		nobody := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
+		c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
+		if err := here.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
+			t.Fatal(err)
+		}
+		here.until(t, "it is found", here.diagnosed("certificates",
+			"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
+	})
+	t.Run("rule", func(t *testing.T) {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "weir-controller"}}
+		here.change(t, role, func() {
+			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "horizontalpodautoscalers") })
+		})
+		here.until(t, "it is found", here.diagnosed("access",
+			"weir-controller may not: list horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
+	})
+	t.Run("leader", func(t *testing.T) {
+		if err := here.cluster.Kill(cluster.WeirController); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := here.cluster.Start(cluster.WeirController); err != nil {
+				t.Error(err)
+			}
+		})
+		if elects() {
+			here.until(t, "it is found", here.diagnosed("leader", "no weir-controller leads", "app.kubernetes.io/name=weir-controller"))
+		}
+	})
+	here.until(t, "nothing is wrong", here.diagnosed(""))
+}
+
+// elects tells whether weir-controller holds a lease, see TestMain.
+func elects() bool { return !testing.Short() }
+
+// diagnosed wants the doctor to find that one check only, and to say so.
+func (w *world) diagnosed(check string, words ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		code, results, err := w.doctor(ctx)
+		if err != nil {
+			return err
+		}
+		var said strings.Builder
+		for _, r := range results {
+			// Without a server there is no storage either, and what it serves is not seen.
+			beside := r.Check == "leader" && !elects() ||
+				check == "certificates" && (r.Status == doctor.Unknown || slices.Contains([]string{"api", "storage", "etcd"}, r.Check))
+			if r.Status == doctor.OK || beside {
+				continue
+			}
+			if r.Check != check {
+				return fmt.Errorf("%s: %s (%s)", r.Check, r.What, r.Fix)
+			}
+			fmt.Fprintln(&said, r.What, r.Fix)
+		}
+		if check != "" && (said.Len() == 0 || code != 1) {
+			return fmt.Errorf("it found nothing, and ended with %d", code)
+		}
+		if check == "" && elects() && code != 0 {
+			return fmt.Errorf("it ended with %d", code)
+		}
+		for _, word := range words {
+			if !strings.Contains(said.String(), word) {
+				return fmt.Errorf("it said %q, want %q in it", said.String(), word)
+			}
+		}
+		return nil
+	}
+}
+
+// doctor runs the command as an administrator beside the embedded etcd would.
+func (w *world) doctor(ctx context.Context) (int, []doctor.Result, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(w.cluster.WeirBin(), cluster.WeirAPIServer), "doctor", "-o=json",
+		"--kubeconfig="+w.cluster.Kubeconfig(), "--data-dir="+w.cluster.WeirData())
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	var report struct{ Results []doctor.Result }
+	if bad := json.Unmarshal(out.Bytes(), &report); bad != nil || len(report.Results) == 0 {
+		return 0, nil, fmt.Errorf("doctor: %w, %w: %s", err, bad, &said)
+	}
+	return cmd.ProcessState.ExitCode(), report.Results, nil
+}
+
+// change changes an object of the installation until the test ends.
+func (w *world) change(t *testing.T, o client.Object, how func()) {
+	t.Helper()
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+	before := o.DeepCopyObject().(client.Object)
+	how()
+	if err := w.client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		before.SetResourceVersion(o.GetResourceVersion())
+		if err := w.client.Update(context.WithoutCancel(t.Context()), before); err != nil {
+			t.Error(err)
+		}
+	})
+}

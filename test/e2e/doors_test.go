@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// All of Weir is gone, and nothing is released past it. What happens instead
+// depends on what the cluster can do. This does not run beside other tests.
+func TestAllDown(t *testing.T) {
+	if here.policies {
+		heldWhileDown(t)
+	} else {
+		refusedWhileDown(t)
+	}
+}
+
+// Before Kubernetes 1.36 the webhook is all there is: a new template of what may
+// have a Rollout is refused, and everything else passes.
+func refusedWhileDown(t *testing.T) {
+	a := start(t, plain())
+	down(t, cluster.WeirController, cluster.WeirAPIServer)
+	refused := []string{"set", "image", "deployment/web", "web=" + image("v2")}
+	here.admin.kubectl(a, refused...).fails("workloads.weir.rollouts.kruise.io")
+	here.admin.kubectl(a, "scale", "deployment/web", "--replicas=7").works()
+	here.admin.kubectl(a, "label", "deployment", "web", "team=a").works()
+	a.stays("v1 runs", a.runs(versions{"v1": 7}))
+	a.plan.replicas = 7
+
+	up(t, cluster.WeirAPIServer, cluster.WeirController)
+	here.admin.kubectl(a, "label", "deployment", "web", "team-").works()
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v2": 7})
+	a.before.deployment.Spec.Replicas = new(int32(7)) // written while nobody was there
+	a.traceless(workloadType)
+}
+
+// With the policies, a workload that a Rollout names is still held when its
+// template changes, also by a kube-apiserver that was restarted meanwhile, and
+// whatever no Rollout names is nobody's business. When Weir is back, the release
+// goes on in steps.
+func heldWhileDown(t *testing.T) {
+	a := start(t, plain())
+	a.create(unnamed())
+	a.until("the other Deployment is there", a.runsOther("v1"))
+	a.guard.stop(t) // its watch ends with kube-apiserver
+	a.guard = nil
+	down(t, cluster.WeirController, cluster.WeirAPIServer)
+
+	a.release("v2")
+	a.sees(a.paused)
+	a.stays("v1 runs", a.runs(versions{"v1": 7}))
+	here.admin.kubectl(a, "set", "image", "deployment/other", "web="+image("v2")).works()
+	a.until("the other Deployment rolls", a.runsOther("v2"))
+
+	for range 2 { // the caches of policies and parameters are filled anew each time
+		if err := errors.Join(here.cluster.Kill(cluster.KubeAPIServer), here.cluster.Start(cluster.KubeAPIServer)); err != nil {
+			t.Fatal(err)
+		}
+		here.admin.kubectl(a, "rollout", "resume", "deployment/web").works()
+		a.sees(a.paused)
+	}
+	here.admin.kubectl(a, "annotate", "deployment", "web", "rollouts.kruise.io/in-progressing-").works()
+	here.admin.kubectl(a, "patch", "deployment", "web", `-p={"spec":{"paused":false,"strategy":{"rollingUpdate":{"maxSurge":3}}}}`).works()
+	a.sees(a.paused)
+	a.release("v3")
+	a.sees(a.paused)
+	here.admin.kubectl(a, "set", "image", "deployment/other", "web="+image("v3")).works()
+	a.until("the other Deployment rolls", a.runsOther("v3"))
+	here.admin.kubectl(a, "scale", "deployment/web", "--replicas=6").works()
+	a.stays("v1 runs", a.runs(versions{"v1": 6, "v3": 1}))
+
+	up(t, cluster.WeirAPIServer, cluster.WeirController)
+	a.until("step 1 waits", a.waitsAt(1))
+	a.sees(a.runs(versions{"v1": 4, "v3": 3}))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until("all is released", a.runs(versions{"v3": 7}))
+	a.before.deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntVal = 3 // written while nobody was there
+	a.traceless(workloadType)
+}
+
+// What is stored before an update, and updates.
+const (
+	bare     = `{"metadata":{"annotations":null,"labels":{"rollouts.kruise.io/workload-type":"deployment"}},"spec":{"paused":null,"strategy":{"type":"RollingUpdate"}}}`
+	held     = `{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"web\"}"}},"spec":{"paused":true}}`
+	underWay = `{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"web\"}",
+		"batchrelease.rollouts.kruise.io/control-info":"{}","rollouts.kruise.io/deployment-strategy":"{\"rollingStyle\":\"Partition\",\"rollingUpdate\":{\"maxUnavailable\":1,\"maxSurge\":2},\"partition\":\"20%\"}"}},
+		"spec":{"paused":true,"strategy":{"type":"Recreate","rollingUpdate":null}}}`
+	template = `{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}`
+	resumed  = `{"spec":{"paused":false}}`
+	unmarked = `{"metadata":{"annotations":null,"labels":null},"spec":{"paused":false,"strategy":{"type":"RollingUpdate"}}}`
+)
+
+// Each door alone does the same on a real kube-apiserver. What every kind of
+// update comes to is in the tests of pkg/admission/workload.
+func TestDoors(t *testing.T) {
+	a := start(t, plain())
+	a.create(unnamed())
+	down(t, cluster.WeirController)
+	cases := map[string]struct {
+		name, stored, update string
+		want                 hold
+	}{
+		"a new template":                 {name, bare, template, hold{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"a size":                         {name, bare, `{"spec":{"replicas":4}}`, hold{labelled: true, strategy: "RollingUpdate"}},
+		"without the label":              {name, bare, unmarked, hold{labelled: true, strategy: "RollingUpdate"}},
+		"a new template of nobody's":     {"other", bare, template, hold{labelled: true, strategy: "RollingUpdate"}},
+		"a held one resumed":             {name, held, resumed, hold{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"a held one with a new template": {name, held, template, hold{paused: true, held: true, labelled: true, strategy: "RollingUpdate"}},
+		"a driven one without marks":     {name, underWay, unmarked, hold{paused: true, held: true, labelled: true, strategy: "Recreate"}},
+	}
+	for door := range doors() {
+		t.Run(door, func(t *testing.T) {
+			a.only(t, door)
+			for what, c := range cases {
+				a.merge(here.controller(t), c.name, bare)
+				a.merge(here.controller(t), c.name, c.stored)
+				got := a.merge(here.client, c.name, c.update, client.DryRunAll)
+				if diff := cmp.Diff(c.want, holdOf(got), cmp.AllowUnexported(hold{})); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+			a.merge(here.controller(t), name, bare)
+			a.merge(here.controller(t), "other", bare)
+		})
+	}
+}
+
+// hold is what admission says of a Deployment.
+type hold struct {
+	paused, held, labelled bool
+	strategy               string
+}
+
+func holdOf(d *appsv1.Deployment) hold {
+	return hold{
+		paused: d.Spec.Paused, held: d.Annotations["rollouts.kruise.io/in-progressing"] == `{"rolloutName":"web"}`,
+		labelled: d.Labels["rollouts.kruise.io/workload-type"] == "deployment", strategy: string(d.Spec.Strategy.Type),
+	}
+}
+
+// merge writes to a Deployment and returns what is stored, or would be.
+func (a *app) merge(as client.Client, name, patch string, opts ...client.PatchOption) *appsv1.Deployment {
+	a.t.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
+	if err := as.Patch(a.t.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch)), opts...); err != nil {
+		a.t.Fatal(err)
+	}
+	return d
+}
+
+// controller is a client with the name of weir-controller.
+func (w *world) controller(t *testing.T) client.Client {
+	t.Helper()
+	config := w.cluster.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:weir-system:weir-controller", Groups: []string{"system:masters"}}
+	c, err := client.New(config, client.Options{Scheme: w.client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// doors are those that the cluster has, and the objects that each consists of.
+func doors() map[string][]client.Object {
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	all := map[string][]client.Object{
+		"webhook": {&admissionv1.MutatingWebhookConfiguration{ObjectMeta: named("weir-workloads")}},
+	}
+	if here.policies {
+		all["policies"] = []client.Object{
+			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-hold")},
+			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-keep")},
+		}
+	}
+	return all
+}
+
+// closeDoor takes a door away until it is opened, and until the end at the latest.
+func closeDoor(t *testing.T, door string) (open func()) {
+	t.Helper()
+	var again []func()
+	for _, o := range doors()[door] {
+		if err := here.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		o.SetResourceVersion("")
+		again = append(again, sync.OnceFunc(func() {
+			if err := here.client.Create(context.Background(), o); err != nil {
+				t.Error(err)
+			}
+		}))
+	}
+	open = func() {
+		for _, create := range again {
+			create()
+		}
+	}
+	t.Cleanup(open)
+	return open
+}
+
+// only leaves one door open, and waits until kube-apiserver has seen that.
+func (a *app) only(t *testing.T, door string) {
+	t.Helper()
+	weir := here.controller(t)
+	open := map[string]func(){}
+	for name := range doors() {
+		open[name] = closeDoor(t, name)
+	}
+	a.merge(weir, name, bare)
+	a.merge(weir, "other", held)
+	admits := func(want bool) func(context.Context) error {
+		return func(context.Context) error {
+			started := holdOf(a.merge(here.client, name, template, client.DryRunAll)).held
+			kept := holdOf(a.merge(here.client, "other", resumed, client.DryRunAll)).paused
+			if started != want || kept != want {
+				return fmt.Errorf("a hold is started: %t, kept: %t", started, kept)
+			}
+			return nil
+		}
+	}
+	a.until("all doors are closed", admits(false))
+	open[door]()
+	a.until("the door is open", admits(true))
+}
+
+// unnamed is a Deployment that no Rollout names, and that looks as if one did.
+func unnamed() *appsv1.Deployment {
+	labels := map[string]string{"app": "other", "rollouts.kruise.io/workload-type": "deployment"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: image("v1")}}},
+			},
+		},
+	}
+}
+
+// runsOther wants the other Deployment to have rolled to a version.
+func (a *app) runsOther(version string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		d := &appsv1.Deployment{}
+		if err := here.client.Get(ctx, a.key("other"), d); err != nil {
+			return err
+		}
+		if s := d.Status; versionOf(&d.Spec.Template.Spec) != version || s.ObservedGeneration < d.Generation || s.UpdatedReplicas < 1 || s.ReadyReplicas < 1 || s.Replicas > 1 {
+			return fmt.Errorf("it is %+v", s)
+		}
+		return nil
+	}
+}
+
+// paused wants the Deployment to be held.
+func (a *app) paused(ctx context.Context) error {
+	d, err := a.deployment(ctx)
+	if err == nil && (!d.Spec.Paused || !holdOf(d).held) {
+		err = fmt.Errorf("it is %+v", holdOf(d))
+	}
+	return err
+}
+
+// down kills processes, and up starts them again.
+func down(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if err := here.cluster.Kill(n); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = here.cluster.Start(n) }) // it may be running
+	}
+}
+
+func up(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if err := here.cluster.Start(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

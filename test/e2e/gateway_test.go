@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+var gatewayV1 = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+
+// TestGatewayV1 releases by routes of the Gateway API as they are served today. The
+// test is the gateway. Another test has older kinds of the same names, so no other
+// test runs at the same time, and these go before any does.
+func TestGatewayV1(t *testing.T) {
+	plurals := []string{"httproutes", "grpcroutes"}
+	installs(t, gatewayKinds(t, "traefik", plurals...)...)
+	t.Run("routes", gatewayRoutes)
+	uninstalls(t, plurals)
+	start(t, plain()) // weir-controller is at work again
+}
+
+func gatewayRoutes(t *testing.T) {
+	byHeader := manual("2")
+	byHeader.Matches = []v1beta1.RouteMatch{{Headers: []v1beta1.ValueMatch{{Type: new("Exact"), Name: "user", Value: "me"}}}}
+	for kind, tc := range map[string]struct {
+		spec, narrowed string
+		names          func(*v1beta1.TrafficRoutingRef)
+	}{
+		"HTTPRoute": {
+			`{"parentRefs":[{"name":"edge"}],"rules":[{"matches":[{"path":{"type":"PathPrefix","value":"/shop"}}],"backendRefs":[{"name":"web","port":80}]}]}`,
+			`"matches":[{"headers":[{"name":"user","type":"Exact","value":"me"}],"path":{"type":"PathPrefix","value":"/shop"}}]`,
+			func(ref *v1beta1.TrafficRoutingRef) { ref.Gateway = &v1beta1.GatewayRef{HTTPRouteName: new(name)} },
+		},
+		"GRPCRoute": {
+			`{"parentRefs":[{"name":"edge"}],"rules":[{"matches":[{"method":{"service":"shop.Cart"}}],"backendRefs":[{"name":"web","port":80}]}]}`,
+			`"matches":[{"headers":[{"name":"user","type":"Exact","value":"me"}],"method":{"service":"shop.Cart","type":"Exact"}}]`,
+			func(ref *v1beta1.TrafficRoutingRef) {
+				ref.CustomNetworkRefs = []v1beta1.ObjectRef{{APIVersion: gatewayV1.String(), Kind: "GRPCRoute", Name: name}}
+			},
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := usual()
+			p.steps = []v1beta1.Step{byHeader, with(manual("50%"), "40%")}
+			p.change = func(r *v1beta1.Rollout) {
+				ref := &r.Spec.Strategy.Canary.TrafficRoutings[0]
+				ref.Ingress = nil
+				tc.names(ref)
+			}
+			p.deploy = func(a *app) {
+				a.create(a.newDeployment())
+				a.create(a.newService())
+				a.create(a.newIngress())
+				a.create(router(t, gatewayV1.WithKind(kind), tc.spec))
+			}
+			a := start(t, p)
+			gatewayStory(a, gatewayV1.WithKind(kind), tc.narrowed)
+		})
+	}
+}
+
+func gatewayStory(a *app, kind schema.GroupVersionKind, narrowed string) {
+	a.t.Helper()
+	before, _ := a.reads(kind)
+	a.judges(kind, "True")
+	a.release("v2")
+	a.until("the gateway has not seen it", a.says("edge has not seen it yet"))
+	a.judges(kind, "False")
+	a.until("the refusal is told", a.says("edge: Accepted is False: Told: by the test"))
+	a.stays("it remains at its step", a.at(1, "StepTrafficRouting"))
+	a.judges(kind, "True")
+	a.until("step 1 waits", a.waitsAt(1))
+	if spec, _ := a.reads(kind); !strings.Contains(spec, narrowed) || strings.Count(spec, `"web-canary"`) != 1 {
+		a.t.Errorf("%s is not in %s", narrowed, spec)
+	}
+	a.promote(1)
+	a.until("the gateway has not seen the share", a.says("edge has not seen it yet"))
+	a.judges(kind, "True")
+	a.until("step 2 waits", a.waitsAt(2))
+	if spec, _ := a.reads(kind); !strings.Contains(spec, `"name":"web","port":80,"weight":60`) || !strings.Contains(spec, `"name":"web-canary","port":80,"weight":40`) {
+		a.t.Errorf("no share of 40 in %s", spec)
+	}
+	a.promote(2)
+	a.until("the Rollout is Healthy", a.released("v2"))
+	after, annotations := a.reads(kind)
+	a.same("the route", before, after)
+	a.same("its annotations", 0, len(annotations))
+	a.traceless(workloadType)
+}
+
+// judges says, as a gateway, what it makes of the route as it is now.
+func (a *app) judges(kind schema.GroupVersionKind, accepted string) {
+	a.t.Helper()
+	a.until("the gateway has said so", func(ctx context.Context) error {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(kind)
+		if err := here.client.Get(ctx, a.key(name), o); err != nil {
+			return err
+		}
+		condition := func(kind, status string) any {
+			return map[string]any{
+				"type": kind, "status": status, "reason": "Told", "message": "by the test",
+				"observedGeneration": o.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
+			}
+		}
+		o.Object["status"] = map[string]any{"parents": []any{map[string]any{
+			"controllerName": "e2e.example.com/edge", "parentRef": map[string]any{"name": "edge"},
+			"conditions": []any{condition("Accepted", accepted), condition("ResolvedRefs", "True")},
+		}}}
+		return here.client.Status().Update(ctx, o)
+	})
+}
+
+// uninstalls takes kinds of the Gateway API away, for the tests that come after.
+// weir-controller remembers what a cluster serves, and is started anew.
+func uninstalls(t *testing.T, plurals []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, plural := range plurals {
+		crd := &unstructured.Unstructured{}
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		crd.SetName(plural + "." + gatewayV1.Group)
+		if err := client.IgnoreNotFound(here.client.Delete(ctx, crd)); err != nil {
+			t.Error(err)
+		}
+		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			return apierrors.IsNotFound(here.client.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
+		})
+		if err != nil {
+			t.Errorf("%s is not gone: %v", crd.GetName(), err)
+		}
+	}
+	for _, step := range []func(string) error{here.cluster.Kill, here.cluster.Start} {
+		if err := step(cluster.WeirController); err != nil {
+			t.Error(fmt.Errorf("starting weir-controller anew: %w", err))
+		}
+	}
+}

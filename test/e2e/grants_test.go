@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/doctor"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+var printGrants = flag.Bool("e2e.grants", false, "print which permissions of Weir no request of this run has used")
+
+// unseen are permissions of which no request tells, and why they are granted.
+// The plugin OwnerReferencesPermissionEnforcement, which the clusters of these
+// tests have, asks for them inside of kube-apiserver: without them it refuses to
+// create objects that block the deletion of their owner.
+var unseen = map[string]string{
+	"weir-controller: update rollouts/finalizers.rollouts.kruise.io":        "a canary Service or Ingress of a Rollout",
+	"weir-controller: update trafficroutings/finalizers.rollouts.kruise.io": "a canary Ingress of a TrafficRouting",
+	"weir-controller: update batchreleases/finalizers.rollouts.kruise.io":   "the extra Deployment of a canary release",
+	"weir-controller: update deployments/finalizers.apps":                   "a ReplicaSet",
+}
+
+// refused are what is asked without a right to it, and why that is so.
+var refused = map[string]string{
+	"weir-controller: list configmaps":             "TestClientRoundTrip has a ConfigMap among the routers of a Rollout",
+	"weir-controller: list splits.e2e.example.com": "TestScriptOfAKind grants it when the Rollout has said that it is missing",
+}
+
+// grants are what Weir's processes are granted, and what they asked for, in all
+// clusters of this run.
+type grants struct {
+	dirs     []string
+	granted  map[cluster.Permission]bool
+	bindings map[string]bool
+	asked    cluster.Audit
+}
+
+var granted = grants{
+	granted: map[cluster.Permission]bool{}, bindings: map[string]bool{},
+	asked: cluster.Audit{Granted: map[cluster.Permission]bool{}, Denied: map[cluster.Permission]bool{}, Bindings: map[string]bool{}},
+}
+
+// note adds a cluster that is about to end, and was installed from a directory
+// of artifacts.
+func (g *grants) note(ctx context.Context, c *cluster.Cluster, dir string) error {
+	objects, err := c.Render(ctx, dir)
+	if err != nil {
+		return err
+	}
+	all, err := doctor.Installation(objects).Grants()
+	if err != nil {
+		return err
+	}
+	for _, grant := range all {
+		g.bindings[grant.Binding] = true
+		for p := range split(grant) {
+			g.granted[p] = true
+		}
+	}
+	asked, err := c.Audit()
+	if err != nil {
+		return err
+	}
+	maps.Copy(g.asked.Granted, asked.Granted)
+	maps.Copy(g.asked.Denied, asked.Denied)
+	maps.Copy(g.asked.Bindings, asked.Bindings)
+	g.dirs = append(g.dirs, dir)
+	return nil
+}
+
+// split is what the rules of a grant say, one by one.
+func split(g doctor.Grant) map[cluster.Permission]bool {
+	all := map[cluster.Permission]bool{}
+	for _, rule := range g.Rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					for _, name := range names {
+						all[cluster.Permission{
+							Account: g.Account, Verb: verb, Group: group, Resource: resource, Namespace: g.Namespace, Name: name,
+						}] = true
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// complete tells that this run has shown all that Weir does.
+func (g *grants) complete() bool {
+	chosen := func(name string) bool { return flag.Lookup(name).Value.String() != "" }
+	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.Contains(g.dirs, "ha")
+}
+
+// judge says what is granted and never needed, and what was needed and is not
+// granted. The first can only be told after a complete run.
+func (g *grants) judge() error {
+	unused := g.unused()
+	if *printGrants {
+		fmt.Printf("permissions of Weir that were not used:\n\t%s\n", strings.Join(unused, "\n\t"))
+	}
+	if !g.complete() {
+		unused = nil
+	}
+	var wrong []error
+	for _, p := range unused {
+		wrong = append(wrong, errors.New("granted and never used: "+p))
+	}
+	denied := map[string]bool{}
+	for p := range g.asked.Denied {
+		// A kube-apiserver that has just started does not know the roles yet.
+		known := len(g.covering(p)) > 0
+		p.Namespace, p.Name = "", ""
+		denied[p.String()] = denied[p.String()] || !known && refused[p.String()] == ""
+	}
+	for _, p := range slices.Sorted(maps.Keys(denied)) {
+		if denied[p] {
+			wrong = append(wrong, errors.New("used and not granted: "+p))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// covering are the grants that allow what was asked.
+func (g *grants) covering(asked cluster.Permission) []string {
+	var by []string
+	for p := range g.granted {
+		if p.Covers(asked) {
+			by = append(by, p.String())
+		}
+	}
+	return by
+}
+
+// unused are the permissions without which every request would have been
+// granted, but for those that no request can show.
+func (g *grants) unused() []string {
+	needed := map[string]bool{}
+	for asked := range g.asked.Granted {
+		if by := g.covering(asked); len(by) == 1 { // of two that say the same, either can go
+			needed[by[0]] = true
+		}
+	}
+	var all []string
+	for p := range g.granted {
+		watch := p
+		watch.Verb = "watch"
+		// A watch begins with a list where kube-apiserver cannot stream one.
+		seen := needed[p.String()] || p.Verb == "list" && needed[watch.String()]
+		if seen == (unseen[p.String()] != "") {
+			all = append(all, p.String())
+		}
+	}
+	for b := range g.bindings {
+		if !g.asked.Bindings[b] {
+			all = append(all, b)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

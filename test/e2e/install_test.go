@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weir-rollouts/weir/internal/chart"
+	"github.com/weir-rollouts/weir/internal/golden"
+)
+
+// installations are the directories of artifacts that install Weir, and the value
+// of the chart that asks for each.
+var installations = []struct{ dir, storage string }{
+	{"small", "volume"}, {"ha", "etcd"}, {"external-etcd", "external"},
+}
+
+// Every installation is accepted by a real kube-apiserver, and asks for no more
+// than it needs. What runs here was installed from one of them.
+func TestInstallations(t *testing.T) {
+	t.Parallel()
+	components, err := here.cluster.Components()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range installations {
+		t.Run(i.dir, func(t *testing.T) {
+			t.Parallel()
+			objects, err := here.cluster.Render(t.Context(), i.dir, components...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range objects {
+				name := object.GetKind() + " " + object.GetName()
+				if object.GetLabels()["app.kubernetes.io/part-of"] != "weir" {
+					t.Errorf("%s has no label app.kubernetes.io/part-of=weir, by which an uninstallation finds it", name)
+				}
+				for _, complaint := range complaints(t, object) {
+					t.Errorf("%s: %s", name, complaint)
+				}
+			}
+			if err := here.cluster.Apply(t.Context(), objects); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// With cert-manager nobody else issues a certificate or says whom to trust.
+func TestCertManager(t *testing.T) {
+	t.Parallel()
+	objects, err := here.cluster.Render(t.Context(), "small", "cert-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := 0
+	for _, o := range objects {
+		if o.GetAnnotations()["cert-manager.io/inject-ca-from"] == "weir-system/weir-apiserver" {
+			published++
+		}
+		if o.GetKind() != "Deployment" || o.GetName() != "weir-apiserver" {
+			continue
+		}
+		pod := podOf(t, o)
+		for _, arg := range []string{"--tls-mode=files", "--data-dir=/var/lib/weir/data"} {
+			if !slices.Contains(pod.Containers[0].Args, arg) {
+				t.Errorf("weir-apiserver is not told %s: %q", arg, pod.Containers[0].Args)
+			}
+		}
+		if len(pod.Volumes) != 2 {
+			t.Errorf("weir-apiserver has the volumes %v, want its data and its certificate", pod.Volumes)
+		}
+	}
+	if published != 3 {
+		t.Errorf("%d objects get the authority, want both APIServices and the webhook", published)
+	}
+}
+
+// Where there can be no policies, the webhook refuses what it cannot hold.
+func TestWebhookOnly(t *testing.T) {
+	t.Parallel()
+	objects, err := here.cluster.Render(t.Context(), "small", "webhook-only")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, o := range objects {
+		if strings.HasPrefix(o.GetKind(), "MutatingAdmissionPolicy") {
+			t.Errorf("%s %s is left", o.GetKind(), o.GetName())
+		}
+		if o.GetKind() == "MutatingWebhookConfiguration" {
+			webhooks := typed[admissionregistrationv1.MutatingWebhookConfiguration](t, o.Object).Webhooks
+			if p := webhooks[0].FailurePolicy; p != nil && *p == admissionregistrationv1.Fail {
+				refused++
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d webhooks refuse what they cannot hold, want 1", refused)
+	}
+}
+
+// The chart is what the manifests are, with values.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	var all []chart.Installation
+	for _, i := range installations {
+		objects, err := here.cluster.Render(t.Context(), i.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, chart.Installation{Storage: i.storage, Objects: objects})
+	}
+	text, err := chart.Text(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.At(t, filepath.Join("..", "..", "charts", "weir", "templates", "install.yaml"), text)
+}
+
+// complaints are what is unsafe in an object of the installation.
+func complaints(t *testing.T, object *unstructured.Unstructured) []string {
+	t.Helper()
+	switch object.GetKind() {
+	case "Deployment", "StatefulSet":
+		return podComplaints(podOf(t, object))
+	case "ClusterRole":
+		return roleComplaints(typed[rbacv1.ClusterRole](t, object.Object).Rules)
+	case "Role":
+		return roleComplaints(typed[rbacv1.Role](t, object.Object).Rules)
+	case "APIService":
+		if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
+			return []string{"it does not verify the server"}
+		}
+	}
+	return nil
+}
+
+// podOf is the pod that a workload makes.
+func podOf(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
+	t.Helper()
+	template, _, err := unstructured.NestedMap(object.Object, "spec", "template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typed[corev1.PodTemplateSpec](t, template).Spec
+}
+
+func podComplaints(pod corev1.PodSpec) []string {
+	var all []string
+	complain := func(wrong bool, what string) {
+		if wrong {
+			all = append(all, what)
+		}
+	}
+	s := pod.SecurityContext
+	complain(pod.ServiceAccountName == "", "it runs as the default service account")
+	complain(pod.HostNetwork || pod.HostPID || pod.HostIPC, "it shares something with its node")
+	complain(s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot, "it may run as root")
+	complain(s == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault, "no system call is kept from it")
+	for _, c := range pod.Containers {
+		s := c.SecurityContext
+		complain(s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem, "it may write to its image")
+		complain(s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation, "it may gain privileges")
+		complain(s == nil || s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL"), "it has capabilities")
+		complain(c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero(), "it requests nothing, so it is evicted first")
+		complain(c.Resources.Limits.Memory().IsZero(), "it may take all memory of its node")
+		complain(c.StartupProbe == nil || c.ReadinessProbe == nil || c.LivenessProbe == nil, "it lacks a probe")
+	}
+	return all
+}
+
+func roleComplaints(rules []rbacv1.PolicyRule) []string {
+	var all []string
+	for _, r := range rules {
+		for _, names := range [][]string{r.APIGroups, r.Resources, r.Verbs} {
+			if slices.Contains(names, rbacv1.ResourceAll) {
+				all = append(all, "it allows everything in "+strings.Join(r.Resources, ", "))
+			}
+		}
+		if slices.Contains(r.Resources, "secrets") && len(r.ResourceNames) == 0 && !slices.Equal(r.Verbs, []string{"create"}) {
+			all = append(all, "it allows more than to create any secret")
+		}
+	}
+	return all
+}
+
+func typed[T any](t *testing.T, object map[string]any) T {
+	t.Helper()
+	var out T
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

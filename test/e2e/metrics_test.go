@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// Every metric that an alert or the dashboard names is served, and every one
+// that is served is in docs/metrics.md.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promote(1)
+	a.until("step 2 waits", a.waitsAt(2))
+	// Some are told only of a Rollout that is stalled.
+	a.create(&v1beta1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "stalled"},
+		Spec: v1beta1.RolloutSpec{
+			WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "stalled"},
+			Strategy:    v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: v1beta1.Release{Steps: []v1beta1.Step{{Replicas: new(intstr.FromString("100%"))}}}}},
+		},
+	})
+	var served map[string]bool
+	a.until("all is served that rules and dashboard name", func(ctx context.Context) error {
+		var err error
+		if served, err = here.metrics(ctx); err != nil {
+			return err
+		}
+		for _, name := range watched(t) {
+			if !served[name] && !served[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] {
+				err = errors.Join(err, fmt.Errorf("%s is not served", name))
+			}
+		}
+		return err
+	})
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		if !strings.Contains(string(page), "| `"+name+"` |") {
+			t.Errorf("docs/metrics.md does not have %s", name)
+		}
+	}
+	a.promote(2)
+	a.until("the Rollout is Healthy", a.healthy)
+}
+
+// watched are the metrics of ours that artifacts/monitoring names.
+func watched(t *testing.T) []string {
+	t.Helper()
+	objects, err := here.cluster.Render(t.Context(), "monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, o := range objects {
+		data, err := json.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bweir_[a-z_]+`).FindAllString(string(data), -1) {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// metrics are the names of ours that both processes serve.
+func (w *world) metrics(ctx context.Context) (map[string]bool, error) {
+	config := rest.CopyConfig(w.cluster.Config())
+	// It is reached by its address, and shows a certificate for its Service.
+	config.Insecure, config.CAFile, config.CAData = true, "", nil
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, url := range []string{w.cluster.Metrics(), "https://" + w.cluster.Address(cluster.WeirAPIServer) + "/metrics"} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("%s: %s", url, response.Status)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^# TYPE (weir_[a-z_]+) `).FindAllStringSubmatch(string(body), -1) {
+			names[found[1]] = true
+		}
+	}
+	return names, nil
+}

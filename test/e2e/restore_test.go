@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// All that weir-apiserver has is lost in the middle of a release, and restored
+// from a snapshot that was made while it ran. The controller never stops: it
+// goes on from there, under the same uid, with every decision that is in the
+// snapshot, and no step passes unapproved.
+func TestRestore(t *testing.T) {
+	p := usual()
+	p.steps = append(p.steps[:2:2], with(manual("4"), "60%"), p.steps[2])
+	cases := map[string]struct {
+		// approved is the last step that was approved between the snapshot and the loss.
+		approved int32
+		// pods are there when step 2 waits again.
+		pods versions
+	}{
+		"nothing happened": {1, versions{"v1": 3, "v2": 3}},
+		// What was approved since is asked again. Pods that went further stay.
+		"a step was approved": {2, versions{"v1": 2, "v2": 4}},
+	}
+	for _, c := range some(cases, "nothing happened") {
+		t.Run(c, func(t *testing.T) {
+			a := start(t, p)
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			a.approveSteps(1, 1)
+			before, err := a.stored(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.sweep() // or the snapshot brings back what goes meanwhile
+			snapshot := filepath.Join(t.TempDir(), "weir.db")
+			a.weir("snapshot", snapshot)
+			a.approveSteps(2, cases[c].approved)
+			a.replaceStore(snapshot)
+
+			after, err := a.stored(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.UID != before.UID {
+				t.Errorf("the uid was %s and is %s", before.UID, after.UID)
+			}
+			a.until("step 2 waits", a.waitsAt(2))
+			a.until("the pods are those there were", a.runs(cases[c].pods))
+			a.sees(a.onRecord("promote 1 admin applied"))
+			a.approveSteps(2, 2)
+			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied"))
+			a.promote(3)
+			a.until("the Rollout is Healthy", a.released("v2"))
+			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied", "promote 3 admin applied"))
+			a.traceless(workloadType)
+		})
+	}
+}
+
+// What a snapshot has of a namespace that has gone since is there again, with
+// nobody to delete it. The doctor says how.
+func TestRestoreWithoutNamespace(t *testing.T) {
+	a := start(t, usual())
+	a.sweep()
+	snapshot := filepath.Join(t.TempDir(), "weir.db")
+	a.weir("snapshot", snapshot)
+	a.guard.stop(t)
+	a.guard = nil
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
+	if err := here.client.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the namespace is gone", gone(namespace, client.ObjectKey{Name: a.namespace}))
+	a.replaceStore(snapshot)
+	const remove = "delete rollouts,batchreleases,trafficroutings,rollouthistories --all"
+	a.until("it is found", here.diagnosed("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
+	here.admin.kubectl(a, strings.Fields(remove)...).works()
+	a.until("nothing is wrong", here.diagnosed(""))
+}
+
+// approveSteps approves steps one by one, each once it waits, until the next one waits.
+func (a *app) approveSteps(from, to int32) {
+	a.t.Helper()
+	for step := from; step <= to; step++ {
+		a.promote(step)
+		a.until(fmt.Sprintf("step %d waits", step+1), a.waitsAt(step+1))
+	}
+}
+
+// weir runs a command of weir-apiserver on the data of the cluster.
+func (a *app) weir(command, file string) {
+	a.t.Helper()
+	program := filepath.Join(here.cluster.WeirBin(), cluster.WeirAPIServer)
+	out, err := exec.CommandContext(a.t.Context(), program, command, file, "--data-dir", here.cluster.WeirData()).CombinedOutput()
+	if err != nil {
+		a.t.Fatalf("%s: %v: %s", command, err, out)
+	}
+}
+
+// replaceStore takes everything from weir-apiserver and gives it what a snapshot has.
+func (a *app) replaceStore(snapshot string) {
+	a.t.Helper()
+	err := errors.Join(here.cluster.Kill(cluster.WeirAPIServer), os.RemoveAll(here.cluster.WeirData()))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.weir("restore", snapshot)
+	if err := here.cluster.Start(cluster.WeirAPIServer); err != nil {
+		a.t.Fatal(err)
+	}
+}

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// crds is the cluster while CRDs serve the API.
+type crds struct {
+	t *testing.T
+	// steps waits for things of the cluster.
+	steps *app
+	// services are Weir's APIServices.
+	services []*unstructured.Unstructured
+}
+
+var theirKinds = []struct {
+	plural, singular, kind string
+	versions               []string
+}{
+	{"rollouts", "rollout", "Rollout", []string{"v1beta1", "v1alpha1"}},
+	{"batchreleases", "batchrelease", "BatchRelease", []string{"v1beta1", "v1alpha1"}},
+	{"trafficroutings", "trafficrouting", "TrafficRouting", []string{"v1alpha1"}},
+	{"rollouthistories", "rollouthistory", "RolloutHistory", []string{"v1alpha1"}},
+}
+
+const theirGroup = "rollouts.kruise.io"
+
+func definition(plural, singular, kind string, versions []string) *unstructured.Unstructured {
+	var served []any
+	for i, version := range versions {
+		served = append(served, map[string]any{
+			"name": version, "served": true, "storage": i == 0, "subresources": map[string]any{"status": map[string]any{}},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+		})
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + theirGroup},
+		"spec": map[string]any{
+			"group": theirGroup, "scope": "Namespaced", "versions": served,
+			"names": map[string]any{"plural": plural, "singular": singular, "kind": kind, "listKind": kind + "List"},
+		},
+	}}
+}
+
+func apiService(name string) *unstructured.Unstructured {
+	s := &unstructured.Unstructured{}
+	s.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	s.SetName(name)
+	return s
+}
+
+// servedByCRDs installs CRDs like those of OpenKruise, and takes the API from
+// Weir: its controller stands still.
+func servedByCRDs(t *testing.T) *crds {
+	t.Helper()
+	c := &crds{t: t, steps: &app{t: t}}
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		s := apiService(version + "." + theirGroup)
+		if err := here.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			t.Fatal(err)
+		}
+		c.services = append(c.services, s)
+	}
+	c.steps.sweep() // an import begins with nothing stored
+	for _, k := range theirKinds {
+		if err := here.client.Create(t.Context(), definition(k.plural, k.singular, k.kind, k.versions)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.serveCRDs()
+	return c
+}
+
+// serveCRDs is the way back: kube-apiserver itself registers what no APIService
+// of ours hides.
+func (c *crds) serveCRDs() {
+	c.t.Helper()
+	if err := here.cluster.End(cluster.WeirController); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, s := range c.services {
+		if err := here.client.Delete(context.WithoutCancel(c.t.Context()), apiService(s.GetName())); client.IgnoreNotFound(err) != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, s := range c.services {
+		c.steps.until("the CRDs serve "+s.GetName(), c.serves(s.GetName(), false))
+	}
+	for _, k := range theirKinds {
+		c.steps.until(k.plural+" of the CRD are served", func(ctx context.Context) error {
+			_, err := listed(ctx, k.kind, k.versions[0])
+			return err
+		})
+	}
+}
+
+// serveWeir patches as docs/migrate.md says.
+func (c *crds) serveWeir() {
+	c.t.Helper()
+	for _, s := range c.services {
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": nil}}, "spec": s.Object["spec"],
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		err = here.client.Patch(c.t.Context(), apiService(s.GetName()), client.RawPatch(types.MergePatchType, patch))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, s := range c.services {
+		c.steps.until("Weir serves "+s.GetName(), c.serves(s.GetName(), true))
+	}
+}
+
+// serves wants an APIService to be available, and remote or not.
+func (c *crds) serves(name string, remote bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s := apiService(name)
+		if err := here.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+		if _, found, _ := unstructured.NestedMap(s.Object, "spec", "service"); found != remote {
+			return fmt.Errorf("remote: %t", found)
+		}
+		conditions, _, _ := unstructured.NestedSlice(s.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if fields, ok := condition.(map[string]any); ok && fields["type"] == "Available" && fields["status"] == "True" {
+				return nil
+			}
+		}
+		return errors.New("it is not available")
+	}
+}
+
+// listed reads all objects of one kind of ours.
+func listed(ctx context.Context, kind, version string) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: theirGroup, Version: version, Kind: kind + "List"})
+	return list, here.client.List(ctx, list)
+}
+
+// sweep deletes what is stored of other applications. Namespaces of tests before
+// go slowly, and those of tests that failed stay.
+func (a *app) sweep() {
+	a.t.Helper()
+	for _, k := range theirKinds {
+		a.until("there are no other "+k.plural, func(ctx context.Context) error {
+			list, err := listed(ctx, k.kind, k.versions[0])
+			for i := range list.Items {
+				if o := &list.Items[i]; o.GetNamespace() != a.namespace {
+					err = errors.Join(err, fmt.Errorf("there is %s/%s", o.GetNamespace(), o.GetName()), client.IgnoreNotFound(here.client.Delete(ctx, o)))
+				}
+			}
+			return err
+		})
+	}
+}
+
+// restore removes the CRDs with what they have, and lets Weir serve again.
+func (c *crds) restore() {
+	c.serveCRDs()
+	ctx := context.WithoutCancel(c.t.Context())
+	for _, k := range theirKinds {
+		list, err := listed(ctx, k.kind, k.versions[0])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for i := range list.Items {
+			bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			err := errors.Join(here.client.Patch(ctx, &list.Items[i], bare), client.IgnoreNotFound(here.client.Delete(ctx, &list.Items[i])))
+			if err != nil {
+				c.t.Error(err)
+			}
+		}
+	}
+	for _, k := range theirKinds {
+		d := definition(k.plural, k.singular, k.kind, k.versions)
+		if err := here.client.Delete(ctx, d); err != nil {
+			c.t.Error(err)
+		}
+		c.steps.until("the CRD of "+k.plural+" is gone", gone(d, client.ObjectKeyFromObject(d)))
+	}
+	// kube-apiserver publishes the schema of an APIService that is created, not of one that changes its service.
+	for _, s := range c.services {
+		c.steps.until("the APIService of the CRDs is gone", gone(s.DeepCopy(), client.ObjectKeyFromObject(s)))
+		s.SetResourceVersion("")
+		if err := here.client.Create(ctx, s); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, s := range c.services {
+		c.steps.until("Weir serves "+s.GetName(), c.serves(s.GetName(), true))
+	}
+	here.as(c.t, cluster.WeirController)
+}
+
+// as starts a process again.
+func (w *world) as(t *testing.T, name string) {
+	t.Helper()
+	if err := w.cluster.Start(name); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/certs"
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+const (
+	system     = "weir-system"
+	serverName = "weir-apiserver.weir-system.svc"
+)
+
+func secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, here.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+}
+
+// authorities are whom callers of weir-apiserver have to trust.
+func authorities(t *testing.T) []byte {
+	t.Helper()
+	secret, err := secretOf(t.Context(), system, certs.ServingSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Data[corev1.ServiceAccountRootCAKey]
+}
+
+// trusted is whom kube-apiserver trusts by an APIService, and the port.
+func trusted(ctx context.Context, version string) ([]byte, int64, error) {
+	service := &unstructured.Unstructured{}
+	service.SetAPIVersion("apiregistration.k8s.io/v1")
+	service.SetKind("APIService")
+	if err := here.client.Get(ctx, client.ObjectKey{Name: version + ".rollouts.kruise.io"}, service); err != nil {
+		return nil, 0, err
+	}
+	text, _, err := unstructured.NestedString(service.Object, "spec", "caBundle")
+	if err != nil {
+		return nil, 0, err
+	}
+	port, _, err := unstructured.NestedInt64(service.Object, "spec", "service", "port")
+	if err != nil {
+		return nil, 0, err
+	}
+	bundle, err := base64.StdEncoding.DecodeString(text)
+	return bundle, port, err
+}
+
+// trustedByWebhook is the same of workload admission.
+func trustedByWebhook(ctx context.Context) ([]byte, int64, error) {
+	hook := &admissionv1.MutatingWebhookConfiguration{}
+	if err := here.client.Get(ctx, client.ObjectKey{Name: "weir-workloads"}, hook); err != nil {
+		return nil, 0, err
+	}
+	config := hook.Webhooks[0].ClientConfig
+	return config.CABundle, int64(*config.Service.Port), nil
+}
+
+// shakesHands connects as somebody who trusts the bundle.
+func shakesHands(ctx context.Context, bundle []byte, port int64) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: serverName}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.FormatInt(port, 10)))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// greet connects to both ports, anew each time.
+func greet(ctx context.Context) error {
+	api, apiPort, err := trusted(ctx, "v1beta1")
+	hook, hookPort, hookErr := trustedByWebhook(ctx)
+	if err := errors.Join(err, hookErr); err != nil {
+		return err
+	}
+	return errors.Join(shakesHands(ctx, api, apiPort), shakesHands(ctx, hook, hookPort))
+}
+
+// read goes through kube-apiserver.
+func (a *app) read(ctx context.Context) error {
+	return here.client.Get(ctx, a.key(name), &v1beta1.Rollout{})
+}
+
+// wouldHold asks the webhook, and changes nothing.
+func (a *app) wouldHold(ctx context.Context) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"try":"this"}}}}}`))
+	if err := here.client.Patch(ctx, d, patch, client.DryRunAll); err != nil {
+		return err
+	}
+	if !d.Spec.Paused {
+		return errors.New("the Deployment would not be held")
+	}
+	return nil
+}
+
+// load asks again and again until it is ended; nothing may fail.
+type load struct {
+	t    *testing.T
+	stop context.CancelFunc
+	done sync.WaitGroup
+	asks map[string]func(context.Context) error
+	n    map[string]*atomic.Int64
+}
+
+func (a *app) load() *load {
+	ctx, stop := context.WithCancel(a.t.Context())
+	l := &load{t: a.t, stop: stop, n: map[string]*atomic.Int64{}, asks: map[string]func(context.Context) error{
+		"reads": a.read, "holds": a.wouldHold, "handshakes": greet,
+	}}
+	for what, ask := range l.asks {
+		n := &atomic.Int64{}
+		l.n[what] = n
+		l.done.Go(func() {
+			for ctx.Err() == nil {
+				if err := ask(ctx); err != nil && ctx.Err() == nil {
+					a.t.Errorf("after %d %s: %v", n.Load(), what, err)
+				}
+				n.Add(1)
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) end() {
+	l.stop()
+	l.done.Wait()
+	for what, n := range l.n {
+		l.t.Logf("%d %s", n.Load(), what)
+	}
+}
+
+// restart starts weir-apiserver with certificates that somebody changes while
+// it is down.
+func restart(t *testing.T, change func(), args ...string) {
+	t.Helper()
+	if err := here.cluster.End(cluster.WeirAPIServer); err != nil {
+		t.Fatal(err)
+	}
+	change()
+	if err := here.cluster.StartWith(cluster.WeirAPIServer, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func forget(t *testing.T) {
+	for _, name := range []string{certs.AuthoritySecret, certs.ServingSecret} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
+		if err := client.IgnoreNotFound(here.client.Delete(context.WithoutCancel(t.Context()), secret)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Certificates and their authorities last for seconds, and follow each other
+// while clients read, hold and connect. Nothing fails. Then all is down for so
+// long that nothing is valid any more, and starts by itself. A release that waits
+// goes on afterwards.
+func TestCertificatesRotate(t *testing.T) {
+	a, releasing := start(t, plain()), midway(t)
+	t.Cleanup(func() { restart(t, func() { forget(t) }) })
+	restart(t, func() { forget(t) }, "--tls-lifetime=10s", "--tls-ca-lifetime=30s", "--tls-ca-overlap=3s")
+	a.until("the webhook answers", a.wouldHold)
+
+	l := a.load()
+	issuers, leaves := sets.New[string](), sets.New[string]()
+	wanted := few(2, 4)
+	err := a.await("certificates were replaced", func(ctx context.Context) error {
+		issuer, err := secretOf(ctx, system, certs.AuthoritySecret)
+		leaf, leafErr := secretOf(ctx, system, certs.ServingSecret)
+		if err := errors.Join(err, leafErr); err != nil {
+			return err
+		}
+		issuers.Insert(string(issuer.Data["ca.crt"]))
+		leaves.Insert(string(leaf.Data[corev1.TLSCertKey]))
+		if issuers.Len() < wanted || leaves.Len() < 2*wanted {
+			return fmt.Errorf("%d authorities and %d certificates were seen", issuers.Len(), leaves.Len())
+		}
+		return nil
+	})
+	l.end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d authorities, %d certificates", issuers.Len(), leaves.Len())
+
+	restart(t, func() {
+		secret, err := secretOf(t.Context(), system, certs.AuthoritySecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := certutil.ParseCertsPEM(secret.Data["ca-bundle.crt"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.until("nothing is valid", func(context.Context) error {
+			for _, cert := range made {
+				if time.Now().Before(cert.NotAfter) {
+					return fmt.Errorf("an authority is valid until %s", cert.NotAfter)
+				}
+			}
+			return nil
+		})
+	})
+	a.until("it is read", a.read)
+	a.until("the webhook answers", a.wouldHold)
+	a.until("connections are safe", greet)
+	releasing.sees(releasing.runs(versions{"v1": 4, "v2": 2}))
+	releasing.until("step 1 waits", releasing.waitsAt(1))
+	releasing.promoteAll()
+	releasing.until("the release is complete", releasing.released("v2"))
+}
+
+// Whatever somebody deletes, empties or damages is mended at once, with nobody
+// doing anything.
+func TestCertificatesMended(t *testing.T) {
+	a := start(t, plain())
+	tests := []struct {
+		what  string
+		doing func(ctx context.Context) error
+	}{
+		{"the certificate is deleted", func(ctx context.Context) error { return remove(ctx, certs.ServingSecret) }},
+		{"the authority is deleted", func(ctx context.Context) error { return remove(ctx, certs.AuthoritySecret) }},
+		{"both are deleted", func(ctx context.Context) error {
+			return errors.Join(remove(ctx, certs.ServingSecret), remove(ctx, certs.AuthoritySecret))
+		}},
+		{"the certificate is damaged", func(ctx context.Context) error {
+			return spoil(ctx, certs.ServingSecret, corev1.TLSCertKey)
+		}},
+		{"the key of the authority is damaged", func(ctx context.Context) error {
+			return spoil(ctx, certs.AuthoritySecret, "ca.key")
+		}},
+		{"nobody is trusted", func(ctx context.Context) error {
+			hook := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
+			empty := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`))
+			err := here.client.Patch(ctx, hook, empty)
+			for _, version := range []string{"v1beta1", "v1alpha1"} {
+				service := &unstructured.Unstructured{}
+				service.SetAPIVersion("apiregistration.k8s.io/v1")
+				service.SetKind("APIService")
+				service.SetName(version + ".rollouts.kruise.io")
+				empty := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":null}}`))
+				err = errors.Join(err, here.client.Patch(ctx, service, empty))
+			}
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		if err := tt.doing(t.Context()); err != nil {
+			t.Fatalf("when %s: %v", tt.what, err)
+		}
+		a.until(tt.what+" and everything is whole again", whole)
+		a.until(tt.what+" and it is read", a.read)
+		a.until(tt.what+" and the webhook answers", a.wouldHold)
+		a.until(tt.what+" and connections are safe", greet)
+	}
+}
+
+// whole wants both Secrets, and whoever calls to trust what they say.
+func whole(ctx context.Context) error {
+	issuer, err := secretOf(ctx, system, certs.AuthoritySecret)
+	leaf, leafErr := secretOf(ctx, system, certs.ServingSecret)
+	if err := errors.Join(err, leafErr); err != nil {
+		return err
+	}
+	want := string(issuer.Data["ca-bundle.crt"])
+	beta, _, betaErr := trusted(ctx, "v1beta1")
+	alpha, _, alphaErr := trusted(ctx, "v1alpha1")
+	hook, _, hookErr := trustedByWebhook(ctx)
+	if err := errors.Join(betaErr, alphaErr, hookErr); err != nil {
+		return err
+	}
+	for who, bundle := range map[string][]byte{
+		"v1beta1": beta, "v1alpha1": alpha, "the webhook": hook, "the certificate": leaf.Data[corev1.ServiceAccountRootCAKey],
+	} {
+		if want == "" || string(bundle) != want {
+			return fmt.Errorf("%s does not go by the bundle of the authority", who)
+		}
+	}
+	if _, err := tls.X509KeyPair(leaf.Data[corev1.TLSCertKey], leaf.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return err
+	}
+	_, err = tls.X509KeyPair(issuer.Data["ca.crt"], issuer.Data["ca.key"])
+	return err
+}
+
+func remove(ctx context.Context, name string) error {
+	return here.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}})
+}
+
+func spoil(ctx context.Context, name, key string) error {
+	patch := fmt.Sprintf(`{"data":{%q:%q}}`, key, base64.StdEncoding.EncodeToString([]byte("nonsense")))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
+	return here.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch)))
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// Weir leaves a cluster as it found it, and not in the middle of a release: that
+// is finished by the native controller, or aborted and left paused. What was
+// aborted before is not released by it. This test does not run beside others,
+// whose Rollouts it would delete.
+func TestUninstall(t *testing.T) {
+	for ending, leaves := range map[string]struct {
+		version string
+		paused  bool
+	}{"--finish": {"v2", false}, "--leave-paused": {"v1", true}} {
+		t.Run(ending[2:], func(t *testing.T) {
+			defer reinstall(t)
+			idle, live, aborted := start(t, plain()), start(t, usual()), start(t, plain())
+			for _, a := range []*app{live, aborted} {
+				a.release("v2")
+				a.until("step 1 waits", a.waitsAt(1))
+			}
+			aborted.abort()
+
+			command(t, false, "uninstall", live.namespace+"/web", "are under way")
+			live.sees(live.waitsAt(1))
+			command(t, true, "uninstall", ending, " rollouts", "deleted apiservices v1beta1.rollouts.kruise.io")
+
+			live.settled(versions{leaves.version: 6})
+			live.givenBack(leaves.paused)
+			aborted.settled(versions{"v1": 6})
+			aborted.givenBack(true)
+			idle.givenBack(false)
+			idle.release("v3")
+			idle.settled(versions{"v3": 6})
+			nothingBlocks(t)
+		})
+	}
+}
+
+// givenBack wants all as its owner made it, but the pause where it is to stay.
+func (a *app) givenBack(paused bool) {
+	a.t.Helper()
+	d, err := a.deployment(a.t.Context())
+	if err != nil || d.Spec.Paused != paused {
+		a.t.Errorf("paused: %t, want %t, %v", err == nil && d.Spec.Paused, paused, err)
+	}
+	a.before.deployment.Spec.Paused = paused
+	a.traceless()
+}
+
+// nothingBlocks stops all of Weir, and wants a namespace to be deleted all the same.
+func nothingBlocks(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{cluster.WeirController, cluster.WeirAPIServer} {
+		if err := here.cluster.End(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hook := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := here.client.Get(t.Context(), client.ObjectKey{Name: "weir-workloads"}, hook); !apierrors.IsNotFound(err) {
+		t.Errorf("the webhook: %v, want it gone", err)
+	}
+	a := space(t)
+	namespace := &corev1.Namespace{}
+	namespace.Name = a.namespace
+	if err := here.client.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the namespace is gone", func(ctx context.Context) error {
+		err := here.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+		if err == nil {
+			return fmt.Errorf("it is %s: %v", namespace.Status.Phase, namespace.Status.Conditions)
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// reinstall makes the cluster what the other tests want.
+func reinstall(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	objects, err := here.cluster.Installation(ctx)
+	if err == nil {
+		err = here.cluster.Apply(ctx, objects)
+	}
+	for _, name := range []string{cluster.WeirController, cluster.WeirAPIServer} {
+		err = errors.Join(err, here.cluster.End(name))
+	}
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
+		err = errors.Join(err, here.cluster.Start(name))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
