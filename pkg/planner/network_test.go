@@ -65,6 +65,8 @@ func route(o *observation, action planner.Action) ([]object.Change, error) {
 		return traffic.Pin(o.net, a.Revision)
 	case planner.Unpin:
 		return traffic.Unpin(o.net), nil
+	case planner.ServeCanary:
+		return traffic.CanaryService(o.net, a.Revision)
 	case planner.RouteTo:
 		return traffic.Route(o.net, a.Revision, a.Want)
 	case planner.Unroute:

@@ -225,6 +225,8 @@ type (
 	Pin struct{ Revision string }
 	// Unpin makes it select every revision again.
 	Unpin struct{}
+	// ServeCanary makes the canary Service select Revision.
+	ServeCanary struct{ Revision string }
 	// RouteTo makes the canary Service select Revision and routers send it traffic.
 	RouteTo struct {
 		Revision string
@@ -253,6 +255,7 @@ func (RemakeStable) action()        {}
 func (RemoveStrays) action()        {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
+func (ServeCanary) action()         {}
 func (RouteTo) action()             {}
 func (Unroute) action()             {}
 func (RemoveCanaryService) action() {}
@@ -281,6 +284,7 @@ func (RemoveCanaryService) String() string {
 }
 func (DropFinalizer) String() string { return "drop finalizer" }
 func (p Pin) String() string         { return "pin service to " + p.Revision }
+func (a ServeCanary) String() string { return "serve canary service from " + a.Revision }
 
 func (a RestoreWorkload) String() string {
 	if a.KeepPaused {

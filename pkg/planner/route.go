@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -26,6 +27,8 @@ type Route struct {
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.
 	Canary string
+	// CanarySince is when the canary Service was made.
+	CanarySince time.Time
 	// Shared tells that one Service serves both revisions: none is pinned or made.
 	Shared bool
 	// Weight is the share sent to the update revision; nil without a share.
@@ -51,6 +54,11 @@ func (r Route) Says(other Route) bool {
 		modifier(r.Headers) == modifier(other.Headers)
 }
 
+// Nothing tells that no request is sent to the update revision.
+func (r Route) Nothing() bool {
+	return len(r.Matches) == 0 && (r.Weight == nil || *r.Weight == 0)
+}
+
 // carries tells whether the observed route is the wanted one. No share of the
 // traffic needs no router that knows the update revision, only the Service that
 // selects it, by which its owner tries it out.
@@ -58,7 +66,7 @@ func (r *Route) carries(want Route, revision string) bool {
 	if !r.Shared && r.Canary != revision {
 		return false
 	}
-	if !r.Routed && want.Weight != nil && *want.Weight == 0 && len(want.Matches) == 0 {
+	if !r.Routed && want.Weight != nil && want.Nothing() {
 		return true
 	}
 	return r.Routed && !r.Edited && r.Says(want)
@@ -117,6 +125,27 @@ func (a RouteTo) String() string {
 		return fmt.Sprintf("route %d%% to %s", *a.Want.Weight, a.Revision)
 	default:
 		return fmt.Sprintf("route %d matches to %s", len(a.Want.Matches), a.Revision)
+	}
+}
+
+// introduce makes the canary Service while the first pods that it selects come
+// up, and tells whether routers have had a grace period to hear of it. They watch
+// Services and routes apart from each other, and one that hears first of a route
+// to a Service answers its requests with errors.
+func (x *pass) introduce(step *rollouts.Step) bool {
+	r, revision := x.Route, x.w.PodTemplateHash
+	switch {
+	case r == nil || r.Routed || r.Shared || RouteOf(*step).Nothing() || x.everyPod(step) || !r.able():
+		return true
+	case revision == "":
+		return x.w.Replicas == 0
+	case r.Canary != revision:
+		x.act(ServeCanary{Revision: revision})
+		return false
+	case r.CanarySince.After(x.Now): // by the server's clock, which is ahead
+		return true
+	default:
+		return x.reached(r.CanarySince.Add(x.grace()))
 	}
 }
 

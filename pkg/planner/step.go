@@ -217,9 +217,15 @@ func (x *pass) everyPod(step *rollouts.Step) bool {
 // stableEmpty tells that stable has no ready pod though there should be pods.
 func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.Replicas > 0 }
 
-// upgrade wants the batch of the step, and is done when it is ready.
+// upgrade wants the batch of the step, and is done when it is ready and routers
+// know what selects its pods.
 func (x *pass) upgrade(step *rollouts.Step) bool {
+	introduced := x.introduce(step)
 	if !x.batchReady() {
+		return false
+	}
+	if !introduced {
+		x.say("routers learn of the service of the new version")
 		return false
 	}
 	p := x.progress()

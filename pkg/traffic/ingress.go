@@ -66,7 +66,7 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 	}
 	if r.Beside == nil {
 		canary, err := b.canary(o, r, want, o.mine(b, r, want))
-		if err != nil || nothing(want) {
+		if err != nil || want.Nothing() {
 			return nil, err
 		}
 		return []object.Change{{Want: canary}}, nil

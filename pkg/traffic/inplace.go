@@ -123,7 +123,7 @@ func (e inPlace) Route(o Objects, r Router, want planner.Route) ([]object.Change
 		return nil, err
 	}
 	next, err := e.render(o, r, want, o.mine(e, r, want))
-	if err != nil || nothing(want) && !e.Observe(o, r).Routed {
+	if err != nil || want.Nothing() && !e.Observe(o, r).Routed {
 		return nil, err
 	}
 	return change(obj, next), nil

@@ -36,6 +36,7 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
 	}
 	if o.CanaryService != nil && made(o.CanaryService) {
+		all.CanarySince = o.CanaryService.CreationTimestamp.Time
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}
 	return all
@@ -92,7 +93,7 @@ func spoken(r planner.Route) planner.Route {
 // impossible says why a step could not be routed to any revision.
 func impossible(o Objects, step rollouts.Step) string {
 	want := planner.RouteOf(step)
-	if nothing(want) {
+	if want.Nothing() {
 		want.Weight = new(int32(1))
 	}
 	_, err := Route(o, "any", want)
@@ -186,11 +187,6 @@ func change(base, want object.Object) []object.Change {
 		return nil
 	}
 	return []object.Change{{Base: base, Want: want}}
-}
-
-// nothing tells that no request is to reach the update revision.
-func nothing(want planner.Route) bool {
-	return len(want.Matches) == 0 && (want.Weight == nil || *want.Weight == 0)
 }
 
 func first(a, b string) string {

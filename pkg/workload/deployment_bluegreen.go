@@ -122,6 +122,16 @@ func stopped(d *appsv1.Deployment) bool {
 	return d.Spec.Paused && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
+// beside is how many pods may be there beside stable's: those of a share, and no
+// fewer than there are. Of too many the native controller takes old and new ones
+// alike, as soon as a new template stops it.
+func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
+	if r.update != nil && size(r.update) > planner.Limit(rollouts.StyleBlueGreen, share, n) {
+		return intstr.FromInt32(size(r.update))
+	}
+	return share
+}
+
 // surged tells that all that Drive writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	drive := readDrive(d)
@@ -132,7 +142,7 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		return stopped(d) && replicas(d) == 0
 	}
 	u := d.Spec.Strategy.RollingUpdate
-	return u != nil && u.MaxSurge != nil && *u.MaxSurge == drive.Partition &&
+	return u != nil && u.MaxSurge != nil && *u.MaxSurge == beside(r, drive.Partition, replicas(d)) &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
 }
 
@@ -219,7 +229,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if _, ours := readOriginal(d); !ours {
 		annotate(want, rollouts.AnnotationOriginalStrategy, encode(writtenBy(want)))
 	}
-	surge, none := to.Partition, intstr.FromInt32(0)
+	surge, none := beside(r, to.Partition, replicas(d)), intstr.FromInt32(0)
 	want.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type:          appsv1.RollingUpdateDeploymentStrategyType,
 		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &none},

@@ -147,7 +147,9 @@ func (a *app) manifest(version string) string {
 	return out.String()
 }
 
-// writes counts the versions of the Deployment that are stored meanwhile.
+// writes counts the versions of the Deployment that are stored meanwhile, but
+// for those that only say how many pods there are: the native controller may
+// still be at that.
 func (a *app) writes(during func()) (all, ours int) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
@@ -159,10 +161,14 @@ func (a *app) writes(during func()) (all, ours int) {
 	during()
 	var counted sync.WaitGroup
 	counted.Go(func() {
-		last := int64(0)
+		last, before := int64(0), (*appsv1.Deployment)(nil)
 		for e := range events.ResultChan() {
 			d, ok := e.Object.(*appsv1.Deployment)
-			if !ok || e.Type != watch.Modified {
+			if !ok {
+				continue
+			}
+			counted := before != nil && !sameButStatus(before, d)
+			if before = d; e.Type != watch.Modified || !counted {
 				continue
 			}
 			all++
@@ -183,6 +189,17 @@ func (a *app) writes(during func()) (all, ours int) {
 	events.Stop()
 	counted.Wait()
 	return all, ours
+}
+
+// sameButStatus tells that two versions differ in what the server keeps for each
+// write and in the status.
+func sameButStatus(a, b *appsv1.Deployment) bool {
+	plain := func(d *appsv1.Deployment) *appsv1.Deployment {
+		d = d.DeepCopy()
+		d.ResourceVersion, d.ManagedFields, d.Status = "", nil, appsv1.DeploymentStatus{}
+		return d
+	}
+	return equality.Semantic.DeepEqual(plain(a), plain(b))
 }
 
 // An owner who applies the same manifest every second disturbs no release: steps

@@ -80,6 +80,8 @@ func onNetwork(obs *observation, action planner.Action) ([]object.Change, error)
 		return traffic.Pin(o, a.Revision)
 	case planner.Unpin:
 		return traffic.Unpin(o), nil
+	case planner.ServeCanary:
+		return traffic.CanaryService(o, a.Revision)
 	case planner.RouteTo:
 		return traffic.Route(o, a.Revision, a.Want)
 	case planner.Unroute:
