@@ -39,6 +39,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/forgotten"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
@@ -101,7 +102,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{
+	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
@@ -111,8 +112,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&trafficrouting.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
-		&deployment.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Concurrency: o.concurrency},
-	} {
+		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
+	}
+	for _, row := range workload.Kinds() {
+		controllers = append(controllers, &forgotten.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
+	}
+	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up: %w", err)
 		}

@@ -210,3 +210,9 @@ func as(m, old map[string]string, keys ...string) map[string]string {
 	}
 	return m
 }
+
+// Marked tells that something is held or driven, or a copy of what is.
+func Marked(o metav1.Object) bool {
+	a := o.GetAnnotations()
+	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
+}

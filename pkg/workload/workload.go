@@ -8,6 +8,8 @@
 package workload
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,6 +127,17 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     statefulSet{statefulSetLabel},
 	},
+}
+
+// Kinds returns one row of each kind.
+func Kinds() []Row {
+	var rows []Row
+	for _, r := range Table {
+		if !slices.ContainsFunc(rows, func(o Row) bool { return o.GVK == r.GVK }) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
 }
 
 // Find returns the row of a kind, whatever its version, and style.

@@ -153,7 +153,7 @@ func TestHoldByHand(t *testing.T) {
 	})
 }
 
-// told wants an event about the Deployment, which tells that it happened so often.
+// told wants an event about the workload, which tells that it happened so often.
 func (a *app) told(reason string, times int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.EventList
@@ -162,7 +162,7 @@ func (a *app) told(reason string, times int32) func(context.Context) error {
 		}
 		for i := range list.Items {
 			e := &list.Items[i]
-			if e.Reason == reason && e.InvolvedObject.Kind == "Deployment" && (times == 1 || e.Series != nil && e.Series.Count == times) {
+			if e.Reason == reason && e.InvolvedObject.Kind != "Rollout" && (times == 1 || e.Series != nil && e.Series.Count == times) {
 				return nil
 			}
 		}

@@ -33,6 +33,11 @@ func TestStatefulSet(t *testing.T) {
 		"down to nothing":       statefulDownToNothing,
 		"deleted":               statefulDeleted,
 		"on delete":             statefulOnDelete,
+		"labelled":              statefulLabelled,
+		"jumps":                 statefulJumps,
+		"sized":                 statefulSized,
+		"disabled":              statefulDisabled,
+		"forgotten":             statefulForgotten,
 	}
 	for _, name := range some(stories, "to the end", "aborted") {
 		t.Run(name, stories[name])

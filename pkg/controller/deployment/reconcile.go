@@ -15,7 +15,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,27 +33,20 @@ import (
 // no status to commit: every write carries the version that it was planned from.
 type Reconciler struct {
 	Server      effect.Server
-	Recorder    events.EventRecorder
 	Concurrency int
 }
 
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return watchLeaving(ctrl.NewControllerManagedBy(mgr).Named("deployment").
+	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)
 }
 
 // ours passes Deployments that are held or driven.
-func ours(o client.Object) bool { return marked(o) }
-
-// marked tells that something is held or driven, or a copy of what is.
-func marked(o metav1.Object) bool {
-	a := o.GetAnnotations()
-	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""
-}
+func ours(o client.Object) bool { return workload.Marked(o) }
 
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -64,16 +56,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	w, err := r.Server.Workload(ctx, row, req.Namespace, req.Name)
 	switch {
-	case err != nil, w == nil:
+	case err != nil, w == nil, !workload.Marked(w.Object):
 		return ctrl.Result{}, err
-	case !marked(w.Object):
-		return r.tidied(ctx, w)
 	}
-	if forgotten, err := r.forgotten(ctx, w); forgotten || err != nil {
-		if err != nil {
+	if w.Row.Held(w.Object) {
+		// One that nobody names is given back; until then its sizes stay.
+		if named, err := r.Server.Named(ctx, w, effect.Live); !named || err != nil {
 			return ctrl.Result{}, err
 		}
-		return r.giveBack(ctx, w)
 	}
 	changes, err := r.due(ctx, w)
 	if err != nil {
@@ -141,6 +131,3 @@ func (r *Reconciler) taken(ctx context.Context, w *effect.Workload, changes []ob
 
 // moved is how soon to look again when somebody else wrote first.
 const moved = 20 * time.Millisecond
-
-// settling is how soon to look again at what the native controller is to see.
-const settling = time.Second

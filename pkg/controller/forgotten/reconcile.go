@@ -1,16 +1,20 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package deployment
+// Package forgotten gives workloads back that are held and that nobody names: the
+// Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
+// not touch a workload that any live Rollout or BatchRelease names.
+package forgotten
 
 import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,40 +30,66 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// A hold that nobody is left to end: its Rollout lost its finalizer, or somebody
-// wrote the annotation by hand.
+// Reconciler gives workloads of one kind back.
+type Reconciler struct {
+	Server   effect.Server
+	Recorder events.EventRecorder
+	// Row is one of those of the kind. A workload says itself which it is held by.
+	Row workload.Row
+}
 
-// watchLeaving looks again at a Deployment whose Rollout or BatchRelease is gone.
-func watchLeaving(b *builder.Builder) *builder.Builder {
+// settling is how soon to look again at what the native controller is to see.
+const settling = time.Second
+
+// SetupWithManager registers the watches: of what is held, and of the Rollouts
+// and BatchReleases that leave.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	kinds, err := r.Server.Objects(r.Row)
+	if err != nil {
+		return err
+	}
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	})
-	named := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		var requests []reconcile.Request
-		for _, key := range effect.WorkloadKeys(o) {
-			if name, ok := strings.CutPrefix(key, effect.WorkloadKey(deployments, "")); ok {
-				requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
-			}
+	held := predicate.NewPredicateFuncs(func(o client.Object) bool { return workload.Marked(o) })
+	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.Kind)).
+		For(kinds.Workload, builder.WithPredicates(held)).
+		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
+		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
+		Complete(r)
+}
+
+// named is the workload that a Rollout or a BatchRelease names.
+func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, key := range effect.WorkloadKeys(o) {
+		if name, ok := strings.CutPrefix(key, effect.WorkloadKey(r.Row.GVK.GroupKind(), "")); ok {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
 		}
-		return requests
-	})
-	return b.Watches(effect.NewRollout(), named, gone).Watches(effect.NewBatchRelease(), named, gone)
-}
-
-var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
-
-// forgotten tells that a Deployment is held and nobody is left to end that.
-func (r *Reconciler) forgotten(ctx context.Context, w *effect.Workload) (bool, error) {
-	if !w.Row.Held(w.Object) {
-		return false, nil
 	}
-	named, err := r.Server.Named(ctx, w, effect.Live)
-	return !named && err == nil, err
+	return requests
 }
 
-// giveBack ends it: as a Rollout does that is deleted, an aborted version is
+// Reconcile runs one pass over one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	w, err := r.Server.Workload(ctx, r.Row, req.Namespace, req.Name)
+	switch {
+	case err != nil, w == nil:
+		return ctrl.Result{}, err
+	case !workload.Marked(w.Object):
+		return r.tidied(ctx, w)
+	case !w.Row.Held(w.Object):
+		return ctrl.Result{}, nil
+	}
+	if named, err := r.Server.Named(ctx, w, effect.Live); named || err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.giveBack(ctx, w)
+}
+
+// giveBack ends the hold: as a Rollout does that is deleted, an aborted version is
 // not released by this.
 func (r *Reconciler) giveBack(ctx context.Context, w *effect.Workload) (ctrl.Result, error) {
 	style := workload.StyleOf(w.Object)
@@ -97,11 +127,11 @@ func about(w *effect.Workload) *corev1.ObjectReference {
 	}
 }
 
-// tidied takes off what is left on a Deployment that was given back here.
+// tidied takes off what is left on a workload that was given back here.
 func (r *Reconciler) tidied(ctx context.Context, w *effect.Workload) (ctrl.Result, error) {
-	left := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return marked(o) })
+	left := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
 	if !left && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
-		return ctrl.Result{}, nil // as most Deployments are
+		return ctrl.Result{}, nil // as most workloads are
 	}
 	if named, err := r.Server.Named(ctx, w, anyOne); named || err != nil {
 		return ctrl.Result{}, err
