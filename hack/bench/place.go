@@ -26,7 +26,9 @@ type place struct {
 	config *rest.Config
 	// servers are where requests are counted.
 	servers []*rest.Config
-	own     *cluster.Cluster
+	// controller is the page of metrics of weir-controller.
+	controller string
+	own        *cluster.Cluster
 }
 
 func (p *place) open(ctx context.Context) error {
@@ -59,6 +61,7 @@ func (p *place) start(ctx context.Context) error {
 	weir.TLSClientConfig.CAFile, weir.TLSClientConfig.CAData, weir.TLSClientConfig.Insecure = "", nil, true
 	p.servers = append(p.servers, weir)
 	p.unlimited()
+	p.controller = p.own.Metrics()
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer, cluster.Etcd, cluster.ControllerManager} {
 		pid, err := p.own.Pid(name)
 		if err != nil {

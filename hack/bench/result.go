@@ -89,7 +89,10 @@ func (r *result) writeSpent(w io.Writer, floor *result) {
 	if len(r.spent.writes) > 0 {
 		fmt.Fprintf(w, "writes in all\t%s\t%s\n", each(float64(sum)), each(float64(bare)))
 	}
-	for _, what := range []string{requestReads, requestConflicts} {
+	for _, what := range slices.Sorted(maps.Keys(r.spent.requests)) {
+		if r.spent.requests[what]+floor.spent.requests[what] == 0 {
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", what, each(r.spent.requests[what]), each(floor.spent.requests[what]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.spent.cpu)) {

@@ -29,10 +29,12 @@ type counter struct {
 	stores    map[string]*clientv3.Client
 	servers   []*rest.Config
 	processes map[string]procfs.Proc
+	// controller is the page of metrics of weir-controller, if it is ours.
+	controller string
 }
 
 func newCounter(p place) (*counter, error) {
-	c := &counter{stores: map[string]*clientv3.Client{}, servers: p.servers, processes: map[string]procfs.Proc{}}
+	c := &counter{stores: map[string]*clientv3.Client{}, servers: p.servers, controller: p.controller, processes: map[string]procfs.Proc{}}
 	for _, s := range p.stores {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.value}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 		if err != nil {
@@ -168,60 +170,83 @@ func (c *counter) used() (map[string]time.Duration, map[string]int, error) {
 	return cpu, memory, nil
 }
 
-// What requests are called in the table.
-const (
-	requestReads     = "reads"
-	requestConflicts = "conflicts"
-)
-
 func (c *counter) requests(ctx context.Context) (map[string]float64, error) {
 	sum := map[string]float64{}
 	for _, server := range c.servers {
-		if err := scrape(ctx, server, sum); err != nil {
-			return nil, fmt.Errorf("reading the metrics of %s: %w", server.Host, err)
+		client, err := rest.HTTPClientFor(server)
+		if err != nil {
+			return nil, err
 		}
+		page, err := url.JoinPath(server.Host, "metrics")
+		if err != nil {
+			return nil, err
+		}
+		if err := scrape(ctx, client, page, sum); err != nil {
+			return nil, err
+		}
+	}
+	if c.controller != "" {
+		return sum, scrape(ctx, http.DefaultClient, c.controller, sum)
 	}
 	return sum, nil
 }
 
-func scrape(ctx context.Context, server *rest.Config, sum map[string]float64) error {
-	client, err := rest.HTTPClientFor(server)
-	if err != nil {
-		return err
-	}
-	path, err := url.JoinPath(server.Host, "metrics")
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+// scrape adds what a page of metrics says.
+func scrape(ctx context.Context, client *http.Client, page string, sum map[string]float64) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading metrics: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		said, err := io.ReadAll(io.LimitReader(response.Body, 1024))
-		return errors.Join(err, fmt.Errorf("%s: %s", response.Status, said))
+		return errors.Join(err, fmt.Errorf("reading %s: %s: %s", page, response.Status, said))
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(response.Body)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading %s: %w", page, err)
 	}
-	for _, m := range families["apiserver_request_total"].GetMetric() {
-		labels := map[string]string{}
-		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
-		}
-		if slices.Contains([]string{"GET", "LIST"}, labels["verb"]) {
-			sum[requestReads] += m.GetCounter().GetValue()
-		}
-		if labels["code"] == strconv.Itoa(http.StatusConflict) {
-			sum[requestConflicts] += m.GetCounter().GetValue()
+	for family, rows := range counted {
+		for _, m := range families[family].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			for _, row := range rows(labels) {
+				sum[row] += m.GetCounter().GetValue()
+			}
 		}
 	}
 	return nil
+}
+
+// counted are the rows of the table that a counter counts in, by its labels.
+var counted = map[string]func(labels map[string]string) []string{
+	"apiserver_request_total": func(l map[string]string) []string {
+		var rows []string
+		if slices.Contains([]string{"GET", "LIST"}, l["verb"]) {
+			rows = append(rows, "reads", "reads of "+l["resource"])
+		}
+		if l["code"] == strconv.Itoa(http.StatusConflict) {
+			rows = append(rows, "conflicts", "conflicts of "+l["resource"])
+		}
+		if l["resource"] == "subjectaccessreviews" && l["verb"] == http.MethodPost {
+			rows = append(rows, "permissions asked for")
+		}
+		return rows
+	},
+	"weir_writes_total": func(l map[string]string) []string {
+		if l["result"] != "ok" {
+			return []string{"own writes refused"}
+		}
+		return []string{"own writes", "own writes of " + l["kind"]}
+	},
+	"controller_runtime_reconcile_total": func(l map[string]string) []string {
+		return []string{"passes of " + l["controller"]}
+	},
 }
