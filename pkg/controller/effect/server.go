@@ -28,6 +28,8 @@ type Server struct {
 	// Indexes reads what the policies read, from a cache of its own: of all
 	// ConfigMaps it has those of that name, and no others may be read.
 	Indexes client.Reader
+	// Written is what the caches are to show; nil where they are not waited for.
+	Written *Written
 }
 
 // Create creates an object, but not in a namespace that ends: all that is in it
@@ -53,7 +55,7 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire.DeepCopy(), hub, nil); err != nil {
 		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
 	}
-	return hub, nil
+	return hub, s.Written.shown(hub)
 }
 
 // AllRollouts are those of all namespaces.
@@ -75,7 +77,11 @@ func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
 func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
-	return batchRelease(ctx, s, key)
+	b, err := batchRelease(ctx, s, key)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	return b, s.Written.shown(b)
 }
 
 // BatchReleaseOf returns the BatchRelease of a Rollout, or nil when there is
@@ -124,7 +130,7 @@ func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status r
 	if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(next, wire, nil); err != nil {
 		return fmt.Errorf("converting rollout %s: %w", r.Name, err)
 	}
-	if err := s.Status().Update(ctx, wire); err != nil {
+	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
 		return err
 	}
 	return v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, r, nil)
@@ -141,7 +147,7 @@ func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease
 	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(next, wire, nil); err != nil {
 		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
 	}
-	if err := s.Status().Update(ctx, wire); err != nil {
+	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
 		return err
 	}
 	return v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, b, nil)
@@ -157,7 +163,15 @@ func (s Server) PutBatchRelease(ctx context.Context, b *rollouts.BatchRelease) e
 	if b.ResourceVersion == "" {
 		return s.Create(ctx, wire)
 	}
-	return s.Update(ctx, wire)
+	return s.noting(wire, s.Update(ctx, wire))
+}
+
+// noting remembers a write that was done.
+func (s Server) noting(o client.Object, err error) error {
+	if err == nil {
+		s.Written.note(o)
+	}
+	return err
 }
 
 // DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
@@ -224,7 +238,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			return err
 		}
 		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
-		return s.doing("changing", base, s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+		return s.doing("changing", base, s.noting(want, s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))))
 	}
 }
 

@@ -62,8 +62,15 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	}
 	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w := &Workload{Row: row, Object: obj}
-	w.Owned, err = s.ownedBy(ctx, row, obj)
-	return w, err
+	if w.Owned, err = s.ownedBy(ctx, row, obj); err != nil {
+		return nil, err
+	}
+	for _, o := range append([]object.Object{obj}, w.Owned...) {
+		if err := s.Written.shown(o); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
 }
 
 // ownedBy are the objects that a row wants to see beside its workload.

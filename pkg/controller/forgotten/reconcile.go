@@ -76,6 +76,8 @@ func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Reque
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	w, err := r.Server.Workload(ctx, r.Row, req.Namespace, req.Name)
 	switch {
+	case effect.Behind(err):
+		return ctrl.Result{RequeueAfter: effect.Patience}, nil
 	case err != nil, w == nil:
 		return ctrl.Result{}, err
 	case !workload.Marked(w.Object):

@@ -50,6 +50,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil && obs == nil {
 		err = r.forget(ctx, req.NamespacedName)
 	}
+	if effect.Behind(err) {
+		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
 	}

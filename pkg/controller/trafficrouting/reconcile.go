@@ -59,6 +59,9 @@ type observation struct {
 // Reconcile runs one pass: observe, plan, commit, announce, apply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obs, err := r.observe(ctx, req)
+	if effect.Behind(err) {
+		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
 	}
