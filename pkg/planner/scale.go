@@ -66,6 +66,14 @@ func (s *Set) available() int32 {
 	return min(s.Available, s.Replicas)
 }
 
+// ready are those that serve, whether or not for long enough yet.
+func (s *Set) ready() int32 {
+	if s == nil {
+		return 0
+	}
+	return min(s.Ready, s.Replicas)
+}
+
 func (x *sizing) plan() Scale {
 	if sole := x.sole(); sole != nil && sole.Replicas != x.Replicas {
 		return Scale{Rule: "native controller sizes the only set"}
@@ -183,26 +191,34 @@ func (x *sizing) raiseBy(room int32) {
 }
 
 // lower takes pods from sets above their target: pods that serve nobody for
-// free, others as far as availability allows. Sets of neither revision go
-// first, the newest of them before older ones.
+// free, those that do not serve for long enough yet as far as others serve, and
+// the rest as far as availability allows. Of one set they go in this order. Sets
+// of neither revision go first, the newest of them before older ones.
 func (x *sizing) lower() {
 	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
 		return
 	}
-	budget := x.Unavailable - x.Replicas
+	spare := x.Unavailable - x.Replicas
+	available, ready := spare, spare
 	for _, s := range x.all() {
-		budget += s.available()
+		available += s.available()
+		ready += s.ready()
 	}
 	take := func(s *Set, target int32) {
 		over := s.size() - target
 		if s == nil || over <= 0 {
 			return
 		}
-		idle := min(over, s.Replicas-s.available())
-		serving := min(over-idle, max(budget, 0))
-		budget -= serving
-		if idle+serving > 0 {
-			x.write(s, s.Replicas-idle-serving)
+		serves := max(s.ready(), s.available())
+		idle := min(over, s.Replicas-serves)
+		young := min(over-idle, serves-s.available(), max(ready, 0))
+		old := min(over-idle-young, max(available, 0))
+		if young < serves-s.available() {
+			old = 0
+		}
+		available, ready = available-old, ready-young-old
+		if n := idle + young + old; n > 0 {
+			x.write(s, s.Replicas-n)
 		}
 	}
 	others := slices.Clone(x.Others)

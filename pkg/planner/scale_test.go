@@ -33,6 +33,14 @@ func TestSizes(t *testing.T) {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 2, 0), Stable: set("s", 4, 3)},
 			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 3}}, Rule: "bring update up"},
 		},
+		"ready pods serve, though not yet for long enough": {
+			planner.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 1, 0), Stable: fresh("s", 4, 4, 2)},
+			planner.Scale{Rule: "sized"},
+		},
+		"others may serve in their place": {
+			planner.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: fresh("u", 2, 2, 0), Stable: fresh("s", 3, 3, 1)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 2}}, Rule: "bring update up"},
+		},
 		"nothing is taken below the floor": {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 2, 1), Stable: set("s", 3, 3)},
 			planner.Scale{Rule: "sized"},
@@ -131,4 +139,11 @@ func TestLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fresh is a set of which some pods are ready for long enough only.
+func fresh(name string, replicas, ready, available int32) *planner.Set {
+	s := set(name, replicas, available)
+	s.Ready = ready
+	return s
 }
