@@ -190,35 +190,40 @@ func (x *sizing) raiseBy(room int32) {
 	stable()
 }
 
-// lower takes pods from sets above their target: pods that serve nobody for
-// free, those that do not serve for long enough yet as far as others serve, and
-// the rest as far as availability allows. Of one set they go in this order. Sets
-// of neither revision go first, the newest of them before older ones.
+// spare is how many pods that are available, and how many that are ready, may go.
+type spare struct{ available, ready int32 }
+
+// of is how many of a set's pods may go: those that serve nobody for free, those
+// that do not serve for long enough yet as far as others serve, and the rest as
+// far as availability allows. The native controller takes them in this order.
+func (b *spare) of(s *Set, over int32) int32 {
+	serves := max(s.ready(), s.available())
+	idle := min(over, s.Replicas-serves)
+	young := min(over-idle, serves-s.available(), max(b.ready, 0))
+	var old int32
+	if young == serves-s.available() {
+		old = min(over-idle-young, max(b.available, 0))
+	}
+	b.available, b.ready = b.available-old, b.ready-young-old
+	return idle + young + old
+}
+
+// lower takes pods from sets above their target. Sets of neither revision go
+// first, the newest of them before older ones.
 func (x *sizing) lower() {
 	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
 		return
 	}
-	spare := x.Unavailable - x.Replicas
-	available, ready := spare, spare
+	budget := spare{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
 	for _, s := range x.all() {
-		available += s.available()
-		ready += s.ready()
+		budget.available += s.available()
+		budget.ready += s.ready()
 	}
 	take := func(s *Set, target int32) {
-		over := s.size() - target
-		if s == nil || over <= 0 {
-			return
-		}
-		serves := max(s.ready(), s.available())
-		idle := min(over, s.Replicas-serves)
-		young := min(over-idle, serves-s.available(), max(ready, 0))
-		old := min(over-idle-young, max(available, 0))
-		if young < serves-s.available() {
-			old = 0
-		}
-		available, ready = available-old, ready-young-old
-		if n := idle + young + old; n > 0 {
-			x.write(s, s.Replicas-n)
+		if over := s.size() - target; s != nil && over > 0 {
+			if n := budget.of(s, over); n > 0 {
+				x.write(s, s.Replicas-n)
+			}
 		}
 	}
 	others := slices.Clone(x.Others)
