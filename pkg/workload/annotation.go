@@ -66,6 +66,33 @@ type extraStatus struct {
 	ExpectedUpdatedReplicas int32 `json:"expectedUpdatedReplicas,omitempty"`
 }
 
+// ownersStrategy is the value of the annotation that keeps what the owner wrote of
+// a StatefulSet or a DaemonSet. It is absent where that is the default.
+type ownersStrategy struct {
+	Type      string `json:"type,omitempty"`
+	Partition int32  `json:"partition,omitempty"`
+}
+
+// keepOwners takes no partition of ours for the owner's.
+func keepOwners(obj metav1.Object, o ownersStrategy) {
+	if o.Partition >= frozen {
+		return
+	}
+	obj.SetAnnotations(without(obj.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+	if o != (ownersStrategy{}) {
+		annotate(obj, rollouts.AnnotationOriginalStrategy, encode(o))
+	}
+}
+
+// owners is the default where the annotation is unreadable.
+func owners(obj metav1.Object) ownersStrategy {
+	var o ownersStrategy
+	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+		return ownersStrategy{}
+	}
+	return o
+}
+
 // readDriving tells false when the annotation is absent or unreadable.
 func readDriving(obj metav1.Object) (driving, bool) {
 	var v driving

@@ -14,14 +14,14 @@ import (
 )
 
 // history is the templates that a workload has had, as its native controller
-// keeps them, by the name of their ControllerRevision.
+// keeps them in ControllerRevisions, by the label value of its pods.
 type history map[string]*appsv1.ControllerRevision
 
-func historyOf(obj metav1.Object, owned []object.Object) history {
+func historyOf(obj metav1.Object, owned []object.Object, name func(*appsv1.ControllerRevision) string) history {
 	h := history{}
 	for _, o := range owned {
 		if cr, ok := o.(*appsv1.ControllerRevision); ok && metav1.IsControlledBy(cr, obj) {
-			h[cr.Name] = cr
+			h[name(cr)] = cr
 		}
 	}
 	return h
@@ -65,4 +65,29 @@ func (h history) names() []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// raiseLimit keeps the native controller from forgetting the stable template, and
+// notes what the owner wrote.
+func raiseLimit(v *driving, limit **int32) {
+	if *limit != nil && **limit < minHistory {
+		raised := minHistory
+		v.RevisionHistoryLimit, *limit = *limit, &raised
+	}
+}
+
+// keepLimit does so with what the owner writes meanwhile; had is what it was.
+func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
+	v, driven := readDriving(was)
+	if driven && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
+		v.RevisionHistoryLimit, *limit = *limit, had
+		writeDriving(is, v)
+	}
+}
+
+// restoreLimit gives the owner's back.
+func restoreLimit(v driving, limit **int32) {
+	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
+		*limit = v.RevisionHistoryLimit
+	}
 }

@@ -32,7 +32,7 @@ type ordered struct {
 }
 
 func sortOut(s *appsv1.StatefulSet, owned []object.Object) ordered {
-	o := ordered{set: s, history: historyOf(s, owned), stable: s.Status.CurrentRevision}
+	o := ordered{set: s, history: historyOf(s, owned, (*appsv1.ControllerRevision).GetName), stable: s.Status.CurrentRevision}
 	o.place(owned)
 	_, driven := readOwner(s)
 	if named := s.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(s)) {

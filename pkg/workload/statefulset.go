@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 
@@ -134,48 +133,17 @@ func (statefulSet) Keep(oldObj, newObj object.Object) {
 	s.SetLabels(as(s.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
 	switch {
 	case !rollsByItself(s):
-		keepOwners(s, ownersStrategy{Type: s.Spec.UpdateStrategy.Type})
+		keepOwners(s, ownersStrategy{Type: string(s.Spec.UpdateStrategy.Type)})
 		s.Spec.UpdateStrategy = *was.Spec.UpdateStrategy.DeepCopy()
 	case partitionOf(s) != partitionOf(was):
 		keepOwners(s, ownersStrategy{Partition: partitionOf(s)})
 		setPartition(&s.Spec, partitionOf(was))
 	}
-	v, driven := readDriving(was)
-	if limit := s.Spec.RevisionHistoryLimit; driven && v.RevisionHistoryLimit != nil && limit != nil && *limit < minHistory {
-		v.RevisionHistoryLimit, s.Spec.RevisionHistoryLimit = limit, was.Spec.RevisionHistoryLimit
-		writeDriving(s, v)
-	}
+	keepLimit(was, s, &s.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
 	if !sameTemplate(&was.Spec.Template, &s.Spec.Template) {
 		setPartition(&s.Spec, frozen)
 		setAside(s, "")
 	}
-}
-
-// ownersStrategy is the value of the annotation that keeps what the owner wrote.
-// It is absent where that is the default.
-type ownersStrategy struct {
-	Type      appsv1.StatefulSetUpdateStrategyType `json:"type,omitempty"`
-	Partition int32                                `json:"partition,omitempty"`
-}
-
-// keepOwners takes no partition of ours for the owner's.
-func keepOwners(s *appsv1.StatefulSet, o ownersStrategy) {
-	if o.Partition >= frozen {
-		return
-	}
-	s.SetAnnotations(without(s.Annotations, rollouts.AnnotationOriginalStrategy))
-	if o != (ownersStrategy{}) {
-		annotate(s, rollouts.AnnotationOriginalStrategy, encode(o))
-	}
-}
-
-// owners is the default where the annotation is unreadable.
-func owners(s *appsv1.StatefulSet) ownersStrategy {
-	var o ownersStrategy
-	if err := json.Unmarshal([]byte(s.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
-		return ownersStrategy{}
-	}
-	return o
 }
 
 func partitionOf(s *appsv1.StatefulSet) int32 {

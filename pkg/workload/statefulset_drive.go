@@ -28,10 +28,7 @@ func (statefulSet) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
 	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
-	if limit := want.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
-		raised := minHistory
-		v.RevisionHistoryLimit, want.Spec.RevisionHistoryLimit = limit, &raised
-	}
+	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
 	writeDriving(want, v)
 	if changes := change(obj, want); len(changes) > 0 {
 		return changes
@@ -83,7 +80,7 @@ func (o ordered) takeUp(want *appsv1.StatefulSet) {
 }
 
 // setAside says which revision is set aside.
-func setAside(want *appsv1.StatefulSet, aside string) {
+func setAside(want metav1.Object, aside string) {
 	if v, _ := readDriving(want); v.Aside != aside {
 		v.Aside = aside
 		writeDriving(want, v)
@@ -182,13 +179,11 @@ func (statefulSet) Restore(obj object.Object, owned []object.Object, how planner
 	case how.KeepPaused:
 		setPartition(&want.Spec, frozen)
 	case own.Type != "":
-		want.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: own.Type}
+		want.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.StatefulSetUpdateStrategyType(own.Type)}
 	case held(want) || controlled:
 		setPartition(&want.Spec, own.Partition)
 	}
-	if limit := want.Spec.RevisionHistoryLimit; v.RevisionHistoryLimit != nil && limit != nil && *limit == minHistory {
-		want.Spec.RevisionHistoryLimit = v.RevisionHistoryLimit
-	}
+	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
 	want.Annotations = without(want.Annotations, ourAnnotations...)
 	want.Labels = without(want.Labels, ourLabels...)
 	return change(obj, want)

@@ -68,6 +68,8 @@ func rewrite(obj object.Object) {
 		w.ofDeployment(&o.Spec)
 	case *appsv1.StatefulSet:
 		w.ofStatefulSet(&o.Spec)
+	case *appsv1.DaemonSet:
+		w.ofDaemonSet(&o.Spec)
 	}
 }
 
@@ -92,6 +94,15 @@ func (w wish) ofStatefulSet(s *appsv1.StatefulSetSpec) {
 		if u.RollingUpdate != nil && u.RollingUpdate.Partition != nil {
 			setPartition(s, *u.RollingUpdate.Partition)
 		}
+	}
+	if w.RevisionHistoryLimit != nil {
+		s.RevisionHistoryLimit = w.RevisionHistoryLimit
+	}
+}
+
+func (w wish) ofDaemonSet(s *appsv1.DaemonSetSpec) {
+	if u := w.UpdateStrategy; u != nil {
+		s.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(u.Type)
 	}
 	if w.RevisionHistoryLimit != nil {
 		s.RevisionHistoryLimit = w.RevisionHistoryLimit

@@ -127,6 +127,14 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     statefulSet{statefulSetLabel},
 	},
+	{
+		GVK:         daemonSetKind,
+		Style:       rollouts.StylePartition,
+		Label:       daemonSetLabel,
+		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Adapter:     daemonSet{daemonSetLabel},
+	},
 }
 
 // Kinds returns one row of each kind.

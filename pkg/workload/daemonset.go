@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+const daemonSetLabel = "daemonset"
+
+var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+
+// daemonSet releases a DaemonSet by its update strategy OnDelete: its native
+// controller replaces no pod, but makes one of the live template on each node that
+// has none. So old pods are deleted here, as many as a step asks for.
+type daemonSet struct{ selfSized }
+
+var _ Adapter = daemonSet{}
+
+// Observe implements Adapter. The size is the number of nodes that are to have a pod.
+func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	p := place(obj.(*appsv1.DaemonSet), owned)
+	d := p.set
+	w := planner.Workload{
+		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
+		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d),
+		Paused:         onDelete(d),
+		StableRevision: p.stable, Named: d.Labels[rollouts.LabelStableRevision] != "",
+		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
+		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
+		Revisions: p.history.names(), Unavailable: unavailable(d), Unfit: misfit(d),
+		Rolling:    !held(d) && (!p.settled() || d.Status.UpdatedNumberScheduled < p.size()),
+		StableGone: p.stable != "" && p.history[p.stable] == nil,
+	}
+	p.count(&w)
+	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
+	w.Obeyed = w.Drive != nil && len(change(d, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
+	w.Mixed = !w.Named && w.SupersededReplicas > 0
+	return w
+}
+
+// count is the facts about pods. What the native controller has not counted yet,
+// others do not see either.
+func (p placed) count(w *planner.Workload) {
+	all, ready := map[string]int32{}, map[string]int32{}
+	for _, pod := range p.pods {
+		if !counts(pod) {
+			continue
+		}
+		all[revisionOf(pod)]++
+		if isReady(pod) {
+			ready[revisionOf(pod)]++
+		}
+	}
+	for revision, n := range all {
+		if revision != p.update {
+			w.StableReplicas += n
+		}
+		if revision != p.update && revision != p.stable {
+			w.SupersededReplicas += n
+		}
+	}
+	w.StableReadyReplicas, w.LiveReadyReplicas = ready[p.stable], ready[p.live]
+	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[p.update], ready[p.update]
+	if p.settled() && p.live == p.update {
+		w.UpdatedReplicas = min(w.UpdatedReplicas, p.set.Status.UpdatedNumberScheduled)
+		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
+	}
+}
+
+// misfit says why nothing can be released. A surge starts the new pod of a node
+// before the old one goes; whoever deletes the old one first breaks that promise.
+func misfit(d *appsv1.DaemonSet) string {
+	if held(d) || !surges(d) {
+		return ""
+	}
+	return "the DaemonSet has spec.updateStrategy.rollingUpdate.maxSurge, so that no node is ever without its pod, " +
+		"and to release in steps pods are deleted before new ones start; set maxSurge to 0 and maxUnavailable to how many nodes may be without one"
+}
+
+func surges(d *appsv1.DaemonSet) bool {
+	u := d.Spec.UpdateStrategy.RollingUpdate
+	if u == nil || u.MaxSurge == nil || onDelete(d) {
+		return false
+	}
+	return *u.MaxSurge != intstr.FromInt32(0) && *u.MaxSurge != intstr.FromString("0%")
+}
+
+// unavailable is how many pods may be missing at once, as the native controller
+// reckons it. One may be, or nothing could be replaced.
+func unavailable(d *appsv1.DaemonSet) int32 {
+	u := d.Spec.UpdateStrategy.RollingUpdate
+	if u == nil || u.MaxUnavailable == nil {
+		return 1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(d.Status.DesiredNumberScheduled), true)
+	if err != nil {
+		return 1
+	}
+	return max(int32(n), 1) //nolint:gosec // bounded by the number of nodes, or what the owner wrote
+}
+
+// Changed implements Adapter. Where no node is to have a pod there is nothing to
+// hold. What a strategy with a surge asks for is not to be had here.
+func (daemonSet) Changed(oldObj, newObj object.Object) bool {
+	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
+	another := !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
+		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
+		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
+	nowhere := was.Status.ObservedGeneration >= was.Generation && was.Status.DesiredNumberScheduled == 0
+	return another && !nowhere && !surges(d)
+}
+
+// Hold implements Adapter. How many pods may be missing is left where it is, and
+// goes on to count.
+func (daemonSet) Hold(obj object.Object, by string) {
+	d := obj.(*appsv1.DaemonSet)
+	stop(d)
+	writeHeld(d, by)
+}
+
+// stop keeps what the owner wrote of the type for the end.
+func stop(d *appsv1.DaemonSet) {
+	own := ownersStrategy{}
+	if onDelete(d) {
+		own.Type = string(appsv1.OnDeleteDaemonSetStrategyType)
+	}
+	keepOwners(d, own)
+	d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+}
+
+func onDelete(d *appsv1.DaemonSet) bool {
+	return d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+}
+
+// Keep implements Adapter. Another template goes nowhere until a step says how
+// far, but to nodes that have no pod. What the owner writes of the strategy is
+// given back in the end.
+func (daemonSet) Keep(oldObj, newObj object.Object) {
+	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
+	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
+	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	if !onDelete(d) {
+		stop(d)
+	}
+	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
+	if !sameTemplate(&was.Spec.Template, &d.Spec.Template) {
+		setAside(d, "")
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A node that joins gets a pod of the live template, whatever is held. So an
+// abort sets the stable template, and leaves it there: an aborted version comes up
+// nowhere, also while nobody here looks. Which template the owner asks for is noted.
+
+// Drive implements Adapter.
+func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	p := place(obj.(*appsv1.DaemonSet), owned)
+	want := p.aimed(to.Drive)
+	if p.stable != "" {
+		label(want, rollouts.LabelStableRevision, p.stable)
+	}
+	writeOwner(want, owner)
+	v, _ := readDriving(want)
+	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
+	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
+	writeDriving(want, v)
+	if changes := change(obj, want); len(changes) > 0 {
+		return changes
+	}
+	var changes []object.Change
+	for _, pod := range p.due(to.Drive) {
+		changes = append(changes, object.Change{Base: pod})
+	}
+	return changes
+}
+
+// aimed is the DaemonSet with the template that a drive needs.
+func (p placed) aimed(to planner.Drive) *appsv1.DaemonSet {
+	want := p.set.DeepCopy()
+	if !onDelete(want) {
+		stop(want)
+	}
+	switch {
+	case !to.Abort:
+		p.takeUp(want)
+	case p.live != p.stable:
+		p.putAside(want)
+	}
+	return want
+}
+
+// putAside sets the stable template.
+func (p placed) putAside(want *appsv1.DaemonSet) {
+	if t := p.history.template(p.stable); t != nil && p.live != "" {
+		want.Spec.Template = *t
+		setAside(want, p.live)
+	}
+}
+
+// takeUp sets the template that was set aside; the live one stays if it is gone.
+func (p placed) takeUp(want *appsv1.DaemonSet) {
+	if t := p.history.template(p.aside); t != nil {
+		want.Spec.Template = *t
+	}
+	setAside(want, "")
+}
+
+// Rest implements Adapter: the stable template stays.
+func (daemonSet) Rest(object.Object, []object.Object) []object.Change { return nil }
+
+// SetStable implements Adapter.
+func (daemonSet) SetStable(obj object.Object, owned []object.Object) []object.Change {
+	p := place(obj.(*appsv1.DaemonSet), owned)
+	t := p.history.template(p.stable)
+	if t == nil {
+		return nil
+	}
+	want := p.set.DeepCopy()
+	want.Spec.Template = *t
+	setAside(want, "")
+	label(want, rollouts.LabelStableRevision, p.stable)
+	return change(obj, want)
+}
+
+// Restore implements Adapter. What stays paused keeps OnDelete, and the stable
+// template. So does, but for that, what is given back half-way because its Rollout
+// leaves: as other clients of the API expect it, no pod is replaced then.
+func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	p := place(obj.(*appsv1.DaemonSet), owned)
+	want := p.set.DeepCopy()
+	_, controlled := readOwner(want)
+	v, _ := readDriving(want)
+	if !how.KeepPaused {
+		p.takeUp(want)
+	}
+	if (held(want) || controlled) && !how.KeepPaused && (how.Wait || !p.underway()) {
+		want.Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
+		if own := owners(want); own.Type != "" {
+			want.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own.Type)
+		}
+	}
+	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
+	want.Annotations = without(want.Annotations, ourAnnotations...)
+	want.Labels = without(want.Labels, ourLabels...)
+	return change(obj, want)
+}

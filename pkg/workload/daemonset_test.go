@@ -1,0 +1,314 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// nodes is a DaemonSet as its native controller left it: a letter for each node
+// says which revision its pod runs; small ones are not ready, and a dot is none.
+type nodes struct {
+	set   *appsv1.DaemonSet
+	owned []object.Object
+}
+
+type setEdit func(*nodes)
+
+func daemon(live, pods string, edits ...setEdit) *nodes {
+	n := &nodes{set: &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: "log", UID: "d-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "daemonset"}},
+		Spec: appsv1.DaemonSetSpec{
+			RevisionHistoryLimit: new(int32(2)), Template: *templateOf(live),
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(2)), MaxSurge: new(intstr.FromInt32(0))},
+			},
+		},
+		Status: appsv1.DaemonSetStatus{
+			ObservedGeneration: 3, DesiredNumberScheduled: int32(len(pods)), //nolint:gosec // a few
+			UpdatedNumberScheduled: int32(strings.Count(strings.ToLower(pods), live)), //nolint:gosec // a few
+		},
+	}}
+	ref := *metav1.NewControllerRef(n.set, daemonSetKind)
+	for i, letter := range "abc" {
+		n.owned = append(n.owned, &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "log-" + string(letter), OwnerReferences: []metav1.OwnerReference{ref},
+				Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: string(letter)},
+			},
+			Revision: int64(i),
+			Data:     runtime.RawExtension{Raw: []byte(encode(map[string]any{"spec": map[string]any{"template": templateOf(string(letter))}}))},
+		})
+	}
+	for i, letter := range pods {
+		if letter != '.' {
+			p := podOf(i, string(letter), ref)
+			p.Name, p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] = fmt.Sprintf("log-%d", i), strings.ToLower(string(letter))
+			n.owned = append(n.owned, p)
+		}
+	}
+	for _, edit := range edits {
+		edit(n)
+	}
+	return n
+}
+
+func (n *nodes) pod(i int) *corev1.Pod {
+	at := slices.IndexFunc(n.owned, func(o object.Object) bool { return o.GetName() == fmt.Sprintf("log-%d", i) })
+	return n.owned[at].(*corev1.Pod)
+}
+
+func onHold(n *nodes) { daemonSet{}.Hold(n.set, "log") }
+
+// daemonTold is what a release wrote.
+func daemonTold(share int32, abort bool, aside string) setEdit {
+	return func(n *nodes) {
+		onHold(n)
+		n.set.Labels[rollouts.LabelStableRevision] = "a"
+		n.set.Spec.RevisionHistoryLimit = new(minHistory)
+		writeOwner(n.set, owner())
+		v := driving{
+			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+		}
+		annotate(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
+	}
+}
+
+func ownersOnDelete(n *nodes) { n.set.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType }
+
+func unobserved(n *nodes) { n.set.Generation++ }
+
+func mayMiss(n intstr.IntOrString) setEdit {
+	return func(s *nodes) { s.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = &n }
+}
+
+// leaving is a pod on its way out.
+func leaving(i int) setEdit {
+	return func(n *nodes) { n.pod(i).DeletionTimestamp = new(metav1.Unix(1000, 0)) }
+}
+
+// silentNode is a pod of whose node nothing is heard.
+func silentNode(i int) setEdit {
+	return func(n *nodes) {
+		n.pod(i).Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.ContainersReady, Status: corev1.ConditionTrue},
+		}
+	}
+}
+
+// TestDaemonSetChanges has one golden file for each case, and is done after it.
+func TestDaemonSetChanges(t *testing.T) {
+	var a daemonSet
+	drive := func(share string, abort bool) func(*nodes) []object.Change {
+		return func(n *nodes) []object.Change {
+			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+		}
+	}
+	restore := func(how planner.RestoreWorkload) func(*nodes) []object.Change {
+		return func(n *nodes) []object.Change { return a.Restore(n.set, n.owned, how) }
+	}
+	wait, paused := planner.RestoreWorkload{Wait: true}, planner.RestoreWorkload{KeepPaused: true}
+	stable := func(n *nodes) []object.Change { return a.SetStable(n.set, n.owned) }
+	for name, tc := range map[string]struct {
+		in *nodes
+		op func(*nodes) []object.Change
+	}{
+		"drive-first":           {daemon("b", "AAAAA", onHold), drive("20%", false)},
+		"drive-on":              {daemon("b", "AAAAA", daemonTold(2, false, "")), drive("2", false)},
+		"drive-resumed":         {daemon("b", "AAAAB", daemonTold(2, false, ""), func(n *nodes) { n.set.Spec.UpdateStrategy.Type = "" }), drive("2", false)},
+		"drive-back":            {daemon("b", "AAABB", daemonTold(2, false, "")), drive("0", true)},
+		"drive-back-on":         {daemon("a", "AAABB", daemonTold(0, true, "b")), drive("0", true)},
+		"drive-back-overtaken":  {daemon("c", "AAABB", daemonTold(0, true, "b")), drive("0", true)},
+		"drive-back-forgotten":  {daemon("b", "AAABB", daemonTold(0, true, ""), func(n *nodes) { n.owned = n.owned[1:] }), drive("0", true)},
+		"drive-retry":           {daemon("a", "AAAAA", daemonTold(0, true, "b")), drive("20%", false)},
+		"stable":                {daemon("a", "AAAAA", daemonTold(0, true, "b")), stable},
+		"restore":               {daemon("b", "BBBBB", daemonTold(5, false, "")), restore(wait)},
+		"restore-rest-natively": {daemon("b", "AAABB", daemonTold(2, false, "")), restore(wait)},
+		"restore-half-way":      {daemon("b", "AAABB", daemonTold(2, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-complete":      {daemon("b", "BBBBB", daemonTold(5, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-cancelled":     {daemon("a", "AAAAA", daemonTold(2, false, "")), restore(planner.RestoreWorkload{})},
+		"restore-held":          {daemon("b", "AAAAA", onHold), restore(planner.RestoreWorkload{})},
+		"restore-paused":        {daemon("a", "AAAAA", daemonTold(0, true, "b")), restore(paused)},
+		"restore-owners":        {daemon("b", "BBBBB", ownersOnDelete, daemonTold(5, false, "")), restore(wait)},
+		"restore-nothing":       {daemon("b", "BBBBB"), restore(wait)},
+		"restore-not-ours":      {daemon("b", "BBBBB", ownersOnDelete), restore(wait)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := tc.in
+			before := golden.Text(t, n.set)
+			changes := tc.op(n)
+			golden.Changes(t, "daemon-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, n.set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			for _, c := range changes {
+				if want, ok := c.Want.(*appsv1.DaemonSet); ok {
+					n.set = want
+					n.set.Generation++
+				}
+			}
+			if again := tc.op(n); len(again) != 0 && again[0].Want != nil {
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+// TestDue names the nodes whose pods go now.
+func TestDue(t *testing.T) {
+	all := intstr.FromString("100%")
+	for name, tc := range map[string]struct {
+		in    *nodes
+		share intstr.IntOrString
+		abort bool
+		want  string
+	}{
+		"one":                              {daemon("b", "AAAAA"), intstr.FromInt32(1), false, "log-0"},
+		"none":                             {daemon("b", "AAAAA"), intstr.FromInt32(0), false, ""},
+		"as many as the owner allows":      {daemon("b", "AAAAA"), all, false, "log-0 log-1"},
+		"half of them, rounded up":         {daemon("b", "AAAAA", mayMiss(intstr.FromString("50%"))), all, false, "log-0 log-1 log-2"},
+		"never fewer than one":             {daemon("b", "AAAAA", mayMiss(intstr.FromString("0%"))), all, false, "log-0"},
+		"the rest waits for those to come": {daemon("b", "b.AAA"), all, false, ""},
+		"and goes on with each":            {daemon("b", "bBAAA"), all, false, "log-2"},
+		"one on its way is one of them":    {daemon("b", "AAAAA", leaving(4)), intstr.FromInt32(1), false, ""},
+		"a node that joins is one, too":    {daemon("b", "AAAAA."), intstr.FromInt32(1), false, ""},
+		"one of a step that has enough":    {daemon("b", "AAABB"), intstr.FromInt32(1), false, ""},
+		"one that is not ready goes first": {daemon("b", "AAAaA"), intstr.FromInt32(1), false, "log-3"},
+		"and costs nothing":                {daemon("b", "aaaAA"), all, false, "log-0 log-1 log-2"},
+		"a silent node goes last":          {daemon("b", "AAAAA", silentNode(0)), intstr.FromInt32(1), false, "log-1"},
+		"but it goes":                      {daemon("b", "ABBBB", silentNode(0)), all, false, "log-0"},
+		"nothing comes on a silent node":   {daemon("b", "AAAAA", silentNode(0), leaving(0)), intstr.FromInt32(1), false, "log-1"},
+		"too many are silent":              {daemon("b", "AAAAA", silentNode(0), silentNode(1)), intstr.FromInt32(1), false, "log-0"},
+		"a superseded one before stable":   {daemon("c", "ABABA", daemonTold(1, false, "")), intstr.FromInt32(1), false, "log-1"},
+		"as its user wants it": {daemon("b", "AAAAA", func(n *nodes) {
+			n.pod(3).Annotations = map[string]string{corev1.PodDeletionCost: "-1"}
+		}), intstr.FromInt32(1), false, "log-3"},
+		"the youngest": {daemon("b", "AAAAA", func(n *nodes) { n.pod(2).CreationTimestamp = metav1.Unix(1000, 0) }), intstr.FromInt32(1), false, "log-2"},
+		"not served for long enough": {daemon("b", "BBAAA", func(n *nodes) {
+			n.set.Spec.MinReadySeconds, n.set.Status.NumberAvailable = 60, 3
+		}), all, false, ""},
+		"back":                               {daemon("a", "AABBB", daemonTold(0, true, "b")), intstr.FromInt32(0), true, "log-2 log-3"},
+		"back but for one":                   {daemon("a", "AABBB", daemonTold(1, true, "b"), mayMiss(all)), intstr.FromInt32(1), true, "log-2 log-3"},
+		"not back before stable is live":     {daemon("b", "AABBB", daemonTold(0, true, "")), intstr.FromInt32(0), true, ""},
+		"nor before its controller knows":    {daemon("a", "AABBB", daemonTold(0, true, "b"), unobserved), intstr.FromInt32(0), true, ""},
+		"not before the template is known":   {daemon("d", "AAAAA"), all, false, ""},
+		"a node that left takes its pod":     {daemon("b", "BAAA", func(n *nodes) { n.set.Status.DesiredNumberScheduled = 3 }), all, false, "log-1 log-2"},
+		"no node":                            {daemon("b", ""), all, false, ""},
+		"the stable template again, half":    {daemon("a", "AAABB", daemonTold(3, false, "")), intstr.FromInt32(4), false, "log-3"},
+		"a step that was reached and scaled": {daemon("b", "BAAA..", daemonTold(1, false, "")), intstr.FromInt32(2), false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, pod := range place(tc.in.set, tc.in.owned).due(planner.Drive{Partition: tc.share, Abort: tc.abort}) {
+				got = append(got, pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestObserveDaemonSet names the facts that matter in each case.
+func TestObserveDaemonSet(t *testing.T) {
+	type facts = planner.Workload
+	for name, tc := range map[string]struct {
+		in   *nodes
+		want facts
+	}{
+		"at rest": {daemon("a", "AAAAA"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+		}},
+		"rolling natively": {daemon("b", "AAABB"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+		}},
+		"left to its owner half-way": {daemon("b", "AAABB", ownersOnDelete), facts{
+			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+		}},
+		"held, not named yet": {daemon("d", "AAAAA", onHold, unobserved), facts{
+			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		"held, and most nodes joined since": {daemon("b", "ABBBB", onHold), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
+		}},
+		"driven": {daemon("b", "AAAAb", daemonTold(1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+		}},
+		"a pod is due": {daemon("b", "AAAAA", daemonTold(1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5,
+		}},
+		"not counted yet": {daemon("b", "AAABB", daemonTold(2, false, ""), func(n *nodes) { n.set.Status.UpdatedNumberScheduled = 1 }), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Obeyed: true,
+		}},
+		"a third": {daemon("c", "AAABC", daemonTold(1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+		}},
+		"going back": {daemon("a", "AAAAb", daemonTold(0, true, "b")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4,
+		}},
+		"back": {daemon("a", "AAAAA", daemonTold(0, true, "b")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
+		}},
+		"its owner writes it again": {daemon("b", "AAAAA", daemonTold(0, true, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5,
+		}},
+		"stable is forgotten": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) { n.owned = n.owned[1:] }), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := daemonSet{}.Observe(tc.in.set, tc.in.owned)
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
+			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// One whose nodes are never to be without a pod is not for this.
+func TestUnfitDaemonSet(t *testing.T) {
+	for surge, unfit := range map[intstr.IntOrString]bool{
+		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,
+	} {
+		n := daemon("a", "AAA", func(n *nodes) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
+		if why := (daemonSet{}).Observe(n.set, n.owned).Unfit; strings.Contains(why, "maxSurge") != unfit {
+			t.Errorf("maxSurge %s: says %q", surge.String(), why)
+		}
+	}
+}
