@@ -123,7 +123,7 @@ func policies(f Facts) []Finding {
 	}
 	var found []Finding
 	for _, name := range missingPolicies(f) {
-		found = append(found, wrong("kubectl apply -f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml", "there is no %s: without it updates are not held while weir-apiserver is down", name))
+		found = append(found, wrong("kubectl apply -f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml -f artifacts/policies/daemonsets.yaml", "there is no %s: without it updates are not held while weir-apiserver is down", name))
 	}
 	return or(found, fine("%d policies and bindings hold without Weir", len(wanted)))
 }

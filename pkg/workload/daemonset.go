@@ -118,10 +118,12 @@ func (daemonSet) Changed(oldObj, newObj object.Object) bool {
 }
 
 // Hold implements Adapter. How many pods may be missing is left where it is, and
-// goes on to count.
+// goes on to count. Another door of admission may have held it a moment ago.
 func (daemonSet) Hold(obj object.Object, by string) {
 	d := obj.(*appsv1.DaemonSet)
-	stop(d)
+	if !held(d) || !onDelete(d) {
+		stop(d)
+	}
 	writeHeld(d, by)
 }
 

@@ -44,7 +44,7 @@ type policy struct {
 func policies(t *testing.T) []policy {
 	t.Helper()
 	var data []byte
-	for _, name := range []string{"policies", "statefulsets"} {
+	for _, name := range []string{"policies", "statefulsets", "daemonsets"} {
 		file, err := artifacts.Files.ReadFile("policies/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -62,8 +62,8 @@ func policies(t *testing.T) []policy {
 		}
 		all = append(all, compiled(t, &p))
 	}
-	if len(all) != 4 {
-		t.Fatalf("%d policies, want 4", len(all))
+	if len(all) != 6 {
+		t.Fatalf("%d policies, want 6", len(all))
 	}
 	return all
 }

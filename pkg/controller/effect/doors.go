@@ -28,7 +28,11 @@ const (
 )
 
 // policyNames are those of all kinds.
-var policyNames = []string{HoldName, KeepName, HoldName + "-statefulsets", KeepName + "-statefulsets"}
+var policyNames = []string{
+	HoldName, KeepName,
+	HoldName + "-statefulsets", KeepName + "-statefulsets",
+	HoldName + "-daemonsets", KeepName + "-daemonsets",
+}
 
 // policyKinds are the kinds of the policies; both are there, or neither is.
 var policyKinds = []schema.GroupVersionKind{

@@ -1,0 +1,473 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// TestDaemonSet tells stories of DaemonSets.
+func TestDaemonSet(t *testing.T) {
+	t.Parallel()
+	stories := map[string]func(*testing.T){
+		"to the end":         daemonsToTheEnd,
+		"third":              daemonsThird,
+		"never ready":        daemonsNeverReady,
+		"aborted":            daemonsAborted,
+		"aborted when whole": daemonsAbortedWhenWhole,
+		"nodes come and go":  daemonsOnOtherNodes,
+		"deleted":            daemonsDeleted,
+		"deleted, aborted":   daemonsDeletedAborted,
+		"disabled":           daemonsDisabled,
+		"labelled, jumping":  daemonsLabelled,
+		"on delete":          daemonsOnDelete,
+		"surge":              daemonsSurge,
+		"nowhere":            daemonsNowhere,
+	}
+	for _, name := range some(stories, "to the end", "aborted", "nodes come and go") {
+		t.Run(name, stories[name])
+	}
+}
+
+// daemons is an application in a DaemonSet, on nodes of its own.
+type daemons struct {
+	*app
+	was   appsv1.DaemonSet
+	nodes int32
+}
+
+const rolls, byHand = appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType
+
+func startDaemons(t *testing.T, nodes int32, routed bool, owners func(*appsv1.DaemonSet), steps ...v1beta1.Step) *daemons {
+	t.Helper()
+	s := &daemons{app: space(t)}
+	s.plan = plan{unavailable: 1, routed: routed, grace: 1, steps: steps, change: func(r *v1beta1.Rollout) {
+		r.Spec.WorkloadRef.Kind = "DaemonSet"
+	}}
+	for range nodes {
+		s.joins()
+	}
+	d := s.newDeployment()
+	d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	d.Spec.Template.Spec.NodeSelector = map[string]string{"pool": s.namespace}
+	d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "pool", Operator: corev1.TolerationOpExists}}
+	set := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.labels()},
+		Spec:       appsv1.DaemonSetSpec{Selector: d.Spec.Selector, Template: d.Spec.Template, RevisionHistoryLimit: new(int32(0))},
+	}
+	if owners != nil {
+		owners(set)
+	}
+	s.create(set)
+	if routed {
+		s.create(s.newService())
+		s.create(s.newIngress())
+	}
+	s.until("the DaemonSet is ready", s.runsPods(versions{"v1": nodes}))
+	s.was = *s.set()
+	s.create(s.newRollout())
+	return s
+}
+
+// joins adds a node.
+func (s *daemons) joins() {
+	s.t.Helper()
+	node := fmt.Sprintf("%s-%d", s.namespace, s.nodes)
+	s.nodes++
+	s.addNode(node)
+	s.t.Cleanup(func() {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		if err := client.IgnoreNotFound(here.client.Delete(context.Background(), n)); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// serve waits until the application is in service.
+func (s *daemons) serve() *daemons {
+	s.t.Helper()
+	s.until("the Rollout is Healthy", s.healthy)
+	s.guard = watchPods(s.app)
+	s.guard.atLeast(s.nodes - 1)
+	return s
+}
+
+func (s *daemons) set() *appsv1.DaemonSet {
+	s.t.Helper()
+	set := &appsv1.DaemonSet{}
+	if err := here.client.Get(s.t.Context(), s.key(name), set); err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+func (s *daemons) change(body string) {
+	s.t.Helper()
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	if err := here.client.Patch(s.t.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(body))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *daemons) ships(version string) {
+	s.t.Helper()
+	s.change(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
+}
+
+// runsPods tells whether exactly these pods are there, ready, and counted.
+func (s *daemons) runsPods(want versions) func(context.Context) error {
+	maps.DeleteFunc(want, func(_ string, n int32) bool { return n == 0 })
+	return func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := here.client.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		got := versions{}
+		for i := range pods.Items {
+			if !ready(&pods.Items[i]) {
+				return fmt.Errorf("%s is not ready", pods.Items[i].Name)
+			}
+			got[versionOf(&pods.Items[i].Spec)]++
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("runs %v, want %v", got, want)
+		}
+		set := &appsv1.DaemonSet{}
+		err := here.client.Get(ctx, s.key(name), set)
+		n := int32(len(pods.Items)) //nolint:gosec // a few
+		if st := set.Status; err == nil && (st.ObservedGeneration != set.Generation || st.NumberReady != n || st.DesiredNumberScheduled != n) {
+			err = fmt.Errorf("its controller counts %d pods of %d, at generation %d of %d", st.NumberReady, st.DesiredNumberScheduled, st.ObservedGeneration, set.Generation)
+		}
+		return err
+	}
+}
+
+// stands wants the DaemonSet to have this strategy and this template, now.
+func (s *daemons) stands(strategy appsv1.DaemonSetUpdateStrategyType, version string) *appsv1.DaemonSet {
+	s.t.Helper()
+	set := s.set()
+	if got := set.Spec.UpdateStrategy.Type; got != strategy || versionOf(&set.Spec.Template.Spec) != version {
+		s.t.Errorf("%s of %s, want %s of %s", got, versionOf(&set.Spec.Template.Spec), strategy, version)
+	}
+	return set
+}
+
+// gives wants everything back as the owner wrote it, but for the version.
+func (s *daemons) gives(version string) {
+	s.t.Helper()
+	s.until("the Rollout is Healthy", s.healthy)
+	s.until("all pods run "+version, s.runsPods(versions{version: s.nodes}))
+	set, was := s.set(), s.was.DeepCopy()
+	was.Spec.Template.Spec.Containers[0].Image = image(version)
+	was.Labels[workloadType] = "daemonset"
+	for _, d := range []*appsv1.DaemonSet{set, was} {
+		delete(d.Annotations, appsv1.DeprecatedTemplateGeneration)
+	}
+	s.same("the spec", was.Spec, set.Spec)
+	s.same("the labels", was.Labels, set.Labels)
+	s.same("the annotations", was.Annotations, set.Annotations)
+	s.until("nothing is left beside it", s.alone)
+}
+
+// step waits at a step and wants so many new pods, all of them ready.
+func (s *daemons) step(step, updated int32, version string) *v1beta1.Rollout {
+	s.t.Helper()
+	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	st := s.stands(byHand, version).Status
+	r, err := s.stored(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := r.Status.Canary
+	if st.UpdatedNumberScheduled != updated || st.NumberReady != s.nodes || c.CanaryReplicas != updated || c.CanaryReadyReplicas != updated {
+		s.t.Errorf("step %d: %+v; the Rollout counts %d, %d ready; want %d", step, st, c.CanaryReplicas, c.CanaryReadyReplicas, updated)
+	}
+	s.sees(s.revisions(c.StableRevision, "v1"))
+	s.sees(s.revisions(c.PodTemplateHash, version))
+	return r
+}
+
+// revisions wants the label value to be that of a version, if it has pods.
+func (s *daemons) revisions(hash, version string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := here.client.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if of := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; versionOf(&p.Spec) == version && of != hash {
+				return fmt.Errorf("%s has the hash %s, the Rollout says %s", version, of, hash)
+			}
+		}
+		return nil
+	}
+}
+
+// Cases 73 and 75: a step with traffic, one without, to the end; then back to what
+// was before, which is a release like any other.
+func daemonsToTheEnd(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 4, true, nil, with(manual("1"), "20%"), manual("3"), manual("100%")).serve()
+	s.guard.atMost("v2", 1)
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.sees(s.weight("20"))
+	s.sees(s.serves(name, versions{"v1": 3}))
+	s.sees(s.serves(name+"-canary", versions{"v2": 1}))
+	s.guard.atMost("v2", 3)
+	s.promote(1)
+	s.step(2, 3, "v2")
+	s.sees(s.weight(""))
+	s.sees(s.serves(name, versions{"v1": 1, "v2": 3}))
+	s.guard.atMost("v2", 4)
+	s.promote(2)
+	s.gives("v2")
+	s.ships("v1")
+	s.until("step 1 waits", s.waitsAt(1))
+	s.sees(s.runsPods(versions{"v1": 1, "v2": 3}))
+	s.promoteAll()
+	s.gives("v1")
+	s.sees(s.succeeded)
+}
+
+// Case 74: a third version begins at step 1; pods of the second go first.
+func daemonsThird(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("2"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.promote(1)
+	s.step(2, 2, "v2")
+	s.guard.atMost("v3", 1)
+	s.ships("v3")
+	s.step(1, 1, "v3")
+	s.sees(s.runsPods(versions{"v1": 1, "v2": 1, "v3": 1}))
+	s.guard.atMost("v3", 3)
+	s.promoteAll()
+	s.gives("v3")
+}
+
+// A version that never gets ready costs one pod, and that only until its owner
+// goes back.
+func daemonsNeverReady(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, true, nil, with(manual("2"), "20%"), manual("100%")).serve()
+	s.ships("failed")
+	s.until("step 1 waits for its pods", s.says("1 of 1 new pods"))
+	s.sees(s.at(1, "StepUpgrade"))
+	s.ships("v1")
+	s.gives("v1")
+}
+
+// An abort brings every pod back. The stable template stays live, so that nodes
+// which join get no aborted version; then it is tried again, and rolled back.
+func daemonsAborted(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, true, nil, with(manual("1"), "20%"), with(manual("2"), "50%"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.promote(1)
+	s.step(2, 2, "v2")
+	s.abort()
+	s.stands(byHand, "v1")
+	s.sees(s.runsPods(versions{"v1": 3}))
+	s.sees(s.serves(name, versions{"v1": 3}))
+	s.sees(s.weight(""))
+	s.guard.atMost("v2", 0)
+	s.joins()
+	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
+	s.guard.atLeast(3)
+	s.ships("v2")
+	s.until("the stable template is live again", s.lives("v1"))
+	s.stays("nothing is released", s.runsPods(versions{"v1": 4}))
+	s.sees(s.isAborted)
+	s.guard.atMost("v2", 1)
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1, "v2")
+	s.post(here.admin, "rollback", "", http.StatusCreated)
+	s.gives("v1")
+}
+
+func (s *daemons) lives(version string) func(context.Context) error {
+	return func(context.Context) error {
+		if v := versionOf(&s.set().Spec.Template.Spec); v != version {
+			return fmt.Errorf("the template is of %s", v)
+		}
+		return nil
+	}
+}
+
+// When every pod runs the new version its native controller would forget the
+// stable one, as the owner's history limit says. Another version comes after the abort.
+func daemonsAbortedWhenWhole(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("3")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.promote(1)
+	s.step(2, 3, "v2")
+	s.abort()
+	s.stands(byHand, "v1")
+	s.sees(s.runsPods(versions{"v1": 3}))
+	s.ships("v3")
+	s.step(1, 1, "v3")
+	s.promoteAll()
+	s.gives("v3")
+}
+
+// A node that joins while a step waits gets the newest version, which counts; one
+// that leaves takes its pod along.
+func daemonsOnOtherNodes(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("2"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.joins()
+	s.until("the new node has a pod", s.runsPods(versions{"v1": 2, "v2": 2}))
+	s.stays("the step waits", s.waitsAt(1))
+	s.guard.atLeast(3)
+	s.promote(1)
+	s.step(2, 2, "v2")
+	s.guard.atLeast(2)
+	s.lose(s.namespace + "-3")
+	s.nodes = 3
+	s.until("the step has its share again", s.runsPods(versions{"v1": 1, "v2": 2}))
+	s.until("step 2 waits", s.waitsAt(2))
+	s.promote(2)
+	s.gives("v2")
+}
+
+// Case 76: deleting the Rollout half-way replaces no pod, as clients of OpenKruise
+// expect it of DaemonSets. Its owner goes on with one word.
+func daemonsDeleted(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.rollout}}
+	if err := here.client.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the Rollout is gone", s.gone(&v1beta1.Rollout{}, s.rollout))
+	s.stays("no pod is replaced", s.runsPods(versions{"v1": 2, "v2": 1}))
+	set := s.stands(byHand, "v2")
+	delete(set.Annotations, appsv1.DeprecatedTemplateGeneration)
+	s.same("the annotations", map[string]string{}, set.Annotations)
+	s.change(`{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`)
+	s.until("all pods run v2", s.runsPods(versions{"v2": 3}))
+}
+
+// An aborted version comes up nowhere, also when the Rollout is deleted.
+func daemonsDeletedAborted(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.abort()
+	s.guard.atMost("v2", 0)
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.rollout}}
+	if err := here.client.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the Rollout is gone", s.gone(&v1beta1.Rollout{}, s.rollout))
+	s.joins()
+	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
+	s.stands(byHand, "v1")
+}
+
+// A Rollout that is disabled half-way leaves the pods as they are, and waits for
+// the owner when it is enabled again.
+func daemonsDisabled(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, nil, manual("1"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.edit(`{"spec":{"disabled":true}}`)
+	s.until("the Rollout is disabled", s.disabled)
+	s.stays("no pod is replaced", s.runsPods(versions{"v1": 2, "v2": 1}))
+	s.edit(`{"spec":{"disabled":false}}`)
+	s.until("it says what it waits for", s.says("not fully released"))
+	s.change(`{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`)
+	s.gives("v2")
+}
+
+// Pods say which batch brought them; a jump passes over a step.
+func daemonsLabelled(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 4, false, nil, manual("1"), manual("2"), manual("3"), manual("100%")).serve()
+	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"one"}},
+		"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image("v2")))
+	s.step(1, 1, "v2")
+	s.sees(s.labelled("one", map[string]int{"1": 1}))
+	s.post(here.admin, "jump", `{"step":3}`, http.StatusCreated)
+	s.step(3, 3, "v2")
+	s.sees(s.labelled("one", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.promote(3)
+	s.until("all pods run v2", s.runsPods(versions{"v2": 4}))
+	s.until("the Rollout is Healthy", s.healthy)
+	s.sees(s.labelled("one", map[string]int{"1": 1, "2": 1, "3": 1, "4": 1}))
+}
+
+// An owner who deletes pods by hand may leave that to a Rollout, and gets his
+// strategy back.
+func daemonsOnDelete(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, func(set *appsv1.DaemonSet) {
+		set.Spec.UpdateStrategy.Type = byHand
+	}, manual("1"), manual("100%")).serve()
+	s.ships("v2")
+	s.step(1, 1, "v2")
+	s.promote(1)
+	s.gives("v2")
+}
+
+// With a surge no node is ever without its pod. That is not to be had in steps, so
+// nothing is held, and the Rollout says so.
+func daemonsSurge(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, false, func(set *appsv1.DaemonSet) {
+		set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: rolls, RollingUpdate: &appsv1.RollingUpdateDaemonSet{
+			MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0)),
+		}}
+	}, manual("1"), manual("100%"))
+	s.until("the Rollout says what it needs", s.says("maxSurge"))
+	s.ships("v2")
+	s.until("it is released natively", s.runsPods(versions{"v2": 3}))
+	s.change(`{"spec":{"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}`)
+	s.serve()
+	s.ships("v3")
+	s.until("step 1 waits", s.waitsAt(1))
+	s.sees(s.runsPods(versions{"v2": 2, "v3": 1}))
+}
+
+// Where no node is to have a pod there is nothing to hold.
+func daemonsNowhere(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 0, false, nil, manual("1"), manual("100%"))
+	s.until("the Rollout is Healthy", s.healthy)
+	s.ships("v2")
+	s.until("its controller has seen v2", s.runsPods(versions{}))
+	s.stands(rolls, "v2")
+	s.joins()
+	s.until("a node has a pod", s.runsPods(versions{"v2": 1}))
+	s.sees(s.healthy)
+	s.ships("v3")
+	s.until("step 1 waits", s.waitsAt(1))
+}
