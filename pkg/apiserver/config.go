@@ -88,6 +88,9 @@ func (c *Config) setAccess() {
 	if inner := c.Generic.Authentication.Authenticator; inner != nil {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
 	}
+	if inner := c.Generic.Authorization.Authorizer; inner != nil {
+		c.Generic.Authorization.Authorizer = widely{inner, c.ControllerUser}
+	}
 }
 
 // setFinder looks in the cluster, if there is one.

@@ -122,7 +122,7 @@ func (r *Reconciler) taken(ctx context.Context, w *effect.Workload, changes []ob
 		var rs appsv1.ReplicaSet
 		err := r.Server.Get(ctx, client.ObjectKey{Namespace: c.Want.GetNamespace(), Name: c.Want.GetName()}, &rs)
 		switch {
-	case err == nil && !metav1.IsControlledBy(&rs, w.Object):
+		case err == nil && !metav1.IsControlledBy(&rs, w.Object):
 			return &rs, nil
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("reading replicaset %s: %w", c.Want.GetName(), err)

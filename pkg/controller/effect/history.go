@@ -28,13 +28,18 @@ import (
 )
 
 // Histories are written once in a while and hold copies of whole objects. They
-// are read from the server, and kept in no cache.
+// are read from the server, and kept in no cache. What this process filed itself
+// it knows for a while.
 
 // Histories reads the stored histories that a pass needs to know, by number of
 // release.
 func (s Server) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.Unfiled(r.Status) {
+		if status, filed := s.Written.filed(planner.HistoryName(r, release.Number)); filed {
+			found[release.Number] = status
+			continue
+		}
 		h, err := s.history(ctx, r, release.Number)
 		if err != nil {
 			return nil, err
@@ -42,13 +47,19 @@ func (s Server) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]r
 		if h == nil {
 			continue
 		}
-		hub := &rollouts.RolloutHistory{}
-		if err := v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(h, hub, nil); err != nil {
-			return nil, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+		if found[release.Number], err = statusOf(h); err != nil {
+			return nil, err
 		}
-		found[release.Number] = hub.Status
 	}
 	return found, nil
+}
+
+func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error) {
+	hub := &rollouts.RolloutHistory{}
+	if err := v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(h, hub, nil); err != nil {
+		return rollouts.RolloutHistoryStatus{}, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+	}
+	return hub.Status, nil
 }
 
 func (s Server) history(ctx context.Context, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
@@ -90,7 +101,7 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 		made = true
 	}
 	if f.Status == nil {
-		return made, nil
+		return made, s.filed(h)
 	}
 	hub := &rollouts.RolloutHistory{Status: *f.Status}
 	wire := &v1alpha1.RolloutHistory{}
@@ -98,7 +109,19 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 		return made, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
 	}
 	h.Status = wire.Status
-	return made, s.Status().Update(ctx, h)
+	if err := s.Status().Update(ctx, h); err != nil {
+		return made, err
+	}
+	return made, s.filed(h)
+}
+
+// filed remembers a history as the server answered it.
+func (s Server) filed(h *v1alpha1.RolloutHistory) error {
+	status, err := statusOf(h)
+	if err == nil {
+		s.Written.file(h.Name, status)
+	}
+	return err
 }
 
 // newHistory has copies of all that takes part, as it is now.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // Patience is how long a pass waits for the caches to show what this process
@@ -29,6 +31,8 @@ type Written struct {
 
 	mu sync.Mutex
 	by map[types.UID]writing
+	// histories are those that were filed, by name; no two Rollouts share one.
+	histories map[string]filing
 	// swept is when what was forgotten was last removed.
 	swept time.Time
 }
@@ -37,6 +41,42 @@ type Written struct {
 type writing struct {
 	version string
 	at      time.Time
+}
+
+// filing is a history as it was stored.
+type filing struct {
+	status rollouts.RolloutHistoryStatus
+	at     time.Time
+}
+
+// known is how long a history that was filed is not read again. A release that
+// waits longer has it on record by then.
+const known = time.Minute
+
+func (w *Written) file(name string, status rollouts.RolloutHistoryStatus) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	kept := map[string]filing{name: {status: status, at: now}}
+	for other, f := range w.histories {
+		if other != name && now.Sub(f.at) < known {
+			kept[other] = f
+		}
+	}
+	w.histories = kept
+}
+
+func (w *Written) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
+	if w == nil {
+		return rollouts.RolloutHistoryStatus{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, ok := w.histories[name]
+	return f.status, ok && w.Clock.Since(f.at) < known
 }
 
 // note remembers an object as the server answered it.
