@@ -44,7 +44,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Native = native(d)
 	_, w.Unavailable = ownersLimits(d)
 	w.StableGone = r.stable == nil && r.stableRevision != ""
-	w.Untold = len(deployment{}.Tell(obj, owned)) > 0
+	_, w.Untold = untold(d, r)
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}

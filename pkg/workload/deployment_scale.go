@@ -211,30 +211,45 @@ func (deployment) Sets(obj object.Object, owned []object.Object, scale planner.S
 
 // Tell implements Adapter. The status of a Deployment has no field for it.
 func (deployment) Tell(obj object.Object, owned []object.Object) []object.Change {
-	want := obj.DeepCopyObject().(*appsv1.Deployment)
-	tell(want, findRevisions(want, owned))
+	d := obj.(*appsv1.Deployment)
+	r := findRevisions(d, owned)
+	if _, news := untold(d, r); !news {
+		return nil
+	}
+	want := d.DeepCopy()
+	tell(want, r)
 	return change(obj, want)
 }
 
 // tell writes how many pods of the update revision are ready, and how many
-// there should be. An abort has none to tell of.
+// there should be.
 func tell(d *appsv1.Deployment, r revisions) {
+	switch told, news := untold(d, r); {
+	case !news:
+	case told == "":
+		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
+	default:
+		annotate(d, rollouts.AnnotationDeploymentExtraStatus, told)
+	}
+}
+
+// untold is what is to be told, and whether that is news. An abort has nothing
+// to tell of.
+func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
 	v, driven := readDriving(d)
+	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
 	if _, controlled := readOwner(d); !controlled || !driven || sizedElsewhere(v.RollingStyle) {
-		return
+		return "", false
 	}
 	if v.Abort {
-		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
-		return
+		return "", said
 	}
-	told := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
+	now := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
 	if update := facts(r.update); update != nil {
-		told.UpdatedReadyReplicas = update.Ready
+		now.UpdatedReadyReplicas = update.Ready
 	}
-	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
-	if now := encode(told); now != was && (said || told != extraStatus{}) {
-		annotate(d, rollouts.AnnotationDeploymentExtraStatus, now)
-	}
+	told = encode(now)
+	return told, told != was && (said || now != extraStatus{})
 }
 
 func (r revisions) byName(name string) *appsv1.ReplicaSet {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -200,14 +201,15 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(plain(a), plain(b))
 }
 
-// plain returns a template without the hash label.
+// plain returns a template without the hash label. It shares all else with t.
 func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	if _, ok := t.Labels[hashKey]; !ok {
 		return t
 	}
-	t = t.DeepCopy()
-	delete(t.Labels, hashKey)
-	return t
+	bare := *t
+	bare.Labels = maps.Clone(t.Labels)
+	delete(bare.Labels, hashKey)
+	return &bare
 }
 
 // TemplateHash identifies a template by content, with the native controller's
