@@ -31,8 +31,8 @@ type checks struct {
 
 	// planned and committed are the versions that an actor planned from and stored.
 	planned, committed map[string]string
-	// owner is what the owner of the Deployment wrote into its spec.
-	owner appsv1.DeploymentSpec
+	// owner is the workload as its owner wrote it.
+	owner object.Object
 	// sick excuses what follows from pods that failed by themselves, and empty
 	// what follows from size 0, until everything serves again.
 	sick, empty bool
@@ -178,11 +178,17 @@ func (c *checks) effect(actor string) {
 }
 
 func (c *checks) wrote(actor string, old, next object.Object) {
+	if actor == "user" && old == nil && natives[keyOf(next).kind] != nil {
+		c.owner = clone(next)
+	}
 	switch o := newer(old, next).(type) {
+	case *appsv1.StatefulSet:
+		c.ordered(old, next)
+	case *appsv1.ControllerRevision:
+		c.images[o.Name] = tagOf(templateIn(o))
+	case *corev1.Pod:
+		c.pod(actor, old, next)
 	case *appsv1.Deployment:
-		if actor == "user" && old == nil {
-			c.owner = *o.Spec.DeepCopy()
-		}
 		c.aborted = c.aborted && o.Spec.Paused
 		// Of one pod every share is all of it, so that stable goes down to none.
 		c.empty = c.empty || *o.Spec.Replicas <= 1
@@ -232,7 +238,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
 		n = min(n, *seen.Spec.Replicas)
 	}
-	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, n)
+	_, unavailable := nativeOf(d).limits(c.owner, n)
 	if after, floor := c.serving(), n-unavailable; after < floor {
 		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
 	}
@@ -242,7 +248,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 // workload is gone, or it is the native controller's own rolling update.
 func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 	switch {
-	case c.sick, d == nil, actor == "gc", c.owner.Strategy.RollingUpdate == nil:
+	case c.sick, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
 		return true
 	default:
 		return actor == "kube" && !d.Spec.Paused && d.Spec.Strategy.RollingUpdate != nil
@@ -253,7 +259,12 @@ func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 // stay. Those of an extra one are nobody's promise.
 func (c *checks) serving() int32 {
 	var n int32
-	d := c.deployment()
+	d := c.workload()
+	for _, p := range podsIn(c.w.store.objects) {
+		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && ordinalOf(p) < int(replicasOf(d)) {
+			n++
+		}
+	}
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if d != nil && metav1.IsControlledBy(rs, d) {
 			n += serving(rs)
@@ -269,14 +280,21 @@ func (c *checks) deployment() *appsv1.Deployment {
 	return nil
 }
 
+func (c *checks) workload() object.Object {
+	for _, o := range workloads(c.w.store.objects) {
+		return o
+	}
+	return nil
+}
+
 // moved checks what must hold between two moves.
 func (c *checks) moved() {
 	c.recover()
-	if c.sick || c.empty || c.deployment() == nil {
+	if c.sick || c.empty || c.workload() == nil {
 		return
 	}
 	for _, target := range c.targets() {
-		if target.set == nil || serving(target.set) == 0 {
+		if target.able == 0 {
 			c.violate("traffic", "%s, which has no ready pod", target.what)
 		}
 	}
@@ -284,29 +302,34 @@ func (c *checks) moved() {
 
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
-	d := c.deployment()
-	if d == nil || *d.Spec.Replicas <= 1 || d.Spec.MinReadySeconds > 0 {
+	o := c.workload()
+	if o == nil || replicasOf(o) <= 1 {
 		return
 	}
-	for v := c.w.seen[kindDeployment]; c.empty && v <= c.w.store.newest(); v++ {
-		if was := find[*appsv1.Deployment](c.w.store.at(v), kindDeployment, d.Name); was != nil && *was.Spec.Replicas <= 1 {
+	if d, ok := o.(*appsv1.Deployment); ok && d.Spec.MinReadySeconds > 0 {
+		return
+	}
+	k := keyOf(o).kind
+	for v := c.w.seen[k]; c.empty && v <= c.w.store.newest(); v++ {
+		if was := c.w.store.at(v)[keyOf(o)]; was != nil && replicasOf(was) <= 1 {
 			return // whoever sizes the sets may still see this
 		}
 	}
-	_, unavailable := limitsOf(c.owner.Strategy.RollingUpdate, *d.Spec.Replicas)
-	whole := c.serving() >= *d.Spec.Replicas-unavailable
+	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
+	whole := c.serving() >= replicasOf(o)-unavailable
 	for _, target := range c.targets() {
-		whole = whole && serving(target.set) > 0
+		whole = whole && target.able > 0
 	}
 	if whole {
 		c.sick, c.empty = false, false
 	}
 }
 
-// target is a set that requests are sent to.
+// target is a revision that requests are sent to.
 type target struct {
 	what string
-	set  *appsv1.ReplicaSet
+	// able is how many ready pods there are for them.
+	able int32
 }
 
 // Traffic: what a router or a pinned Service sends requests to has a ready pod.
@@ -320,17 +343,17 @@ func (c *checks) targets() []target {
 		name := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
 		hash := ""
 		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
-			hash = svc.Spec.Selector[hashKey]
+			hash = pinned(svc)
 		}
 		if name != canary(name) {
 			hash = c.released() // the router tells revisions of one Service apart
 		}
-		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.set(hash)})
+		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.able(hash)})
 	}
 	out = append(out, c.routeTargets()...)
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
-		if hash := s.Spec.Selector[hashKey]; hash != "" && s.Name != canary(s.Name) {
-			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), c.set(hash)})
+		if hash := pinned(s); hash != "" && s.Name != canary(s.Name) {
+			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), c.able(hash)})
 		}
 	}
 	return out
@@ -352,6 +375,17 @@ func canary(name string) string {
 		return name
 	}
 	return name + rollouts.CanarySuffix
+}
+
+// able counts the ready pods of a revision.
+func (c *checks) able(hash string) int32 {
+	n := serving(c.set(hash))
+	for _, p := range podsIn(c.w.store.objects) {
+		if hash != "" && p.Labels[ordinalKey] == hash && !missing(p) {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *checks) set(hash string) *appsv1.ReplicaSet {

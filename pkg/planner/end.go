@@ -60,7 +60,9 @@ func (x *pass) because(message string) {
 	}
 }
 
-const stableGone = "Rollout cannot go back, since the ReplicaSet of the stable revision was deleted, and its history, too; set the earlier template yourself, or release another"
+func (x *pass) stallStableGone() {
+	x.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+x.w.Keeper+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
+}
 
 // bringBack takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
@@ -114,7 +116,7 @@ func (x *pass) hasStable() bool {
 		x.remake()
 		return false
 	case x.Kept == nil:
-		x.stall(rollouts.StalledStableGone, stableGone)
+		x.stallStableGone()
 		return false
 	}
 	if x.stalledFor(rollouts.StalledStableGone) {
@@ -131,7 +133,7 @@ func (x *pass) setStable() {
 	case x.w.StableGone && x.Kept != nil:
 		x.act(RemakeStable{Revision: x.progress().StableRevision, Live: true})
 	case x.w.StableGone, x.w.StableRevision == "":
-		x.stall(rollouts.StalledStableGone, stableGone)
+		x.stallStableGone()
 	default:
 		x.act(SetStable{})
 	}

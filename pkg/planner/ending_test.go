@@ -8,9 +8,10 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -45,9 +46,7 @@ func (e *end) rollout() *rollouts.Rollout {
 	return find[*rollouts.Rollout](e.store.objects, kindRollout, app0)
 }
 
-func (e *end) deployment() *appsv1.Deployment {
-	return find[*appsv1.Deployment](e.store.objects, kindDeployment, app0)
-}
+func (e *end) workload() object.Object { return appOf(e.store.objects, app0) }
 
 // settle is the invariant "quiet": an obedient world comes to rest.
 func (e *end) settle() bool {
@@ -62,12 +61,12 @@ func (e *end) settle() bool {
 	if len(e.check.broken) > 0 {
 		return false
 	}
-	d := e.deployment()
-	if !ok || d == nil || *d.Spec.Replicas == 0 || bad(d.Spec.Template) {
+	d := e.workload()
+	if !ok || d == nil || replicasOf(d) == 0 || bad(*templateOf(d)) {
 		return ok
 	}
 	for _, target := range e.check.targets() {
-		if target.set == nil || serving(target.set) == 0 {
+		if target.able == 0 {
 			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
 		}
 	}
@@ -121,8 +120,8 @@ func (e *end) serve() {
 	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
 	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
-	if d := e.deployment(); d.Spec.Paused && !marked(d) {
-		e.change(app0, func(d *appsv1.Deployment) { d.Spec.Paused = false })
+	if d := e.workload(); nativeOf(d).stopped(d) && !marked(d) {
+		e.change(app0, nativeOf(d).resume)
 	}
 }
 
@@ -148,13 +147,13 @@ func (e *end) stable() string {
 
 // lost tells that neither a set nor a history is left of a revision.
 func (e *end) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.kept(e.rollout(), revision) == nil
+	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.kept(e.rollout(), revision) == nil
 }
 
 // revert puts the stable template back: the invariant "reversible".
 func (e *end) revert() {
 	tag := e.stable()
-	d := e.deployment()
+	d := e.workload()
 	if tag == "" || d == nil || !marked(d) {
 		return
 	}
@@ -162,7 +161,7 @@ func (e *end) revert() {
 	if !e.settle() {
 		return
 	}
-	if bad(e.deployment().Spec.Template) {
+	if bad(*templateOf(e.workload())) {
 		return // it never served, and never will
 	}
 	e.runs("reversible", tag)
@@ -172,12 +171,12 @@ func (e *end) revert() {
 
 // abort brings everything back to stable and keeps the workload held.
 func (e *end) abort() {
-	tag, d := e.stable(), e.deployment()
-	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+	tag, d := e.stable(), e.workload()
+	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != e.asked(d) {
 		return // another template is about to take its place
 	}
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
-	if !e.settle() || said != "accepted" || e.deployment() == nil {
+	if !e.settle() || said != "accepted" || e.workload() == nil {
 		return
 	}
 	switch a := e.rollout().Status.Activity(); a {
@@ -190,8 +189,8 @@ func (e *end) abort() {
 		if tag != "failed" { // else it never served, and never will
 			e.runs("reversible", tag)
 		}
-		if strategy := e.deployment().Spec.Strategy; !equality.Semantic.DeepEqual(strategy, e.check.owner.Strategy) {
-			e.check.violate("reversible", "aborted: the strategy is %s", strategy.Type)
+		if o := e.workload(); !nativeOf(o).rested(o, e.check.owner) {
+			e.check.violate("reversible", "aborted: the workload is %s", nativeOf(o).governed(o))
 		}
 	case rollouts.ActivityCompleted: // the template was put back
 	default:
@@ -204,13 +203,13 @@ func (e *end) abort() {
 
 // rollback has everything back as it was before the release.
 func (e *end) rollback() {
-	tag, d := e.stable(), e.deployment()
-	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+	tag, d := e.stable(), e.workload()
+	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != e.asked(d) {
 		return // another template is about to take its place
 	}
 	stable := e.rollout().Status.Active().StableRevision
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
-	if !e.settle() || said != "accepted" || e.deployment() == nil || tag == "failed" || e.lost(stable) {
+	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.lost(stable) {
 		return // where the native controller kept no history, nothing is left to set
 	}
 	e.runs("reversible", tag)
@@ -220,9 +219,9 @@ func (e *end) rollback() {
 
 // retry releases what was aborted after all.
 func (e *end) retry() {
-	d := e.deployment()
-	if e.stable() == "" || d == nil || bad(d.Spec.Template) || e.hopeless() || e.rollout().Status.Active().RollingBack ||
-		e.rollout().Status.Active().UpdateRevision != workload.TemplateHash(&d.Spec.Template) {
+	d := e.workload()
+	if e.stable() == "" || d == nil || bad(*templateOf(d)) || e.hopeless() || e.rollout().Status.Active().RollingBack ||
+		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
 		return
 	}
 	e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
@@ -236,19 +235,19 @@ func (e *end) retry() {
 	if !e.settle() {
 		return
 	}
-	e.runs("reversible", tagOf(&d.Spec.Template))
+	e.runs("reversible", tagOf(templateOf(d)))
 	e.healthy("reversible")
 	e.traceless()
 }
 
 // release takes the newest template to the end.
 func (e *end) release() {
-	r, d := e.rollout(), e.deployment()
+	r, d := e.rollout(), e.workload()
 	if r == nil || r.DeletionTimestamp != nil || d == nil || e.hopeless() {
 		return
 	}
 	e.serve()
-	if bad(d.Spec.Template) {
+	if bad(*templateOf(d)) {
 		e.change(app0, setImage("v8"))
 	}
 	if !e.settle() {
@@ -257,7 +256,7 @@ func (e *end) release() {
 	if s := e.rollout().Status; s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
 		// The native controller wedges itself when a rolling update is scaled
 		// down to where one set has just that size; another size wakes it.
-		e.resize(app0, *d.Spec.Replicas+1)
+		e.resize(app0, replicasOf(d)+1)
 		if !e.settle() {
 			return
 		}
@@ -279,7 +278,7 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
-	e.runs("quiet", tagOf(&e.deployment().Spec.Template))
+	e.runs("quiet", tagOf(templateOf(e.workload())))
 	e.healthy("quiet")
 	e.traceless()
 }
@@ -315,7 +314,7 @@ func (e *end) disable() {
 	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() {
 		return
 	}
-	if e.deployment() == nil {
+	if e.workload() == nil {
 		return
 	}
 	if phase := e.rollout().Status.Phase; phase != rollouts.PhaseDisabled {
@@ -331,11 +330,19 @@ func (e *end) runs(invariant, tag string) {
 	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
 		want := int32(0)
 		if image(rs) == tag {
-			want = *e.deployment().Spec.Replicas
+			want = replicasOf(e.workload())
 		}
 		if serving(rs) != want || *rs.Spec.Replicas != want {
 			e.check.violate(invariant, "%s: %d of %d pods ready of %s, should be %d", e.name, serving(rs), *rs.Spec.Replicas, image(rs), want)
 		}
+	}
+	for _, p := range podsIn(e.store.objects) {
+		if missing(p) || podTag(p) != tag {
+			e.check.violate(invariant, "%s: %s runs %s, ready %t, should run %s", e.name, p.Name, podTag(p), !missing(p), tag)
+		}
+	}
+	if n := replicasOf(e.workload()); e.check.serving() < n {
+		e.check.violate(invariant, "%s: %d pods ready of %d", e.name, e.check.serving(), n)
 	}
 }
 
@@ -347,7 +354,7 @@ func (e *end) healthy(invariant string) {
 	if s := e.rollout().Status; s.Phase != rollouts.PhaseHealthy {
 		e.check.violate(invariant, "%s: the rollout is %s, %s", e.name, headOf(s), s.Message)
 	}
-	if d := e.deployment(); d != nil && d.Spec.Paused {
+	if o := e.workload(); o != nil && nativeOf(o).stopped(o) {
 		e.check.violate("traceless", "%s: the workload is paused", e.name)
 	}
 	e.commands()
@@ -368,23 +375,33 @@ func (e *end) traceless() {
 	left := traces(e.store.objects)
 	var guards []string
 	if r := e.rollout(); r != nil && planner.Holds(r) {
-		guards = []string{"entry Deployment.apps_" + app0, "label " + rollouts.LabelWorkloadType + " of " + app0}
+		guards = []string{"entry " + r.Spec.WorkloadRef.Kind + ".apps_" + app0, "label " + rollouts.LabelWorkloadType + " of " + app0}
 	}
 	if !slices.Equal(left, guards) {
 		e.check.violate("traceless", "%s: %v are left, want %v", e.name, left, guards)
 	}
-	d := e.deployment()
+	d := e.workload()
 	if d == nil {
 		return
 	}
-	was := e.check.owner
-	if !equality.Semantic.DeepEqual(d.Spec.Strategy, was.Strategy) {
-		e.check.violate("traceless", "%s: the strategy is %s", e.name, d.Spec.Strategy.Type)
+	n := nativeOf(d)
+	if !n.returned(d, e.check.owner) {
+		e.check.violate("traceless", "%s: the workload is %s", e.name, n.governed(d))
 	}
-	if *d.Spec.RevisionHistoryLimit != *was.RevisionHistoryLimit {
-		e.check.violate("traceless", "%s: the history limit is %d", e.name, *d.Spec.RevisionHistoryLimit)
+	if n.stopped(d) && !e.check.aborted {
+		e.check.violate("traceless", "%s: the workload is stopped", e.name)
 	}
-	if d.Spec.Paused && !e.check.aborted {
-		e.check.violate("traceless", "%s: the workload is paused", e.name)
+}
+
+// asked is the revision that the owner asks for.
+func (e *end) asked(o object.Object) string {
+	ref := e.rollout().Spec.WorkloadRef
+	row, _ := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&e.rollout().Spec.Strategy, ref))
+	var owned []object.Object
+	for _, own := range e.store.objects {
+		if metav1.IsControlledBy(own, o) {
+			owned = append(owned, own)
+		}
 	}
+	return row.Observe(o, owned).UpdateRevision
 }

@@ -263,7 +263,8 @@ func (s *schedule) move() {
 // after how many writes the process dies, if it does.
 func (s *schedule) pass(b byte, run func()) {
 	for k, late := range map[kind]byte{
-		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
+		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3,
+		kindStatefulSet: b >> 2 & 3, kindRevision: b >> 2 & 3, kindPod: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
 	} {
 		s.lag[k] = int(late) * 2
 	}
@@ -301,14 +302,15 @@ func (s *schedule) somePods(b byte) {
 
 // apply is a user who writes more than the image.
 func (s *schedule) apply(b byte) {
-	s.change(app0, func(d *appsv1.Deployment) {
+	s.change(app0, func(o object.Object) {
 		switch b % 3 {
 		case 0:
-			d.Spec.Paused = false
+			nativeOf(o).resume(o)
 		case 1:
-			d.Annotations, d.Labels = nil, nil
+			o.SetAnnotations(nil)
+			o.SetLabels(nil)
 		default:
-			d.Spec.Strategy = s.check.owner.Strategy
+			nativeOf(o).adopt(o, s.check.owner)
 		}
 	})
 }

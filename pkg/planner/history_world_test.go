@@ -94,15 +94,17 @@ func (w *world) observeKept(o *observation) {
 		return
 	}
 	// Asked of the server.
-	o.owned = slices.DeleteFunc(o.owned, func(own object.Object) bool { return keyOf(own).kind == kindSet })
+	o.owned = slices.DeleteFunc(o.owned, func(own object.Object) bool { return natives[keyOf(own).kind] == nil })
 	owners := []metav1.Object{o.workload}
 	for _, own := range o.owned {
 		owners = append(owners, own)
 	}
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		o.beside = append(o.beside, rs)
-		if slices.ContainsFunc(owners, func(owner metav1.Object) bool { return metav1.IsControlledBy(rs, owner) }) {
-			o.owned = append(o.owned, rs)
+	for _, gvk := range o.row.Owns {
+		for _, own := range all(w.store.objects, ownedKinds[gvk.Kind]) {
+			o.beside = append(o.beside, own)
+			if ownedBy(own, owners) {
+				o.owned = append(o.owned, own)
+			}
 		}
 	}
 	facts := o.row.Observe(o.workload, o.owned)

@@ -56,14 +56,14 @@ func (w *world) batchPass(name string) {
 	})
 }
 
-func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) error {
+func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d object.Object, owned []object.Object) error {
 	if m, ok := action.(planner.MarkPods); ok {
 		return w.mark(m.Marks)
 	}
 	return w.write(batchChanges(action, b, row, d, owned)...)
 }
 
-func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d *appsv1.Deployment, owned []object.Object) []object.Change {
+func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d object.Object, owned []object.Object) []object.Change {
 	switch a := action.(type) {
 	case planner.DriveTo:
 		return row.Drive(d, owned, a, *metav1.NewControllerRef(b, wire("BatchRelease")))
@@ -89,8 +89,12 @@ func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f plann
 	revision, whose := planner.Awaits(b, &f)
 	var pods []corev1.Pod
 	for _, o := range owned {
-		if rs, ok := o.(*appsv1.ReplicaSet); ok && revision != "" && rs.Labels[hashKey] == revision {
-			pods = append(pods, w.kubelets(rs)...)
+		switch {
+		case revision == "":
+		case o.GetLabels()[hashKey] == revision:
+			pods = append(pods, w.kubelets(o.(*appsv1.ReplicaSet))...)
+		case o.GetLabels()[ordinalKey] == revision:
+			pods = append(pods, w.shown(corev1.PodTemplateSpec{Spec: o.(*corev1.Pod).Spec}, isReady(o.(*corev1.Pod))))
 		}
 	}
 	message, _ := workload.Trouble(pods, whose, w.now)
@@ -101,20 +105,27 @@ func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f plann
 func (w *world) kubelets(rs *appsv1.ReplicaSet) []corev1.Pod {
 	pods := make([]corev1.Pod, rs.Status.Replicas)
 	for i := range pods {
-		c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
-			Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
-		}}
-		switch {
-		case int32(i) < rs.Status.ReadyReplicas:
-			pods[i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		case bad(rs.Spec.Template):
-			c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
-		case !w.store.unready[image(rs)]:
-			c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
-		}
-		pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{c}
+		pods[i] = w.shown(rs.Spec.Template, int32(i) < rs.Status.ReadyReplicas)
 	}
 	return pods
+}
+
+// shown is a pod as its kubelet sees it.
+func (w *world) shown(t corev1.PodTemplateSpec, ready bool) corev1.Pod {
+	var pod corev1.Pod
+	c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
+	}}
+	switch {
+	case ready:
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	case bad(t):
+		c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	case !w.store.unready[tagOf(&t)]:
+		c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{c}
+	return pod
 }
 
 // sizePass is one pass of the Deployment controller. Its memory is the
@@ -149,6 +160,6 @@ func (w *world) sizePass(name string) {
 	})
 }
 
-func marked(d *appsv1.Deployment) bool {
-	return d.Annotations[rollouts.AnnotationInProgress] != "" || d.Annotations[rollouts.AnnotationControlInfo] != ""
+func marked(o object.Object) bool {
+	return o.GetAnnotations()[rollouts.AnnotationInProgress] != "" || o.GetAnnotations()[rollouts.AnnotationControlInfo] != ""
 }

@@ -93,7 +93,9 @@ type Workload struct {
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string
-	// StableGone tells that the set of the stable revision does not exist.
+	// Keeper is the kind of object that keeps the template of a revision.
+	Keeper string
+	// StableGone tells that the one of the stable revision does not exist.
 	StableGone bool
 	// Strays tells that the native controller gave pods to other sets while the
 	// stable one was gone, and goes on with both.

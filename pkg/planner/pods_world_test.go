@@ -11,13 +11,15 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// The pods of the world are what the status of their set counts; only their
-// labels are kept, by name.
+// The pods of a ReplicaSet are what its status counts; only their labels are
+// kept, by name.
 
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
@@ -25,6 +27,9 @@ func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + str
 func (w *world) podsOf(owned []object.Object, f planner.Workload) []planner.Pod {
 	var pods []planner.Pod
 	for _, o := range owned {
+		if p, ok := o.(*corev1.Pod); ok && p.Labels[ordinalKey] == f.PodTemplateHash {
+			pods = append(pods, workload.Pods([]corev1.Pod{*p})...)
+		}
 		rs, ok := o.(*appsv1.ReplicaSet)
 		if !ok || rs.Labels[hashKey] != f.PodTemplateHash {
 			continue
@@ -44,6 +49,15 @@ func (w *world) mark(marks []planner.Mark) error {
 			return err
 		}
 		w.check.effect(w.actor)
+		if p := find[*corev1.Pod](w.store.objects, kindPod, m.Pod); p != nil {
+			if p.UID != m.UID {
+				return errMoved
+			}
+			if err := w.store.update(labelled(p, workload.Labels(m))); err != nil {
+				return err
+			}
+			continue
+		}
 		if w.marks[m.Pod] != m {
 			w.marks[m.Pod] = m
 			w.store.tick()

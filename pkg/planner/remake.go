@@ -52,7 +52,7 @@ func (x *pass) stableShare() int32 {
 // since the pods are not those of stable any more.
 func (x *pass) remake() {
 	revision := x.progress().StableRevision
-	message := fmt.Sprintf("The ReplicaSet of the stable revision %s was deleted, and is made anew from the history of the release", revision)
+	message := fmt.Sprintf("The %s of the stable revision %s was deleted, and is made anew from the history of the release", x.w.Keeper, revision)
 	if x.Rollout.Status.Message != message {
 		x.warn("StableRecreated", message)
 	}

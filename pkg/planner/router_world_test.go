@@ -230,9 +230,9 @@ func (c *checks) routeTargets() []target {
 			case !subset && svc == nil:
 				hash = ""
 			case !subset:
-				hash = svc.Spec.Selector[hashKey]
+				hash = pinned(svc)
 			}
-			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), c.set(hash)})
+			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), c.able(hash)})
 		}
 	}
 	return out

@@ -66,12 +66,12 @@ func (w *world) natives() {
 			w.idle = before
 		}
 	}()
-	for _, d := range each[*appsv1.Deployment](w.store.objects) {
-		w.as("kube", func() error { syncDeployment(w.store, d.Name); return nil })
+	for _, o := range workloads(w.store.objects) {
+		w.as("kube", func() error { nativeOf(o).sync(w.store, o.GetName()); return nil })
 	}
 }
 
-// pods brings every set to its size and makes its pods ready.
+// pods brings every set to its size and makes pods ready.
 func (w *world) pods() {
 	for _, rs := range byAge(each[*appsv1.ReplicaSet](w.store.objects)) {
 		w.as("pods", func() error {
@@ -79,6 +79,9 @@ func (w *world) pods() {
 			ready(w.store, find[*appsv1.ReplicaSet](w.store.objects, kindSet, rs.Name), math.MaxInt32/2)
 			return nil
 		})
+	}
+	for _, p := range podsIn(w.store.objects) {
+		w.as("pods", func() error { kubelet(w.store, p); return nil })
 	}
 }
 

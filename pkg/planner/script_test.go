@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -27,12 +28,13 @@ type command struct {
 // verbs is the language of the stories.
 var verbs = map[string]func(*story, command){
 	// What there is.
-	"deployment": (*story).deployment, // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
-	"service":    func(s *story, c command) { s.w.expose(c.words[1]) },
-	"ingress":    func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
-	"route":      (*story).route,   // httproute|virtualservice web
-	"routing":    (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
-	"rollout":    (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
+	"deployment":  (*story).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
+	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
+	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
+	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
+	"route":       (*story).route,   // httproute|virtualservice web
+	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
+	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1]
 	"apply":    (*story).apply,
@@ -66,9 +68,10 @@ var verbs = map[string]func(*story, command){
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
 	"start": (*story).start, // v2: one pod gets ready, though the image is broken
-	// Somebody deletes the sets of an image, and the histories of releases.
+	// Somebody deletes the sets, or the revision, of an image, and the histories of releases.
 	"lose": func(s *story, c command) {
 		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] })
+		s.w.loseRevision(c.words[1])
 	},
 	"forget": func(s *story, _ command) { s.w.forget() },
 	// How time passes.
@@ -116,11 +119,23 @@ func (s *story) deployment(c command) {
 		surge: c.get("surge", "25%"), unavail: c.get("unavailable", "25%"), history: s.number(c.get("history", "10")),
 		recreate: c.has("recreate"),
 	}
+	s.deploy(a)
+}
+
+// statefulSet likewise.
+func (s *story) statefulSet(c command) {
+	s.deploy(app{
+		kind: kindStatefulSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
+		unavail: c.get("maxUnavailable", "1"), history: s.number(c.get("history", "10")), parallel: c.has("parallel"), onDelete: c.has("ondelete"),
+	})
+}
+
+func (s *story) deploy(a app) {
 	now := s.w.now
 	s.w.now, s.t.silent = now.Add(-time.Hour), true
 	s.w.deploy(a)
 	if _, ok := s.w.rest(); !ok {
-		s.Fatal("the deployment does not come to rest")
+		s.Fatal("the workload does not come to rest")
 	}
 	s.w.now, s.t.silent = now, false
 }
@@ -155,7 +170,7 @@ func (s *story) steps(c command) []rollouts.Step {
 }
 
 func (s *story) update(c command) {
-	s.t.under("admission", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(d object.Object) {
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
 		}
@@ -167,32 +182,33 @@ func (s *story) update(c command) {
 
 // sneak is an update while every door is closed.
 func (s *story) sneak(c command) {
-	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
-	setImage(c.get("image", ""))(d)
-	if c.has("bare") {
+	o := clone(appOf(s.w.store.objects, c.words[1]))
+	setImage(c.get("image", ""))(o)
+	if d, ok := o.(*appsv1.Deployment); ok && c.has("bare") {
 		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
 		d.Spec.Strategy = rolling("25%", "25%")
 	}
 	s.t.under("admission", "not asked")
-	s.w.as("user", func() error { return s.w.store.update(d) })
+	s.w.as("user", func() error { return s.w.store.update(o) })
 }
 
 // apply is an update that states more than the image: unpaused, native, or
 // without our marks.
 func (s *story) apply(c command) {
-	s.t.under("admission", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(o object.Object) {
 		if tag := c.get("image", ""); tag != "" {
-			setImage(tag)(d)
+			setImage(tag)(o)
 		}
 		if c.has("unpaused") {
-			d.Spec.Paused = false
+			nativeOf(o).resume(o)
 		}
 		if c.has("unmarked") {
-			d.Annotations, d.Labels = nil, nil
+			o.SetAnnotations(nil)
+			o.SetLabels(nil)
 		}
-		if c.has("rolling") {
+		if d, ok := o.(*appsv1.Deployment); ok && c.has("rolling") {
 			d.Spec.Strategy = rolling(c.get("surge", "25%"), c.get("unavailable", "25%"))
-			s.w.check.owner.Strategy = d.Spec.Strategy
+			s.w.check.owner.(*appsv1.Deployment).Spec.Strategy = d.Spec.Strategy
 		}
 	}))
 }
@@ -201,8 +217,9 @@ func (s *story) apply(c command) {
 // from the native controller.
 func (s *story) drive(c command) {
 	share := intstr.Parse(c.get("partition", "0"))
-	rolling := s.w.check.owner.Strategy.RollingUpdate
-	s.t.under("user", "%s", s.w.change(c.words[1], func(d *appsv1.Deployment) {
+	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
+	s.t.under("user", "%s", s.w.change(c.words[1], func(o object.Object) {
+		d := o.(*appsv1.Deployment)
 		if tag := c.get("image", ""); tag != "" {
 			setImage(tag)(d)
 		}
@@ -306,6 +323,13 @@ func (s *story) fail(c command) {
 		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
 			if image(rs) == c.words[1] {
 				ready(s.w.store, rs, -s.number(c.get("pods", "1")))
+			}
+		}
+		n := s.number(c.get("pods", "1"))
+		for _, p := range slices.Backward(podsIn(s.w.store.objects)) {
+			if podTag(p) == c.words[1] && n != 0 && isReady(p) == (n > 0) {
+				setReady(s.w.store, p, n < 0)
+				n -= max(min(n, 1), -1)
 			}
 		}
 		return nil

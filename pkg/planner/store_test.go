@@ -40,6 +40,10 @@ const (
 	kindHistory    kind = "history"
 	kindRouting    kind = "routing"
 	kindIndex      kind = "index"
+
+	kindStatefulSet kind = "statefulset"
+	kindRevision    kind = "revision"
+	kindPod         kind = "pod"
 )
 
 type key struct {
@@ -57,6 +61,12 @@ func keyOf(o object.Object) key {
 		return key{kindDeployment, o.GetName()}
 	case *appsv1.ReplicaSet:
 		return key{kindSet, o.GetName()}
+	case *appsv1.StatefulSet:
+		return key{kindStatefulSet, o.GetName()}
+	case *appsv1.ControllerRevision:
+		return key{kindRevision, o.GetName()}
+	case *corev1.Pod:
+		return key{kindPod, o.GetName()}
 	case *corev1.Service:
 		return key{kindService, o.GetName()}
 	case *networkingv1.Ingress:
@@ -168,7 +178,7 @@ func (s *store) replace(o object.Object, status bool) error {
 	}
 	switch {
 	case equality.Semantic.DeepEqual(old, next):
-	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0:
+	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && k.kind != kindPod:
 		s.stored(k, nil)
 	default:
 		s.stored(k, next)
@@ -183,7 +193,7 @@ func (s *store) remove(o object.Object) error {
 	switch {
 	case old == nil || old.GetUID() != o.GetUID():
 		return nil
-	case len(old.GetFinalizers()) == 0:
+	case len(old.GetFinalizers()) == 0 && k.kind != kindPod: // whose kubelet ends it
 		s.stored(k, nil)
 	case old.GetDeletionTimestamp() == nil:
 		next := clone(old)
@@ -194,6 +204,9 @@ func (s *store) remove(o object.Object) error {
 	}
 	return nil
 }
+
+// gone removes a pod that has ended.
+func (s *store) gone(p *corev1.Pod) { s.stored(keyOf(p), nil) }
 
 // removeAt is remove at the version that was read.
 func (s *store) removeAt(o object.Object) error {
@@ -230,6 +243,12 @@ func keepStatus(old, next object.Object) {
 		o := old.(*appsv1.ReplicaSet)
 		n.Status = o.Status
 		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *appsv1.StatefulSet:
+		o := old.(*appsv1.StatefulSet)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *corev1.Pod:
+		n.Status = old.(*corev1.Pod).Status
 	case *unstructured.Unstructured:
 		o := old.(*unstructured.Unstructured)
 		setStatus(n, o)
@@ -268,6 +287,14 @@ func keepAllButStatus(old, next object.Object) {
 		status := n.Status
 		*n = *clone(old.(*appsv1.ReplicaSet))
 		n.Status = status
+	case *appsv1.StatefulSet:
+		status := n.Status
+		*n = *clone(old.(*appsv1.StatefulSet))
+		n.Status = status
+	case *corev1.Pod:
+		status := n.Status
+		*n = *clone(old.(*corev1.Pod))
+		n.Status = status
 	case *unstructured.Unstructured:
 		given := *n
 		*n = *clone(old.(*unstructured.Unstructured))
@@ -290,6 +317,18 @@ func each[T object.Object](s snapshot) []T {
 		}
 	}
 	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// all returns the objects of a kind in order of their names.
+func all(s snapshot, k kind) []object.Object {
+	var out []object.Object
+	for at, o := range s {
+		if at.kind == k {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b object.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 

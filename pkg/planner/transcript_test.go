@@ -153,10 +153,10 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	switch set := newer(old, next).(type) {
 	case *appsv1.ReplicaSet:
 		t.wroteSet(actor, set, old, next)
-	case *appsv1.Deployment:
-		was, _ := old.(*appsv1.Deployment)
-		is, _ := next.(*appsv1.Deployment)
-		t.wroteDeployment(actor, was, is)
+	case *appsv1.Deployment, *appsv1.StatefulSet:
+		t.wroteWorkload(actor, old, next)
+	case *corev1.Pod:
+		t.wrotePod(actor, set, old, next)
 	case *rollouts.Rollout:
 		if next == nil {
 			t.line(actor, "rollout/%s is gone", old.GetName())
@@ -164,17 +164,23 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	}
 }
 
-func (t *transcript) wroteDeployment(actor string, was, is *appsv1.Deployment) {
+func (t *transcript) wroteWorkload(actor string, old, next object.Object) {
+	o := newer(old, next)
+	name, n := string(keyOf(o).kind)+"/"+o.GetName(), nativeOf(o)
 	switch {
 	case actor == "user":
-	case is == nil:
-		t.line(actor, "deployment/%s deleted", was.Name)
-	case was == nil:
-		t.line(actor, "deployment/%s made with %d", is.Name, *is.Spec.Replicas)
-	case governed(was) != governed(is):
-		t.line(actor, "deployment/%s %s", is.Name, governed(is))
-	case *was.Spec.Replicas != *is.Spec.Replicas:
-		t.line(actor, "deployment/%s %d -> %d", is.Name, *was.Spec.Replicas, *is.Spec.Replicas)
+	case next == nil:
+		t.line(actor, "%s deleted", name)
+	case old == nil:
+		t.line(actor, "%s made with %d", name, replicasOf(next))
+	case n.governed(old) != n.governed(next):
+		what := n.governed(next)
+		if tag := tagOf(templateOf(next)); tag != tagOf(templateOf(old)) {
+			what = tag + ", " + what
+		}
+		t.line(actor, "%s %s", name, what)
+	case replicasOf(old) != replicasOf(next):
+		t.line(actor, "%s %d -> %d", name, replicasOf(old), replicasOf(next))
 	}
 }
 
@@ -200,21 +206,30 @@ func (t *transcript) wroteSet(actor string, set *appsv1.ReplicaSet, old, next ob
 	}
 }
 
-// learn remembers which image a revision is.
-func (t *transcript) learn(o object.Object) {
-	if d, ok := o.(*appsv1.Deployment); ok && !slices.Contains(t.hashes, nativeHash(d)) {
-		tag := tagOf(&d.Spec.Template)
-		t.hashes = append(t.hashes, nativeHash(d), tag, workload.TemplateHash(&d.Spec.Template), tag)
+func (t *transcript) wrotePod(actor string, p *corev1.Pod, old, next object.Object) {
+	was, _ := old.(*corev1.Pod)
+	switch {
+	case next == nil:
+	case was == nil:
+		t.line(actor, "%s made of %s", p.Name, podTag(p))
+	case terminating(p) && !terminating(was):
+		t.line(actor, "%s of %s deleted", p.Name, podTag(p))
+	case isReady(p) && !isReady(was):
+		t.line(actor, "%s ready", p.Name)
+	case isReady(was) && !isReady(p):
+		t.line(actor, "%s not ready", p.Name)
 	}
 }
 
-// governed is how the native controller is told to treat a Deployment.
-func governed(d *appsv1.Deployment) string {
-	words := []string{string(d.Spec.Strategy.Type)}
-	if d.Spec.Paused {
-		words = append(words, "paused")
+// learn remembers which image a revision is.
+func (t *transcript) learn(o object.Object) {
+	if o == nil || natives[keyOf(o).kind] == nil {
+		return
 	}
-	return strings.Join(words, ", ")
+	tag, hash := tagOf(templateOf(o)), workload.TemplateHash(templateOf(o))
+	if !slices.Contains(t.hashes, "n"+hash) {
+		t.hashes = append(t.hashes, "n"+hash, tag, hash, tag)
+	}
 }
 
 // show writes the whole state of the world.
@@ -241,12 +256,13 @@ func (t *transcript) show() {
 	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
 		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
 	}
-	for _, d := range each[*appsv1.Deployment](t.w.store.objects) {
-		t.under("workload", "%s, %d x %s, %s", d.Name, *d.Spec.Replicas, tagOf(&d.Spec.Template), governed(d))
+	for _, o := range workloads(t.w.store.objects) {
+		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
 	}
 	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
 		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, t.w.batches(rs))
 	}
+	t.showPods()
 	t.showNetwork()
 	// While a release is under way there is a long list of these.
 	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
@@ -259,11 +275,24 @@ func (t *transcript) show() {
 	}
 }
 
+func (t *transcript) showPods() {
+	for _, p := range podsIn(t.w.store.objects) {
+		what := podTag(p)
+		if missing(p) {
+			what += ", not ready"
+		}
+		if id := p.Labels[rollouts.LabelRolloutID]; id != "" {
+			what += ", " + id + "/" + p.Labels[rollouts.LabelRolloutBatchID]
+		}
+		t.under("pod", "%s of %s", p.Name, what)
+	}
+}
+
 func (t *transcript) showNetwork() {
 	t.showRoutings()
 	for _, s := range each[*corev1.Service](t.w.store.objects) {
 		to := "all pods"
-		if hash := s.Spec.Selector[hashKey]; hash != "" {
+		if hash := pinned(s); hash != "" {
 			to = hash
 		}
 		t.under("service", "%s to %s", s.Name, to)
@@ -288,7 +317,7 @@ func traces(s snapshot) []string {
 	}
 	for _, o := range s {
 		switch keyOf(o).kind {
-		case kindRollout, kindHistory:
+		case kindRollout, kindHistory, kindPod: // whose labels stay
 		case kindRouting:
 			if r := o.(*rollouts.TrafficRouting); planner.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
 				found = append(found, "use of trafficrouting "+o.GetName())
@@ -306,7 +335,7 @@ func traces(s snapshot) []string {
 				found = append(found, string(keyOf(o).kind)+" "+o.GetName())
 			}
 		}
-		if svc, ok := o.(*corev1.Service); ok && svc.Spec.Selector[hashKey] != "" {
+		if svc, ok := o.(*corev1.Service); ok && pinned(svc) != "" {
 			found = append(found, "selector of "+svc.Name)
 		}
 	}

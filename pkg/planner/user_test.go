@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,25 +34,30 @@ type app struct {
 	unavail  string
 	history  int32
 	recreate bool
+	// kind is a Deployment where it is not said; the others are a StatefulSet's.
+	kind               kind
+	parallel, onDelete bool
 }
 
 func (w *world) deploy(a app) {
+	k := cmp.Or(a.kind, kindDeployment)
+	w.as("user", func() error { return w.store.create(natives[k].deployed(a)) })
+}
+
+func (deployments) deployed(a app) object.Object {
 	labels := map[string]string{"app": a.name}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &a.replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, RevisionHistoryLimit: &a.history,
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "echo:" + a.image}}},
-			},
+			Template: podTemplate(a),
 		},
 	}
 	d.Spec.Strategy = rolling(a.surge, a.unavail)
 	if a.recreate {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
-	w.as("user", func() error { return w.store.create(d) })
+	return d
 }
 
 func rolling(surge, unavailable string) appsv1.DeploymentStrategy {
@@ -89,10 +95,14 @@ func (w *world) publish(name, service string) {
 	})
 }
 
-// govern creates a Rollout for the Deployment of the same name.
+// govern creates a Rollout for the workload of the same name.
 func (w *world) govern(name string, release rollouts.Release, blueGreen bool) {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{rollouts.FinalizerRollout}}}
-	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+	kind := kindDeployment
+	if o := appOf(w.store.objects, name); o != nil {
+		kind = keyOf(o).kind
+	}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: kindNames[kind], Name: name}
 	style := rollouts.StyleBlueGreen
 	if r.Spec.Strategy.BlueGreen = &release; !blueGreen {
 		r.Spec.Strategy, style = rollouts.Strategy{Canary: &release}, rollouts.StylePartition
@@ -151,47 +161,47 @@ func (w *world) decide(name string, c planner.Command) string {
 	return "accepted"
 }
 
-// change updates a Deployment through admission, and tells what that said.
-func (w *world) change(name string, mutate func(*appsv1.Deployment)) string {
-	d := find[*appsv1.Deployment](w.store.objects, kindDeployment, name)
+// change updates a workload through admission, and tells what that said.
+func (w *world) change(name string, mutate func(object.Object)) string {
+	d := appOf(w.store.objects, name)
 	if d == nil {
 		return "not found"
 	}
 	next := clone(d)
 	mutate(next)
 	said := w.admit(d, next)
-	w.tell.did("applies " + tagOf(&next.Spec.Template) + ", " + said)
+	w.tell.did("applies " + tagOf(templateOf(next)) + ", " + said)
 	w.as("user", func() error { return w.store.update(next) })
 	return said
 }
 
 // admit does what the webhook does with an update.
-func (w *world) admit(before, update *appsv1.Deployment) string {
-	label := before.Labels[rollouts.LabelWorkloadType]
+func (w *world) admit(before, update object.Object) string {
+	label := before.GetLabels()[rollouts.LabelWorkloadType]
 	style := rollouts.StylePartition
 	var named []*rollouts.Rollout
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
-		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.Name {
+		if ref := r.Spec.WorkloadRef; ref != nil && ref.Name == before.GetName() {
 			named = append(named, r)
 			style = rollouts.StyleFor(&r.Spec.Strategy, ref)
 		}
 	}
-	row, ok := workload.Find("apps/v1", "Deployment", style)
-	if !ok || label == "" && update.Labels[rollouts.LabelWorkloadType] == "" {
+	row, ok := workload.Find("apps/v1", kindNames[keyOf(before).kind], style)
+	if !ok || label == "" && update.GetLabels()[rollouts.LabelWorkloadType] == "" {
 		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named})
 	said := "as it is"
 	switch {
 	case verdict.Keep:
-		row.Keep(object.Object(before), update)
+		row.Keep(before, update)
 		said = "kept as held"
 	case verdict.Hold:
 		row.Hold(update, verdict.By)
 		said = "held by rollout/" + verdict.By
 	}
 	if slices.ContainsFunc(named, planner.Holds) {
-		update.Labels = with(update.Labels, rollouts.LabelWorkloadType, label)
+		update.SetLabels(with(update.GetLabels(), rollouts.LabelWorkloadType, label))
 	}
 	return said
 }
@@ -216,28 +226,23 @@ func without(m map[string]string, key string) map[string]string {
 	return m
 }
 
-func setImage(tag string) func(*appsv1.Deployment) {
-	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "echo:" + tag }
+func setImage(tag string) func(object.Object) {
+	return func(o object.Object) { templateOf(o).Spec.Containers[0].Image = "echo:" + tag }
 }
 
 // setName names the release.
-func setName(id string) func(*appsv1.Deployment) {
-	return func(d *appsv1.Deployment) {
-		if d.Labels == nil {
-			d.Labels = map[string]string{}
-		}
-		d.Labels[rollouts.LabelRolloutID] = id
-	}
+func setName(id string) func(object.Object) {
+	return func(o object.Object) { o.SetLabels(with(o.GetLabels(), rollouts.LabelRolloutID, id)) }
 }
 
 // resize goes through the scale subresource, as an autoscaler does.
 func (w *world) resize(name string, replicas int32) bool {
-	d := find[*appsv1.Deployment](w.store.objects, kindDeployment, name)
-	if d == nil {
+	o := appOf(w.store.objects, name)
+	if o == nil {
 		return false
 	}
-	next := clone(d)
-	next.Spec.Replicas = &replicas
+	next := clone(o)
+	*nativeOf(next).size(next) = replicas
 	w.tell.did(fmt.Sprintf("scales to %d", replicas))
 	w.as("user", func() error { return w.store.update(next) })
 	return true

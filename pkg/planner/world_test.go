@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +158,7 @@ func (w *world) as(actor string, pass func() error) {
 type observation struct {
 	rollout  *rollouts.Rollout
 	batch    *rollouts.BatchRelease
-	workload *appsv1.Deployment
+	workload object.Object
 	owned    []object.Object
 	row      workload.Row
 	net      traffic.Objects
@@ -171,31 +170,40 @@ type observation struct {
 	beside []object.Object
 }
 
-func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (row workload.Row, d *appsv1.Deployment, owned []object.Object) {
+func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (row workload.Row, o object.Object, owned []object.Object) {
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
 		panic("no row for " + ref.Kind)
 	}
-	d = find[*appsv1.Deployment](w.view(kindDeployment), kindDeployment, ref.Name)
-	if d == nil {
+	k := kindOf(ref.Kind)
+	o = find[object.Object](w.view(k), k, ref.Name)
+	if o == nil {
 		return row, nil, nil
 	}
-	deployments := []*appsv1.Deployment{d}
+	owners := []metav1.Object{o}
 	if row.Extra {
-		for _, e := range each[*appsv1.Deployment](w.view(kindDeployment)) {
-			if e.Labels[rollouts.LabelCanaryDeployment] == d.Name {
-				deployments, owned = append(deployments, e), append(owned, e)
+		for _, e := range all(w.view(k), k) {
+			if e.GetLabels()[rollouts.LabelCanaryDeployment] == o.GetName() {
+				owners, owned = append(owners, e), append(owned, e)
 			}
 		}
 	}
-	for _, rs := range each[*appsv1.ReplicaSet](w.view(kindSet)) {
-		for _, owner := range deployments {
-			if metav1.IsControlledBy(rs, owner) {
-				owned = append(owned, rs)
+	for _, gvk := range row.Owns {
+		k := ownedKinds[gvk.Kind]
+		for _, own := range all(w.view(k), k) {
+			if ownedBy(own, owners) {
+				owned = append(owned, own)
 			}
 		}
 	}
-	return row, d, owned
+	return row, o, owned
+}
+
+// ownedKinds are what workloads own.
+var ownedKinds = map[string]kind{"ReplicaSet": kindSet, "ControllerRevision": kindRevision, "Pod": kindPod}
+
+func ownedBy(o metav1.Object, owners []metav1.Object) bool {
+	return slices.ContainsFunc(owners, func(owner metav1.Object) bool { return metav1.IsControlledBy(o, owner) })
 }
 
 func (w *world) observe(name string) *observation {
@@ -210,7 +218,7 @@ func (w *world) observe(name string) *observation {
 	o.row, o.workload, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef))
 	if o.workload != nil {
 		facts := o.row.Observe(o.workload, o.owned)
-		o.facts.Workload = &facts
+		o.facts.Workload, o.facts.Unsupported = &facts, facts.Unfit
 	}
 	w.observeIndex(o)
 	w.observeKept(o)

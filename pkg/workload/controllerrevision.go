@@ -13,6 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
+const controllerRevision = "ControllerRevision"
+
 // history is the templates that a workload has had, as its native controller
 // keeps them in ControllerRevisions, by the label value of its pods.
 type history map[string]*appsv1.ControllerRevision

@@ -43,6 +43,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Drive = readDrive(d)
 	w.Native = native(d)
 	_, w.Unavailable = ownersLimits(d)
+	w.Keeper = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
 	_, w.Untold = untold(d, r)
 	for _, rs := range r.all {

@@ -191,7 +191,7 @@ func TestObserve(t *testing.T) {
 				tc.but(&want)
 			}
 			// It has no pods but its own.
-			want.LiveRevision, want.LiveReadyReplicas = want.PodTemplateHash, want.UpdatedReadyReplicas
+			want.LiveRevision, want.LiveReadyReplicas, want.Keeper = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}

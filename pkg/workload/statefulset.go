@@ -45,11 +45,18 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		Rolling: !held(s) && o.rolling(),
 	}
 	o.count(&w)
-	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
+	w.Native = w.Drive == nil || o.back(*w.Drive)
 	w.Obeyed = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
+	w.Keeper = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
+}
+
+// back tells that nothing is left to do of an abort. Without pods the stable
+// template has to stay.
+func (o ordered) back(to planner.Drive) bool {
+	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
 // rolling tells that pods of another template are still to be replaced.

@@ -5,6 +5,7 @@ package workload
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -120,24 +121,31 @@ func (o ordered) keeping(n int32) int32 {
 	return 0
 }
 
-// partition is the one with which as many pods run the live template as is told.
-// On the way back in batches those of the lowest ordinals have it already.
+// partition is the one with which as many pods run the update revision as is told.
+// Those below it that run it already count: on the way back in batches, which the
+// lowest ordinals have never left, and where the size has grown.
 func (o ordered) partition(to planner.Drive) int32 {
-	n, share := o.replicas(), planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())
-	if o.live != o.stable {
-		return n - share
+	var n int32
+	for _, p := range o.pods {
+		n += o.runs(p)
 	}
-	top := n
-	for top > 0 && (o.pods[top-1] == nil || revisionOf(o.pods[top-1]) == o.live) {
-		top--
-	}
-	var below int32
-	for _, p := range o.pods[:top] {
-		if p != nil && revisionOf(p) == o.live {
-			below++
+	share := planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())
+	from := o.replicas()
+	for ; from > 0; from-- {
+		n += 1 - o.runs(o.pods[from-1])
+		if n > share && o.runs(o.pods[from-1]) == 0 {
+			break
 		}
 	}
-	return n - max(share-below, 0)
+	return from
+}
+
+// runs is 1 for a pod of the update revision.
+func (o ordered) runs(p *corev1.Pod) int32 {
+	if p != nil && revisionOf(p) == o.update {
+		return 1
+	}
+	return 0
 }
 
 // Rest implements Adapter: the owner's template is back in its place, and held,

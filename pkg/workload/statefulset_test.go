@@ -233,7 +233,7 @@ func TestObserveStatefulSet(t *testing.T) {
 			s := tc.in(t)
 			got := statefulSet{}.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
-			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.Keeper = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

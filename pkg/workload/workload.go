@@ -124,7 +124,7 @@ var Table = []Row{
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
-		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     statefulSet{statefulSetLabel},
 	},
 	{

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// The native StatefulSet controller, as far as a release can feel it: what it
+// does in one sync, in the order in which kube-controller-manager does it.
+
+const ordinalKey = appsv1.ControllerRevisionHashLabelKey
+
+// orderedSync is one sync of one StatefulSet.
+type orderedSync struct {
+	store *store
+	set   *appsv1.StatefulSet
+	// revisions are its history, the newest last.
+	revisions       []*appsv1.ControllerRevision
+	current, update *appsv1.ControllerRevision
+	// replicas are the pods within the size, by ordinal, those still to be made
+	// among them; condemned are the others, the highest ordinal first.
+	replicas, condemned []*corev1.Pod
+	status              appsv1.StatefulSetStatus
+}
+
+// syncStatefulSet runs one sync of the native controller.
+func syncStatefulSet(s *store, name string) {
+	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
+	if set == nil || set.DeletionTimestamp != nil {
+		return
+	}
+	k := &orderedSync{store: s, set: clone(set)}
+	if !k.revise() {
+		return
+	}
+	k.status = appsv1.StatefulSetStatus{
+		ObservedGeneration: set.Generation, CurrentRevision: k.current.Name, UpdateRevision: k.update.Name,
+	}
+	k.read()
+	k.move()
+	k.complete()
+	k.truncate()
+}
+
+// revise names the revision of the live template: one that it has had before, or
+// a new one.
+func (k *orderedSync) revise() bool {
+	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+		if metav1.IsControlledBy(r, k.set) {
+			k.revisions = append(k.revisions, clone(r))
+		}
+	}
+	slices.SortStableFunc(k.revisions, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	next := int64(1)
+	if n := len(k.revisions); n > 0 {
+		next = k.revisions[n-1].Revision + 1
+	}
+	for _, r := range slices.Backward(k.revisions) {
+		if equality.Semantic.DeepEqual(templateIn(r), &k.set.Spec.Template) {
+			k.update = r
+			break
+		}
+	}
+	switch {
+	case k.update == nil && !k.record(next):
+		return false
+	case k.update.Revision < next-1:
+		k.update.Revision = next
+		_ = k.store.update(k.update) // it was read just now
+	}
+	k.current = k.update
+	for _, r := range k.revisions {
+		if r.Name == k.set.Status.CurrentRevision {
+			k.current = r
+		}
+	}
+	return true
+}
+
+// record keeps the live template. An object of an earlier StatefulSet may have
+// its name; the real one would count a collision.
+func (k *orderedSync) record(number int64) bool {
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
+	if err != nil {
+		panic(err)
+	}
+	r := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: k.set.Name + "-n" + workload.TemplateHash(&k.set.Spec.Template), Labels: maps.Clone(k.set.Spec.Selector.MatchLabels),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: number,
+	}
+	if k.store.create(r) != nil {
+		return false
+	}
+	k.update = clone(find[*appsv1.ControllerRevision](k.store.objects, kindRevision, r.Name))
+	k.revisions = append(k.revisions, k.update)
+	return true
+}
+
+func templateIn(r *appsv1.ControllerRevision) *corev1.PodTemplateSpec {
+	var patch struct {
+		Spec struct{ Template corev1.PodTemplateSpec }
+	}
+	if err := json.Unmarshal(r.Data.Raw, &patch); err != nil {
+		panic(err)
+	}
+	return &patch.Spec.Template
+}
+
+func (k *orderedSync) n() int { return int(*k.set.Spec.Replicas) }
+
+func (k *orderedSync) monotonic() bool {
+	return k.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+}
+
+func (k *orderedSync) read() {
+	k.replicas = make([]*corev1.Pod, k.n())
+	for _, p := range each[*corev1.Pod](k.store.objects) {
+		switch i := ordinalOf(p); {
+		case !metav1.IsControlledBy(p, k.set):
+		case i < k.n():
+			k.replicas[i] = p
+		default:
+			k.condemned = append(k.condemned, p)
+		}
+	}
+	slices.SortFunc(k.condemned, func(a, b *corev1.Pod) int { return cmp.Compare(ordinalOf(b), ordinalOf(a)) })
+	for i, p := range k.replicas {
+		if p == nil {
+			k.replicas[i] = k.versioned(i)
+		}
+	}
+}
+
+func ordinalOf(p *corev1.Pod) int {
+	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// versioned is a pod to be made: of the current revision below the partition.
+func (k *orderedSync) versioned(i int) *corev1.Pod {
+	r, u := k.update, k.set.Spec.UpdateStrategy
+	below := u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate == nil && i < int(k.set.Status.CurrentReplicas)
+	if below || u.RollingUpdate != nil && u.RollingUpdate.Partition != nil && i < int(*u.RollingUpdate.Partition) {
+		r = k.current
+	}
+	t := templateIn(r)
+	labels := maps.Clone(t.Labels)
+	labels[ordinalKey] = r.Name
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", k.set.Name, i), Labels: labels, Annotations: t.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+		},
+		Spec: t.Spec,
+	}
+}
+
+func created(p *corev1.Pod) bool     { return p.Status.Phase != "" }
+func terminating(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
+
+// isReady tells what the kubelet says, which it also says of a pod on its way out.
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func missing(p *corev1.Pod) bool { return !isReady(p) || terminating(p) }
+
+// move makes, then takes, then replaces pods; in order, each waits for the one
+// before it.
+func (k *orderedSync) move() {
+	var first *corev1.Pod
+	for _, p := range slices.Concat(k.replicas, slices.SortedFunc(slices.Values(k.condemned), func(a, b *corev1.Pod) int {
+		return cmp.Compare(ordinalOf(a), ordinalOf(b))
+	})) {
+		if first == nil && missing(p) {
+			first = p
+		}
+	}
+	k.count()
+	for _, p := range k.replicas {
+		made := !created(p)
+		if made {
+			k.make(p)
+		}
+		if k.monotonic() && (made || missing(p)) {
+			return
+		}
+	}
+	for _, p := range k.condemned {
+		blocked := terminating(p) || !isReady(p) && p != first
+		if !terminating(p) && (!k.monotonic() || !blocked) {
+			_ = k.store.remove(p) // it was read in this sync
+		}
+		if k.monotonic() {
+			return
+		}
+	}
+	if t := k.set.Spec.UpdateStrategy.Type; t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType {
+		k.replace()
+	}
+}
+
+func (k *orderedSync) make(p *corev1.Pod) {
+	made := clone(p)
+	made.Status.Phase = corev1.PodPending
+	_ = k.store.create(made) // the store has none of the name, as was read in this sync
+}
+
+// replace takes pods of other revisions, as many as may be missing.
+func (k *orderedSync) replace() {
+	from, spare := 0, k.unavailable()
+	if u := k.set.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
+		from = min(int(*u.Partition), k.n())
+	}
+	for _, p := range k.replicas {
+		if missing(p) {
+			spare--
+		}
+	}
+	for _, p := range slices.Backward(k.replicas[from:]) {
+		if p.Labels[ordinalKey] == k.update.Name || terminating(p) || !created(p) {
+			continue
+		}
+		switch {
+		case !k.monotonic() && !isReady(p): // missing already
+		case spare > 0:
+			spare--
+		default:
+			continue
+		}
+		k.status.CurrentReplicas--
+		_ = k.store.remove(p)
+	}
+}
+
+func (k *orderedSync) unavailable() int {
+	_, n := statefulSets{}.limits(k.set, int32(k.n()))
+	return int(n)
+}
+
+func (k *orderedSync) count() {
+	for _, p := range slices.Concat(k.replicas, k.condemned) {
+		if !created(p) {
+			continue
+		}
+		k.status.Replicas++
+		if isReady(p) {
+			k.status.ReadyReplicas++
+			k.status.AvailableReplicas++
+		}
+		if terminating(p) {
+			continue
+		}
+		if p.Labels[ordinalKey] == k.current.Name {
+			k.status.CurrentReplicas++
+		}
+		if p.Labels[ordinalKey] == k.update.Name {
+			k.status.UpdatedReplicas++
+		}
+	}
+}
+
+// complete takes the update revision for the current one once it has every pod,
+// and writes the status.
+func (k *orderedSync) complete() {
+	n := int32(k.n())
+	if k.status.UpdatedReplicas == n && k.status.ReadyReplicas == n && k.status.Replicas == n {
+		k.status.CurrentReplicas, k.status.CurrentRevision = n, k.status.UpdateRevision
+	}
+	set := clone(find[*appsv1.StatefulSet](k.store.objects, kindStatefulSet, k.set.Name))
+	set.Status = k.status
+	_ = k.store.updateStatus(set)
+}
+
+// truncate forgets the oldest revisions beyond the limit that nothing runs.
+func (k *orderedSync) truncate() {
+	live := map[string]bool{k.current.Name: true, k.update.Name: true}
+	for _, p := range slices.Concat(k.replicas, k.condemned) {
+		live[p.Labels[ordinalKey]] = true
+	}
+	past := slices.DeleteFunc(slices.Clone(k.revisions), func(r *appsv1.ControllerRevision) bool { return live[r.Name] })
+	slices.SortStableFunc(past, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	for _, r := range past[:max(len(past)-int(*k.set.Spec.RevisionHistoryLimit), 0)] {
+		_ = k.store.remove(r)
+	}
+}
+
+// missingAllowed is at least one pod.
+func missingAllowed(u *appsv1.RollingUpdateStatefulSetStrategy, n int32) int32 {
+	if u == nil || u.MaxUnavailable == nil {
+		return 1
+	}
+	m, _ := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(n), false)
+	return max(int32(m), 1)
+}

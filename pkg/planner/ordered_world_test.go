@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// StatefulSets in the world, and pods that are objects of their own.
+
+type statefulSets struct{}
+
+func (statefulSets) deployed(a app) object.Object {
+	labels := map[string]string{"app": a.name}
+	s := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &a.replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, RevisionHistoryLimit: &a.history,
+			Template: podTemplate(a), PodManagementPolicy: appsv1.OrderedReadyPodManagement,
+		},
+	}
+	if a.parallel {
+		s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+	}
+	s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	if !a.onDelete {
+		missing := intstr.Parse(a.unavail)
+		s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32), MaxUnavailable: &missing},
+		}
+	}
+	return s
+}
+
+func podTemplate(a app) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": a.name}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "echo:" + a.image}}},
+	}
+}
+
+func (statefulSets) template(o object.Object) *corev1.PodTemplateSpec {
+	return &o.(*appsv1.StatefulSet).Spec.Template
+}
+func (statefulSets) size(o object.Object) *int32 { return o.(*appsv1.StatefulSet).Spec.Replicas }
+
+func (statefulSets) sync(s *store, name string) { syncStatefulSet(s, name) }
+
+// stopped tells of a partition that no pod is beyond.
+func (statefulSets) stopped(o object.Object) bool {
+	s := o.(*appsv1.StatefulSet)
+	u := s.Spec.UpdateStrategy.RollingUpdate
+	return u != nil && u.Partition != nil && *u.Partition > 0 && *u.Partition >= *s.Spec.Replicas
+}
+
+func (statefulSets) resume(o object.Object) {
+	if u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate; u != nil {
+		u.Partition = new(int32)
+	}
+}
+
+func (statefulSets) governed(o object.Object) string {
+	u := o.(*appsv1.StatefulSet).Spec.UpdateStrategy
+	if u.RollingUpdate == nil || u.RollingUpdate.Partition == nil {
+		return string(u.Type)
+	}
+	return fmt.Sprintf("partition %d", *u.RollingUpdate.Partition)
+}
+
+func (statefulSets) limits(owner object.Object, n int32) (surge, unavailable int32) {
+	return 0, missingAllowed(owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.RollingUpdate, n)
+}
+
+func (statefulSets) adopt(o, owner object.Object) {
+	o.(*appsv1.StatefulSet).Spec.UpdateStrategy = *owner.(*appsv1.StatefulSet).Spec.UpdateStrategy.DeepCopy()
+}
+
+// rested leaves out the partition, which keeps what was aborted from its pods.
+func (s statefulSets) rested(o, owner object.Object) bool {
+	a, b := clone(o), clone(owner)
+	s.resume(a)
+	s.resume(b)
+	return equality.Semantic.DeepEqual(a.(*appsv1.StatefulSet).Spec.UpdateStrategy, b.(*appsv1.StatefulSet).Spec.UpdateStrategy)
+}
+
+func (s statefulSets) returned(o, owner object.Object) bool {
+	a, b := o.(*appsv1.StatefulSet).Spec, owner.(*appsv1.StatefulSet).Spec
+	same := s.rested(o, owner)
+	if !s.stopped(o) {
+		same = equality.Semantic.DeepEqual(a.UpdateStrategy, b.UpdateStrategy)
+	}
+	return same && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
+}
+
+// kubelet gets on with a pod that is an object: it ends, or gets ready unless its
+// image is bad.
+func kubelet(s *store, p *corev1.Pod) {
+	switch {
+	case terminating(p):
+		s.gone(p)
+	case !isReady(p) && !badPod(s, p):
+		setReady(s, p, true)
+	}
+}
+
+func badPod(s *store, p *corev1.Pod) bool {
+	t := corev1.PodTemplateSpec{Spec: p.Spec}
+	return bad(t) || s.unready[tagOf(&t)]
+}
+
+func setReady(s *store, p *corev1.Pod, ready bool) {
+	next := clone(p)
+	next.Status.Phase, next.Status.Conditions = corev1.PodRunning, nil
+	if ready {
+		next.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	_ = s.updateStatus(next)
+}
+
+func podTag(p *corev1.Pod) string { return tagOf(&corev1.PodTemplateSpec{Spec: p.Spec}) }
+
+// pods are those of a snapshot, by their place.
+func podsIn(s snapshot) []*corev1.Pod { return each[*corev1.Pod](s) }
+
+// labelled is a pod with more labels.
+func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
+	next := clone(p)
+	next.Labels = maps.Clone(p.Labels)
+	maps.Copy(next.Labels, labels)
+	return next
+}
+
+// loseRevision deletes the ControllerRevision of an image.
+func (w *world) loseRevision(tag string) {
+	for _, r := range each[*appsv1.ControllerRevision](w.store.objects) {
+		if tagOf(templateIn(r)) == tag {
+			w.as("user", func() error { return w.store.remove(r) })
+		}
+	}
+}
