@@ -117,6 +117,9 @@ type Workload struct {
 	Unavailable int32
 	// Drive is what the workload was last told; nil when it is not driven.
 	Drive *Drive
+	// Joins tells that a pod which comes is of the live template also while the
+	// workload is held.
+	Joins bool
 	// Native tells that the owner's own strategy is in force.
 	Native bool
 	// Extra tells that something was made beside the workload.

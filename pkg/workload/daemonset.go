@@ -30,7 +30,7 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
 		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d),
-		Paused:         onDelete(d),
+		Paused: onDelete(d), Joins: true,
 		StableRevision: p.stable, Named: d.Labels[rollouts.LabelStableRevision] != "",
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),

@@ -31,6 +31,7 @@ func TestDaemonSet(t *testing.T) {
 		"never ready":        daemonsNeverReady,
 		"aborted":            daemonsAborted,
 		"aborted when whole": daemonsAbortedWhenWhole,
+		"aborted at once":    daemonsAbortedAtOnce,
 		"nodes come and go":  daemonsOnOtherNodes,
 		"deleted":            daemonsDeleted,
 		"deleted, aborted":   daemonsDeletedAborted,
@@ -330,6 +331,29 @@ func daemonsAbortedWhenWhole(t *testing.T) {
 	s.step(1, 1, "v3")
 	s.promoteAll()
 	s.gives("v3")
+}
+
+// An abort before the first batch, which waits for a Service that is not there,
+// keeps the aborted version from nodes that join, too.
+func daemonsAbortedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startDaemons(t, 3, true, nil, with(manual("1"), "20%"), manual("100%")).serve()
+	if err := here.client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	s.ships("v2")
+	s.until("the release waits for the Service", s.doing("Initializing"))
+	s.abort()
+	s.stands(byHand, "v1")
+	s.guard.atMost("v2", 0)
+	s.joins()
+	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
+	s.create(s.newService())
+	s.guard.atMost("v2", 1)
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1, "v2")
+	s.post(here.admin, "rollback", "", http.StatusCreated)
+	s.gives("v1")
 }
 
 // A node that joins while a step waits gets the newest version, which counts; one

@@ -140,7 +140,9 @@ func (r *Reconciler) tidied(ctx context.Context, w *effect.Workload) (ctrl.Resul
 	}
 	changes := w.Row.Restore(w.Object, w.Owned, planner.RestoreWorkload{})
 	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned).Settled {
-		changes = w.Row.Unlabel(w.Object)
+		if changes = w.Row.Unlabel(w.Object); len(changes) == 0 {
+			return ctrl.Result{}, nil // a ControllerRevision keeps its copies, and nobody reads them
+		}
 	}
 	err := r.Server.Write(ctx, changes)
 	if effect.Moved(err) {
