@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"cmp"
+
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,6 +17,12 @@ import (
 // A node that joins gets a pod of the live template, whatever is held. So an
 // abort sets the stable template, and leaves it there: an aborted version comes up
 // nowhere, also while nobody here looks. Which template the owner asks for is noted.
+
+// What others of the API keep on a DaemonSet, which may be taken over from them in
+// the middle of a release.
+const theirType = "rollouts.kruise.io/daemonset-original-update-strategy"
+
+var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
 
 // Drive implements Adapter.
 func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
@@ -98,13 +106,11 @@ func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.R
 		p.takeUp(want)
 	}
 	if (held(want) || controlled) && !how.KeepPaused && (how.Wait || !p.underway()) {
-		want.Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
-		if own := owners(want); own.Type != "" {
-			want.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own.Type)
-		}
+		own := cmp.Or(owners(want).Type, want.Annotations[theirType], string(appsv1.RollingUpdateDaemonSetStrategyType))
+		want.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
 	}
 	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
-	want.Annotations = without(want.Annotations, ourAnnotations...)
+	want.Annotations = without(without(want.Annotations, ourAnnotations...), theirAnnotations...)
 	want.Labels = without(want.Labels, ourLabels...)
 	return change(obj, want)
 }

@@ -151,8 +151,12 @@ func TestDaemonSetChanges(t *testing.T) {
 		"restore-held":          {daemon("b", "AAAAA", onHold), restore(planner.RestoreWorkload{})},
 		"restore-paused":        {daemon("a", "AAAAA", daemonTold(0, true, "b")), restore(paused)},
 		"restore-owners":        {daemon("b", "BBBBB", ownersOnDelete, daemonTold(5, false, "")), restore(wait)},
-		"restore-nothing":       {daemon("b", "BBBBB"), restore(wait)},
-		"restore-not-ours":      {daemon("b", "BBBBB", ownersOnDelete), restore(wait)},
+		"restore-taken-over": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) {
+			annotate(n.set, theirType, "OnDelete")
+			annotate(n.set, "rollouts.kruise.io/daemonset-advanced-control", `{"partition":"0","batch-revision":"b"}`)
+		}), restore(wait)},
+		"restore-nothing":  {daemon("b", "BBBBB"), restore(wait)},
+		"restore-not-ours": {daemon("b", "BBBBB", ownersOnDelete), restore(wait)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := tc.in
