@@ -355,6 +355,7 @@ func (w *world) write(changes ...object.Change) error {
 			return err
 		}
 		w.check.effect(w.actor)
+		w.check.useful(w.actor, c)
 		var err error
 		switch {
 		case c.Base == nil:

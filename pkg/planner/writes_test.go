@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// tally counts the writes that a release costs, by who wrote what.
+type tally struct {
+	*transcript
+	writes map[string]int
+}
+
+func (t tally) wrote(actor string, old, next object.Object) {
+	if actor != "kube" && actor != "pods" {
+		t.writes[actor+" "+string(keyOf(newer(old, next)).kind)]++
+	}
+	t.transcript.wrote(actor, old, next)
+}
+
+// A release of ten pods in three steps, without traffic, costs so many writes and
+// no more: of our own kinds at most 42 (docs/performance.md). The fixed order of a
+// script merges nothing and repeats nothing, so that each number is exact.
+func TestWritesOfARelease(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	count := tally{s.t, map[string]int{}}
+	s.w.tell = count
+	s.run([]string{"deployment web replicas=10 image=v1", "rollout web", "  step 20%", "  step 50%", "  step 100%", "settle"})
+	clear(count.writes)
+	s.run([]string{"update web image=v2", "settle", "promote web user=alice", "settle", "promote web user=alice", "settle"})
+	want := map[string]int{
+		"rollout rollout": 16, "rollout batch": 5, "rollout history": 2, "batch batch": 10, "user rollout": 2,
+		"batch deployment": 7, "batch set": 1, "sizes set": 9, "user deployment": 1,
+	}
+	if diff := cmp.Diff(want, count.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	own := 0
+	for _, what := range []string{"rollout rollout", "rollout batch", "rollout history", "batch batch", "user rollout"} {
+		own += count.writes[what]
+	}
+	if own > 42 {
+		t.Errorf("%d writes of our own kinds", own)
+	}
+}
+
+// useful: what is written changes something. A server that is sent what it has
+// stores nothing, and has all the work.
+func (c *checks) useful(actor string, change object.Change) {
+	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
+		c.violate("useful", "%s writes %s as it is", actor, change.Want.GetName())
+	}
+}
