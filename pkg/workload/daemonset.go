@@ -35,7 +35,7 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d), Unfit: misfit(d),
-		Rolling:    !held(d) && (!p.settled() || d.Status.UpdatedNumberScheduled < p.size()),
+		Rolling:    !held(d) && p.size() > 0 && (!p.settled() || d.Status.UpdatedNumberScheduled < p.size()),
 		StableGone: p.stable != "" && p.history[p.stable] == nil,
 	}
 	p.count(&w)

@@ -306,6 +306,14 @@ func TestObserveDaemonSet(t *testing.T) {
 	}
 }
 
+// Without a node nothing rolls, also before the native controller has seen a template.
+func TestDaemonSetNowhere(t *testing.T) {
+	n := daemon("b", "", unobserved)
+	if w := (daemonSet{}).Observe(n.set, n.owned); w.Rolling || w.Settled {
+		t.Errorf("rolling %t, settled %t", w.Rolling, w.Settled)
+	}
+}
+
 // One whose nodes are never to be without a pod is not for this.
 func TestUnfitDaemonSet(t *testing.T) {
 	for surge, unfit := range map[intstr.IntOrString]bool{

@@ -296,6 +296,7 @@ func daemonsAborted(t *testing.T) {
 	s.guard.atLeast(3)
 	s.ships("v2")
 	s.until("the stable template is live again", s.lives("v1"))
+	s.until("its controller has seen that", s.runsPods(versions{"v1": 4}))
 	s.stays("nothing is released", s.runsPods(versions{"v1": 4}))
 	s.sees(s.isAborted)
 	s.guard.atMost("v2", 1)
