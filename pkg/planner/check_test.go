@@ -36,6 +36,8 @@ type checks struct {
 	// sick excuses what follows from pods that failed by themselves, and empty
 	// what follows from size 0, until everything serves again.
 	sick, empty bool
+	// grown excuses the pods that come where a size grows.
+	grown bool
 	// aborted tells that a release was aborted, so that a pause may be left
 	// until the workload is resumed.
 	aborted bool
@@ -183,11 +185,15 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	}
 	switch o := newer(old, next).(type) {
 	case *appsv1.StatefulSet:
-		c.ordered(old, next)
+		c.ordered(actor, old, next)
 	case *appsv1.ControllerRevision:
 		c.images[o.Name] = tagOf(templateIn(o))
 	case *corev1.Pod:
 		c.pod(actor, old, next)
+	case *rollouts.BatchRelease:
+		if next != nil {
+			c.batchAsked(actor, o)
+		}
 	case *appsv1.Deployment:
 		c.aborted = c.aborted && o.Spec.Paused
 		// Of one pod every share is all of it, so that stable goes down to none.
@@ -316,7 +322,9 @@ func (c *checks) recover() {
 		}
 	}
 	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
-	whole := c.serving() >= replicasOf(o)-unavailable
+	// Those beyond the size are still to go.
+	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return ordinalOf(p) >= int(replicasOf(o)) }) &&
+		c.serving() >= replicasOf(o)-unavailable
 	for _, target := range c.targets() {
 		whole = whole && target.able > 0
 	}

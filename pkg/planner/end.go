@@ -178,7 +178,7 @@ func (x *pass) updateShare() int32 {
 	if w.Replicas <= 0 {
 		return 0
 	}
-	able := 100 * min(w.StableReadyReplicas+w.Unavailable, w.Replicas) / w.Replicas
+	able := 100 * min(w.StableReadyReplicas+w.Unavailable+w.Behind, w.Replicas) / w.Replicas
 	return 100 - able
 }
 

@@ -8,12 +8,10 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Whatever has happened, a release can be ended in each of these ways, and ends
@@ -51,6 +49,9 @@ func (e *end) workload() object.Object { return appOf(e.store.objects, app0) }
 // settle is the invariant "quiet": an obedient world comes to rest.
 func (e *end) settle() bool {
 	_, ok := e.rest()
+	if ok && e.unstick() {
+		_, ok = e.rest()
+	}
 	if !ok {
 		e.check.violate("quiet", "%s: no rest after %d rounds", e.name, most)
 	}
@@ -157,6 +158,9 @@ func (e *end) revert() {
 	if tag == "" || d == nil || !marked(d) {
 		return
 	}
+	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {
+		return // nothing would change on the workload, so that nobody could see the wish
+	}
 	e.change(app0, setImage(tag))
 	if !e.settle() {
 		return
@@ -220,10 +224,11 @@ func (e *end) rollback() {
 // retry releases what was aborted after all.
 func (e *end) retry() {
 	d := e.workload()
-	if e.stable() == "" || d == nil || bad(*templateOf(d)) || e.hopeless() || e.rollout().Status.Active().RollingBack ||
+	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.hopeless() || e.rollout().Status.Active().RollingBack ||
 		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
 		return
 	}
+	tag := e.wanted(d)
 	e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
 	e.round()
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "end"})
@@ -235,7 +240,7 @@ func (e *end) retry() {
 	if !e.settle() {
 		return
 	}
-	e.runs("reversible", tagOf(templateOf(d)))
+	e.runs("reversible", tag)
 	e.healthy("reversible")
 	e.traceless()
 }
@@ -391,17 +396,4 @@ func (e *end) traceless() {
 	if n.stopped(d) && !e.check.aborted {
 		e.check.violate("traceless", "%s: the workload is stopped", e.name)
 	}
-}
-
-// asked is the revision that the owner asks for.
-func (e *end) asked(o object.Object) string {
-	ref := e.rollout().Spec.WorkloadRef
-	row, _ := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&e.rollout().Spec.Strategy, ref))
-	var owned []object.Object
-	for _, own := range e.store.objects {
-		if metav1.IsControlledBy(own, o) {
-			owned = append(owned, own)
-		}
-	}
-	return row.Observe(o, owned).UpdateRevision
 }

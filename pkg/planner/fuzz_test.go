@@ -48,11 +48,14 @@ func pick[T any](s *schedule, values ...T) T { return values[int(s.next())%len(v
 
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
+// scenery makes the world that a schedule begins with.
+type scenery func(*schedule)
+
 // runSchedule plays a schedule and returns what it broke.
-func runSchedule(data []byte, tell teller, watch func(*world)) []string {
+func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []string {
 	s := &schedule{world: newWorld(start, tell, newChecks()), bytes: data}
 	watch(s.world)
-	s.found()
+	found(s)
 	for len(s.bytes) > 0 && len(s.check.broken) == 0 {
 		s.move()
 		s.check.moved()
@@ -74,8 +77,8 @@ func runSchedule(data []byte, tell teller, watch func(*world)) []string {
 	return nil
 }
 
-// found makes the world that a schedule begins with.
-func (s *schedule) found() {
+// deployed is a Deployment, released in any style.
+func (s *schedule) deployed() {
 	a := app{
 		name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10, 12),
 		surge: pick(s, "25%", "0", "1", "2", "100%"), unavail: pick(s, "25%", "0", "1", "2"),
@@ -278,9 +281,13 @@ func (s *schedule) pass(b byte, run func()) {
 
 // somePods lets one set, or all, get on.
 func (s *schedule) somePods(b byte) {
-	sets := byAge(each[*appsv1.ReplicaSet](s.store.objects))
-	if len(sets) == 0 || b%4 == 0 {
+	sets, pods := byAge(each[*appsv1.ReplicaSet](s.store.objects)), podsIn(s.store.objects)
+	switch {
+	case b%4 == 0 || len(sets)+len(pods) == 0:
 		s.pods()
+		return
+	case len(sets) == 0:
+		s.onePod(pods[int(b>>3)%len(pods)], b)
 		return
 	}
 	rs := sets[int(b>>3)%len(sets)]
@@ -327,12 +334,12 @@ func (nobody) wrote(string, object.Object, object.Object)             {}
 func (nobody) died(string, string)                                    {}
 
 // shorter leaves out what is not needed to break the same invariant.
-func shorter(data []byte, invariant string) []byte {
+func shorter(found scenery, data []byte, invariant string) []byte {
 	tries := 0
 	for n := len(data) / 2; n >= 1; n /= 2 {
 		for i := 0; i+n <= len(data) && tries < 250; tries++ {
 			less := slices.Delete(slices.Clone(data), i, i+n)
-			if broken := runSchedule(less, nobody{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
+			if broken := runSchedule(found, less, nobody{}, func(*world) {}); broken != nil && invariantOf(broken) == invariant {
 				data = less
 			} else {
 				i += n
@@ -348,12 +355,12 @@ func invariantOf(broken []string) string {
 }
 
 // failSchedule plays a schedule again, for people.
-func failSchedule(t *testing.T, data []byte, broken []string) {
+func failSchedule(t *testing.T, found scenery, data []byte, broken []string) {
 	t.Helper()
-	data = shorter(data, invariantOf(broken))
-	broken = runSchedule(data, nobody{}, func(*world) {})
+	data = shorter(found, data, invariantOf(broken))
+	broken = runSchedule(found, data, nobody{}, func(*world) {})
 	tell := &transcript{start: start, deeds: true}
-	runSchedule(data, tell, func(w *world) {
+	runSchedule(found, data, tell, func(w *world) {
 		tell.w = w
 	})
 	t.Fatalf("%s\n%s\nbytes %q", strings.Join(broken, "\n"), tell.out.String(), data)
@@ -362,9 +369,12 @@ func failSchedule(t *testing.T, data []byte, broken []string) {
 var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
 // TestSchedules plays schedules of its own making, the same ones every time.
-func TestSchedules(t *testing.T) {
+func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).deployed, *schedules) }
+
+func playSchedules(t *testing.T, found scenery, n int) {
+	t.Helper()
 	var told atomic.Bool // one schedule is enough to read
-	for seed := range *schedules {
+	for seed := range n {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -372,12 +382,12 @@ func TestSchedules(t *testing.T) {
 			for i := range data {
 				data[i] = byte(r.Uint32())
 			}
-			switch broken := runSchedule(data, nobody{}, func(*world) {}); {
+			switch broken := runSchedule(found, data, nobody{}, func(*world) {}); {
 			case broken == nil:
 			case told.Swap(true):
 				t.Error(broken[0])
 			default:
-				failSchedule(t, data, broken)
+				failSchedule(t, found, data, broken)
 			}
 		})
 	}
@@ -389,8 +399,8 @@ func FuzzSchedules(f *testing.F) {
 		if len(data) > 600 {
 			return
 		}
-		if broken := runSchedule(data, nobody{}, func(*world) {}); broken != nil {
-			failSchedule(t, data, broken)
+		if broken := runSchedule((*schedule).deployed, data, nobody{}, func(*world) {}); broken != nil {
+			failSchedule(t, (*schedule).deployed, data, broken)
 		}
 	})
 }

@@ -141,6 +141,25 @@ func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 	return next
 }
 
+// unstick deletes, as their owner has to, pods of an earlier version that never
+// got ready: a native controller that goes in order waits for them, and nobody
+// helps it where nothing is held.
+func (w *world) unstick() bool {
+	o := w.check.workload()
+	if o == nil || marked(o) || nativeOf(o).stopped(o) {
+		return false
+	}
+	stuck := false
+	for _, p := range podsIn(w.store.objects) {
+		if missing(p) && podTag(p) != tagOf(templateOf(o)) {
+			stuck = true
+			w.tell.did("deletes " + p.Name)
+			w.as("user", func() error { return w.store.remove(p) })
+		}
+	}
+	return stuck
+}
+
 // loseRevision deletes the ControllerRevision of an image.
 func (w *world) loseRevision(tag string) {
 	for _, r := range each[*appsv1.ControllerRevision](w.store.objects) {

@@ -87,6 +87,9 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
+	// Behind is how many of those get back to stable only after every pod of the
+	// update revision has.
+	Behind int32
 	// Mixed tells that more than one revision is asked to have pods, and that
 	// nothing says which of them is stable.
 	Mixed bool

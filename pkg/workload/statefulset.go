@@ -5,7 +5,6 @@ package workload
 
 import (
 	"math"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,12 +76,29 @@ func (o ordered) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
+	w.Behind = o.behind()
 	w.StableReadyReplicas, w.LiveReadyReplicas = ready[o.stable], ready[o.live]
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[o.update], ready[o.update]
 	if o.settled() && o.live == o.update {
 		w.UpdatedReplicas = min(w.UpdatedReplicas, o.set.Status.UpdatedReplicas)
 		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
 	}
+}
+
+// behind counts superseded pods below the first of the update revision, which the
+// native controller replaces last.
+func (o ordered) behind() int32 {
+	var n int32
+	for _, p := range o.pods {
+		switch {
+		case p == nil || !counts(p) || revisionOf(p) == o.stable:
+		case revisionOf(p) == o.update:
+			return n
+		default:
+			n++
+		}
+	}
+	return 0
 }
 
 // census counts the pods of each revision, and those that are ready.
@@ -182,14 +198,21 @@ func (o ordered) unavailable() int32 {
 	return max(int32(n), 1) //nolint:gosec // bounded by replicas
 }
 
-// stuck are pods that are to be replaced and are not ready. The native controller
-// waits for such a pod to get ready before it replaces it, which may be never.
+// stuck are pods that are to be replaced and are not ready, or are not ready and of
+// a version that was superseded. The native controller waits for such a pod to get
+// ready before it replaces it, or makes another, which may be never.
 func (o ordered) stuck() []*corev1.Pod {
 	if !o.settled() || o.live == "" {
 		return nil
 	}
-	from := min(partitionOf(o.set), o.replicas())
-	return slices.DeleteFunc(slices.Clone(o.pods[from:]), func(p *corev1.Pod) bool {
-		return p == nil || p.DeletionTimestamp != nil || revisionOf(p) == o.live || isReady(p)
-	})
+	var stuck []*corev1.Pod
+	for i, p := range o.pods {
+		if p == nil || p.DeletionTimestamp != nil || isReady(p) || revisionOf(p) == o.live {
+			continue
+		}
+		if i >= int(partitionOf(o.set)) || revisionOf(p) != o.set.Status.CurrentRevision {
+			stuck = append(stuck, p)
+		}
+	}
+	return stuck
 }

@@ -206,7 +206,7 @@ func TestObserveStatefulSet(t *testing.T) {
 		}},
 		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
 			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, Behind: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
 		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), facts{
 			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Endings of workloads whose live template is not always the one asked for.
+
+// wanted is the image that the owner asks for, and aside tells that it is not that
+// of the live template, since the stable one is set meanwhile.
+func (e *end) wanted(o object.Object) string {
+	if tag, known := e.check.images[e.asked(o)]; known {
+		return tag
+	}
+	return tagOf(templateOf(o))
+}
+
+func (e *end) aside(o object.Object) bool { return e.wanted(o) != tagOf(templateOf(o)) }
+
+// asked is the revision that the owner asks for.
+func (e *end) asked(o object.Object) string {
+	ref := e.rollout().Spec.WorkloadRef
+	row, _ := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&e.rollout().Spec.Strategy, ref))
+	var owned []object.Object
+	for _, own := range e.store.objects {
+		if metav1.IsControlledBy(own, o) {
+			owned = append(owned, own)
+		}
+	}
+	return row.Observe(o, owned).UpdateRevision
+}

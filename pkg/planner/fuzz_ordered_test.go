@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"flag"
+	"math"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Schedules of workloads whose own controller makes and takes their pods.
+
+// ordered is a StatefulSet.
+func (s *schedule) ordered() {
+	a := app{
+		kind: kindStatefulSet, name: app0, image: "v1", replicas: pick[int32](s, 1, 2, 3, 4, 5, 6, 10),
+		unavail: pick(s, "1", "1", "2", "25%"), history: pick[int32](s, 10, 2, 1, 0), parallel: pick(s, false, false, true),
+	}
+	s.plan = pick(s, plans...)()
+	s.fails = pick(s, false, false, true)
+	traffic := pick(s, true, false)
+	s.now = start.Add(-time.Hour)
+	s.deploy(a)
+	s.rest()
+	s.now = start
+	if traffic {
+		s.expose(app0)
+		s.publish(app0, app0)
+		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
+	}
+	if seconds := pick[int32](s, 0, 5, 60, math.MaxInt32); seconds > 0 {
+		s.plan.ProgressDeadlineSeconds = &seconds
+	}
+	s.govern(app0, s.plan, false)
+}
+
+// onePod gets on, or fails by itself.
+func (s *schedule) onePod(p *corev1.Pod, b byte) {
+	s.as("pods", func() error {
+		if s.fails && b%8 == 3 && !missing(p) {
+			s.check.sick = true
+			setReady(s.store, p, false)
+			return nil
+		}
+		kubelet(s.store, p)
+		return nil
+	})
+}
+
+var orderedSchedules = flag.Int("ordered", 100, "how many random schedules of a StatefulSet to play")
+
+// TestSchedulesOrdered likewise, with a StatefulSet.
+func TestSchedulesOrdered(t *testing.T) { playSchedules(t, (*schedule).ordered, *orderedSchedules) }
