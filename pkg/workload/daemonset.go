@@ -36,7 +36,7 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d), Unfit: misfit(d),
 		Rolling:    !held(d) && p.size() > 0 && (!p.settled() || d.Status.UpdatedNumberScheduled < p.size()),
-		StableGone: p.stable != "" && p.history[p.stable] == nil,
+		StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
 	}
 	p.count(&w)
 	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()

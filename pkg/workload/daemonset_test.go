@@ -297,7 +297,7 @@ func TestObserveDaemonSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := daemonSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
-			tc.want.Joins = true
+			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
