@@ -35,14 +35,18 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d), Unfit: misfit(d),
-		Rolling:    !held(d) && p.size() > 0 && (!p.settled() || d.Status.UpdatedNumberScheduled < p.size()),
-		StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
+		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
 	}
 	p.count(&w)
 	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
 	w.Obeyed = w.Drive != nil && len(change(d, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
 	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
+}
+
+// rolling tells that pods of another template are still to be replaced.
+func (p placed) rolling() bool {
+	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size())
 }
 
 // count is the facts about pods. What the native controller has not counted yet,

@@ -53,7 +53,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	})
-	held := predicate.NewPredicateFuncs(func(o client.Object) bool { return workload.Marked(o) })
+	// What is held already is named; whoever names it is looked at when that leaves.
+	held := predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.Kind)).
 		For(kinds.Workload, builder.WithPredicates(held)).
 		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
@@ -101,7 +107,10 @@ func (r *Reconciler) giveBack(ctx context.Context, w *effect.Workload) (ctrl.Res
 	}
 	name := client.ObjectKey{Namespace: w.Object.GetNamespace(), Name: w.Object.GetName()}
 	w, err := r.Server.Workload(ctx, row, name.Namespace, name.Name)
-	if err != nil || w == nil {
+	switch {
+	case effect.Behind(err):
+		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	case err != nil, w == nil:
 		return ctrl.Result{}, err
 	}
 	facts := row.Observe(w.Object, w.Owned)
