@@ -22,6 +22,8 @@ type Pod struct {
 	// RolloutID and Batch are what its labels say; empty, or 0, if nothing.
 	RolloutID string
 	Batch     int32
+	// Revision is what its native controller has named it, if it has.
+	Revision string
 }
 
 // Mark is the labels that a pod is to get.
@@ -92,7 +94,7 @@ func (x *batchPass) marks() []Mark {
 			p := bare[len(marks)]
 			marks = append(marks, Mark{
 				Pod: p.Name, UID: p.UID, RolloutID: x.plan.RolloutID, Batch: int32(i) + 1, //nolint:gosec // batches are few
-				Revision: x.w.UpdateRevision,
+				Revision: cmp.Or(p.Revision, x.w.UpdateRevision),
 			})
 		}
 	}

@@ -28,13 +28,14 @@ func Pods(pods []corev1.Pod) []planner.Pod {
 		out = append(out, planner.Pod{
 			Name: p.Name, UID: p.UID, Created: p.CreationTimestamp.Time,
 			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(batch),
+			Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 		})
 	}
 	return out
 }
 
 // Labels are what a mark means on a pod. The revision is there for clients that
-// look for it on pods of every kind.
+// look for it on pods of every kind; it stays where it is there already.
 func Labels(m planner.Mark) map[string]string {
 	return map[string]string{
 		rollouts.LabelRolloutID:               m.RolloutID,
