@@ -1,0 +1,537 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/kruise"
+)
+
+// TestCloneSet tells stories of CloneSets, beginning where the cluster does not
+// serve them yet. Kruise is played by test/kruise.
+func TestCloneSet(t *testing.T) {
+	t.Parallel()
+	notInstalled(t)
+	stories := map[string]func(*testing.T){
+		"to the end":   clonesToTheEnd,
+		"in place":     clonesInPlace,
+		"third":        clonesThird,
+		"back":         clonesBack,
+		"aborted":      clonesAborted,
+		"complete":     clonesAbortedWhenComplete,
+		"batches":      clonesBackInBatches,
+		"scaled":       clonesScaled,
+		"nothing":      clonesDownToNothing,
+		"deleted":      clonesDeleted,
+		"disabled":     clonesDisabled,
+		"from outside": clonesFromOutside,
+	}
+	for _, name := range some(stories, "to the end", "aborted", "scaled") {
+		t.Run(name, stories[name])
+	}
+}
+
+// A Rollout whose kind is not served says so when it is made and afterwards, can
+// be deleted, and begins its work when the kind is served, without a restart.
+func notInstalled(t *testing.T) {
+	s := &cloned{app: space(t)}
+	s.plan = plan{replicas: 5, unavailable: 1, steps: []v1beta1.Step{manual("20%"), manual("100%")}, change: ofCloneSet}
+	missing := s.says("the cluster does not serve CloneSet.apps.kruise.io", "install what brings it")
+	s.create(s.newRollout())
+	s.until("the Rollout says what is missing", missing)
+	s.leaves()
+	s.create(s.newRollout())
+	s.until("the Rollout says what is missing", missing)
+	definitions, err := cluster.Decode(bytes.NewReader(kruise.Definitions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range definitions {
+		if err := here.client.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.until("CloneSets are served", func(ctx context.Context) error {
+		return here.client.List(ctx, cloneSets())
+	})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(stop)
+	if err := kruise.Start(ctx, here.cluster.Config()); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the Rollout waits for its workload", s.says("Workload Not Found"))
+	s.make(nil)
+	s.until("the Rollout is Healthy", s.healthy)
+}
+
+func ofCloneSet(r *v1beta1.Rollout) {
+	r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
+}
+
+func cloneSets() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kruise.CloneSetKind)
+	return list
+}
+
+// cloned is an application in a CloneSet of five pods.
+type cloned struct {
+	*app
+	was *unstructured.Unstructured
+}
+
+func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*v1beta1.Rollout), steps ...v1beta1.Step) *cloned {
+	t.Helper()
+	s := &cloned{app: space(t)}
+	s.plan = plan{replicas: 5, unavailable: 1, routed: routed, grace: 1, steps: steps, change: func(r *v1beta1.Rollout) {
+		ofCloneSet(r)
+		if change != nil {
+			change(r)
+		}
+	}}
+	s.make(owners)
+	if routed {
+		s.create(s.newService())
+		s.create(s.newIngress())
+	}
+	s.create(s.newRollout())
+	s.until("the Rollout is Healthy", s.healthy)
+	s.guard = watchPods(s.app)
+	s.guard.atLeast(4)
+	return s
+}
+
+// make makes the CloneSet, with an update strategy of its owner.
+func (s *cloned) make(strategy map[string]any) {
+	s.t.Helper()
+	if strategy == nil {
+		strategy = map[string]any{"maxUnavailable": int64(1), "unknownToUs": "stays"}
+	}
+	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"replicas": int64(5), "revisionHistoryLimit": int64(1), "updateStrategy": strategy,
+		"selector": map[string]any{"matchLabels": map[string]any{"app": name}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"app": name}},
+			"spec": map[string]any{
+				"terminationGracePeriodSeconds": int64(1),
+				"containers":                    []any{map[string]any{"name": name, "image": image("v1")}},
+			},
+		},
+	}}}
+	set.SetGroupVersionKind(kruise.CloneSetKind)
+	set.SetName(name)
+	s.create(set)
+	s.until("the CloneSet is ready", s.runsPods(versions{"v1": 5}))
+	s.was = s.set()
+}
+
+func (s *cloned) set() *unstructured.Unstructured {
+	s.t.Helper()
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(kruise.CloneSetKind)
+	if err := here.client.Get(s.t.Context(), s.key(name), set); err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+func (s *cloned) change(body string) {
+	s.t.Helper()
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(kruise.CloneSetKind)
+	set.SetName(name)
+	set.SetNamespace(s.namespace)
+	if err := here.client.Patch(s.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *cloned) ships(version string) {
+	s.t.Helper()
+	s.change(`{"spec":{"template":` + templateWith(version) + `}}`)
+}
+
+func templateWith(version string) string {
+	return fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"image":%q}]}}`, name, image(version))
+}
+
+func (s *cloned) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := here.client.List(ctx, &pods, client.InNamespace(s.namespace))
+	return pods.Items, err
+}
+
+// runsPods tells whether exactly these pods are there, ready, and counted.
+func (s *cloned) runsPods(want versions) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := s.pods(ctx)
+		if err != nil {
+			return err
+		}
+		got := versions{}
+		for i := range pods {
+			if !ready(&pods[i]) {
+				return fmt.Errorf("%s is not ready", pods[i].Name)
+			}
+			got[versionOf(&pods[i].Spec)]++
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("runs %v, want %v", got, want)
+		}
+		set := &unstructured.Unstructured{}
+		set.SetGroupVersionKind(kruise.CloneSetKind)
+		if err := here.client.Get(ctx, s.key(name), set); err != nil {
+			return err
+		}
+		if of(set, "status", "observedGeneration") != set.GetGeneration() || of(set, "status", "readyReplicas") != int64(len(pods)) {
+			return fmt.Errorf("Kruise counts otherwise: %v", set.Object["status"])
+		}
+		return nil
+	}
+}
+
+// of is a field; nil where there is none.
+func of(o *unstructured.Unstructured, path ...string) any {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // as if there were none
+	return v
+}
+
+// stands wants the CloneSet to be told so, now.
+func (s *cloned) stands(partition any, version string) *unstructured.Unstructured {
+	s.t.Helper()
+	set := s.set()
+	containers, _ := of(set, "spec", "template", "spec", "containers").([]any)
+	got := of(set, "spec", "updateStrategy", "partition")
+	if is := containers[0].(map[string]any)["image"]; got != partition || is != image(version) {
+		s.t.Errorf("partition %v of %v, want %v of %s", got, is, partition, version)
+	}
+	return set
+}
+
+// gives wants everything back as the owner wrote it, but for the version.
+func (s *cloned) gives(version string) {
+	s.t.Helper()
+	s.until("the Rollout is Healthy", s.healthy)
+	s.isAs(version)
+}
+
+func (s *cloned) isAs(version string) {
+	s.t.Helper()
+	n, _ := of(s.set(), "spec", "replicas").(int64)
+	s.until("all pods run "+version, s.runsPods(versions{version: int32(n)})) //nolint:gosec // a few
+	set, was := s.set(), s.was.DeepCopy()
+	was.Object["spec"].(map[string]any)["template"] = of(set, "spec", "template")
+	was.Object["spec"].(map[string]any)["replicas"] = n
+	s.same("the spec", of(was, "spec"), of(set, "spec"))
+	s.same("the annotations", was.GetAnnotations(), set.GetAnnotations())
+	s.until("nothing is left beside it", s.alone)
+}
+
+// step waits at a step and wants pods and partition as it says.
+func (s *cloned) step(step int32, updated int64, partition any, version string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	set := s.stands(partition, version)
+	r, err := s.stored(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := r.Status.Canary
+	if of(set, "status", "updatedReplicas") != updated || int64(c.CanaryReplicas) != updated || int64(c.CanaryReadyReplicas) != updated {
+		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, set.Object["status"], c.CanaryReplicas, c.CanaryReadyReplicas, updated)
+	}
+	stable, is := hashOf(s.was, "currentRevision"), hashOf(set, "updateRevision")
+	if c.StableRevision != stable || c.CanaryRevision != is || c.PodTemplateHash != is {
+		s.t.Errorf("stable %s, new %s of %s; want %s, %s", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, stable, is)
+	}
+}
+
+// hashOf is the end of the name of a revision.
+func hashOf(o *unstructured.Unstructured, field string) string {
+	return fmt.Sprint(of(o, "status", field))[len(name)+1:]
+}
+
+// Case 47: a step with traffic, one without, to the end; then it grows. Pods that
+// are labelled keep the name that Kruise gave their revision.
+func clonesToTheEnd(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%")).called("one")
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.sees(s.weight("20"))
+	s.sees(s.serves(name, versions{"v1": 4}))
+	s.sees(s.serves(name+"-canary", versions{"v2": 1}))
+	s.sees(s.labelled("one", map[string]int{"1": 1}))
+	s.promote(1)
+	s.step(2, 3, "40%", "v2")
+	s.sees(s.weight(""))
+	s.sees(s.serves(name, versions{"v1": 2, "v2": 3}))
+	s.sees(s.labelled("one", map[string]int{"1": 1, "2": 2}))
+	s.sees(s.whole)
+	s.promote(2)
+	s.gives("v2")
+	s.change(`{"spec":{"replicas":6}}`)
+	s.until("it grows", s.runsPods(versions{"v2": 6}))
+	s.sees(s.healthy)
+}
+
+func (s *cloned) called(id string) *cloned {
+	s.t.Helper()
+	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q}}}`, id))
+	return s
+}
+
+// whole wants pods to have the whole name of their revision.
+func (s *cloned) whole(ctx context.Context) error {
+	pods, err := s.pods(ctx)
+	for i := range pods {
+		if got := pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]; got != name+"-"+pods[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
+			return fmt.Errorf("%s is of revision %s", pods[i].Name, got)
+		}
+	}
+	return err
+}
+
+// Case 51: pods are updated in place, and are the same pods in the end.
+func clonesInPlace(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, map[string]any{"type": "InPlaceOnly", "maxUnavailable": int64(1)}, nil, manual("20%"), manual("60%"), manual("100%")).called("one")
+	was := s.uids()
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.sees(s.labelled("one", map[string]int{"1": 1}))
+	s.promote(1)
+	s.step(2, 3, "40%", "v2")
+	s.abort()
+	s.sees(s.runsPods(versions{"v1": 5}))
+	s.stands("100%", "v2")
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1, "80%", "v2")
+	s.promoteAll()
+	s.gives("v2")
+	s.same("the pods", was, s.uids())
+}
+
+func (s *cloned) uids() []types.UID {
+	s.t.Helper()
+	pods, err := s.pods(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []types.UID
+	for i := range pods {
+		all = append(all, pods[i].UID)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Case 49: a third version begins at step 1, and no more of it come than that says.
+func clonesThird(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("40%"), manual("100%"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.promote(1)
+	s.step(2, 2, "60%", "v2")
+	s.guard.atMost("v3", 1)
+	s.ships("v3")
+	s.step(1, 1, "80%", "v3")
+	s.sees(s.weight("20"))
+	s.guard.atMost("v3", 6)
+	s.promoteAll()
+	s.gives("v3")
+}
+
+// Case 48: a version that never gets ready, and the way back.
+func clonesBack(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
+	s.ships("failed")
+	s.until("step 1 waits for its pod", s.says("1 of 1 new pods"))
+	s.sees(s.at(1, "StepUpgrade"))
+	s.ships("v1")
+	s.gives("v1")
+}
+
+// An abort brings every pod back and keeps the template, held; then it is tried
+// again, and rolled back. There is one more pod at a time, and never one less.
+func clonesAborted(t *testing.T) {
+	t.Parallel()
+	owners := map[string]any{"maxUnavailable": int64(0), "maxSurge": int64(1), "partition": "10%"}
+	s := startCloned(t, true, owners, nil, with(manual("20%"), "20%"), with(manual("60%"), "50%"), manual("100%"))
+	s.guard.atLeast(5)
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.promote(1)
+	s.step(2, 3, "40%", "v2")
+	s.abort()
+	s.stands("100%", "v2")
+	s.sees(s.runsPods(versions{"v1": 5}))
+	s.sees(s.serves(name, versions{"v1": 5}))
+	s.sees(s.weight(""))
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1, "80%", "v2")
+	s.post(here.admin, "rollback", "", http.StatusCreated)
+	s.gives("v1")
+}
+
+// When every pod runs the new version, Kruise has forgotten the stable one.
+func clonesAbortedWhenComplete(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, manual("1"), manual("5"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.promote(1)
+	s.step(2, 5, int64(0), "v2")
+	s.abort()
+	s.stands("100%", "v2")
+	s.sees(s.runsPods(versions{"v1": 5}))
+	s.ships("v3")
+	s.step(1, 1, "80%", "v3")
+	s.promoteAll()
+	s.gives("v3")
+}
+
+// Case 50: without traffic, the way back may be one of steps, too.
+func clonesBackInBatches(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, func(r *v1beta1.Rollout) {
+		r.Annotations = map[string]string{"rollouts.kruise.io/rollback-in-batch": "true"}
+	}, manual("20%"), manual("60%"), manual("100%"))
+	s.ships("v2")
+	s.until("step 1 waits", s.waitsAt(1))
+	s.promote(1)
+	s.step(2, 3, "40%", "v2")
+	s.ships("v1")
+	s.until("step 1 waits on the way back", s.waitsAt(1))
+	s.until("one more is back", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.promoteAll()
+	s.gives("v1")
+}
+
+// Case 59: pods that come meanwhile are of both versions, as the step says.
+func clonesScaled(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, manual("20%"), manual("40%"), manual("60%"), manual("100%")).called("one")
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.promote(1)
+	s.step(2, 2, "60%", "v2")
+	s.guard.atMost("v2", 4)
+	s.change(`{"spec":{"replicas":10}}`)
+	s.until("pods of both versions come", s.runsPods(versions{"v1": 6, "v2": 4}))
+	s.until("they are labelled", s.labelled("one", map[string]int{"1": 2, "2": 2}))
+	s.sees(s.waitsAt(2))
+	s.change(`{"spec":{"replicas":5}}`)
+	s.guard.atMost("v2", 10)
+	s.until("some go", s.runsPods(versions{"v1": 3, "v2": 2}))
+	s.promoteAll()
+	s.gives("v2")
+}
+
+// Without pods Kruise takes the newest template for the current one. Pods that
+// come back are of the stable version all the same.
+func clonesDownToNothing(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, manual("20%"), manual("60%"), manual("100%"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.guard.atLeast(0)
+	s.change(`{"spec":{"replicas":0}}`)
+	s.until("no pod is left", s.runsPods(versions{}))
+	s.until("the stable template is set", func(context.Context) error {
+		containers, _ := of(s.set(), "spec", "template", "spec", "containers").([]any)
+		if v := containers[0].(map[string]any)["image"]; v != image("v1") {
+			return fmt.Errorf("the template is of %s", v)
+		}
+		return nil
+	})
+	s.guard.atMost("v2", 1)
+	s.change(`{"spec":{"replicas":5}}`)
+	s.until("one pod is new again", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.guard.atMost("v2", 5)
+	s.promoteAll()
+	s.gives("v2")
+}
+
+// Deleting the Rollout goes on natively.
+func clonesDeleted(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.leaves()
+	s.isAs("v2")
+}
+
+// leaves deletes the Rollout, and waits until it is gone.
+func (s *cloned) leaves() {
+	s.t.Helper()
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.rollout}}
+	if err := here.client.Delete(s.t.Context(), r); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("the Rollout is gone", func(ctx context.Context) error {
+		if _, err := s.stored(ctx); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Rollout is there: %w", err)
+		}
+		return nil
+	})
+}
+
+// So does disabling it.
+func clonesDisabled(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.edit(`{"spec":{"disabled":true}}`)
+	s.until("the Rollout is Disabled", s.disabled)
+	s.isAs("v2")
+}
+
+// Nobody lets a held one go; what its owner writes is given back in the end.
+func clonesFromOutside(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, manual("20%"), manual("100%"))
+	s.ships("v2")
+	s.step(1, 1, "80%", "v2")
+	s.change(`{"metadata":{"annotations":null},"spec":{"updateStrategy":{"partition":1,"paused":true}}}`)
+	set := s.stands("80%", "v2")
+	if of(set, "spec", "updateStrategy", "paused") == true {
+		t.Error("it is paused")
+	}
+	s.until("Kruise has seen it", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.stays("one pod is new", s.runsPods(versions{"v1": 4, "v2": 1}))
+	s.promoteAll()
+	s.until("the Rollout is Healthy", s.healthy)
+	s.stands(int64(1), "v2")
+	s.until("it is paused as its owner wants", func(context.Context) error {
+		if of(s.set(), "spec", "updateStrategy", "paused") != true {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,298 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// doomedKey is on pods that are to be replaced.
+const doomedKey = "apps.kruise.io/specified-delete"
+
+// cloneSets reconciles CloneSets.
+type cloneSets struct{ client.Client }
+
+// cloneSet is one as it is stored, with its pods. Its own are neither done nor on
+// their way out.
+type cloneSet struct {
+	object *unstructured.Unstructured
+	spec   spec
+	pods   []corev1.Pod
+	// current and update are the revisions of the stable and of the live template.
+	current, update *appsv1.ControllerRevision
+	now             time.Time
+}
+
+type spec struct {
+	Replicas             *int32                 `json:"replicas"`
+	Template             corev1.PodTemplateSpec `json:"template"`
+	RevisionHistoryLimit *int32                 `json:"revisionHistoryLimit"`
+	MinReadySeconds      int32                  `json:"minReadySeconds"`
+	UpdateStrategy       struct {
+		Type           string              `json:"type"`
+		Partition      *intstr.IntOrString `json:"partition"`
+		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
+		MaxSurge       *intstr.IntOrString `json:"maxSurge"`
+		Paused         bool                `json:"paused"`
+	} `json:"updateStrategy"`
+}
+
+// Reconcile makes one move, or none, and counts.
+func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()} //nolint:forbidigo // it plays a real controller
+	s.object.SetGroupVersionKind(CloneSetKind)
+	if err := r.Get(ctx, req.NamespacedName, s.object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if s.object.GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, nil
+	}
+	content, _, err := unstructured.NestedMap(s.object.Object, "spec")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s.spec)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the spec: %w", err)
+	}
+	if err := r.revise(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
+		return ctrl.Result{}, err
+	}
+	moved, err := r.scale(ctx, s)
+	if err == nil && !moved {
+		err = r.update(ctx, s)
+	}
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.count(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	if wait := s.spec.MinReadySeconds; wait > 0 && wait < 60 {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *cloneSets) podsOf(ctx context.Context, o client.Object) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.List(ctx, &list, client.InNamespace(o.GetNamespace()))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return !metav1.IsControlledBy(&p, o) || p.DeletionTimestamp != nil ||
+			p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	}), err
+}
+
+// tally counts pods of one side: those of the update revision, or the others.
+type tally struct{ all, doomed, unavailable int }
+
+func (s *cloneSet) tally(updated bool) (t tally) {
+	for i := range s.pods {
+		p := &s.pods[i]
+		if s.updated(p) != updated {
+			continue
+		}
+		t.all++
+		if doomed(p) {
+			t.doomed++
+		} else if !s.available(p) {
+			t.unavailable++
+		}
+	}
+	return t
+}
+
+func (s *cloneSet) updated(p *corev1.Pod) bool {
+	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.update.Name
+}
+
+func doomed(p *corev1.Pod) bool { return p.Labels[doomedKey] == "true" }
+
+func ready(p *corev1.Pod) *corev1.PodCondition {
+	for i, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (s *cloneSet) available(p *corev1.Pod) bool {
+	c := ready(p)
+	return c != nil && !s.now.Before(c.LastTransitionTime.Add(time.Duration(s.spec.MinReadySeconds)*time.Second))
+}
+
+func (s *cloneSet) replicas() int {
+	if s.spec.Replicas == nil {
+		return 1
+	}
+	return int(*s.spec.Replicas)
+}
+
+func (s *cloneSet) scaled(v *intstr.IntOrString, otherwise string, up bool) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(v, intstr.Parse(otherwise)), s.replicas(), up)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// partition is how many pods stay at the old revision. A share under all of them
+// leaves one to be updated.
+func (s *cloneSet) partition() int {
+	p := s.spec.UpdateStrategy.Partition
+	n := min(s.scaled(p, "0", true), s.replicas())
+	if p != nil && p.Type == intstr.String && !strings.HasPrefix(p.StrVal, "100") && s.replicas() > 1 {
+		n = min(n, s.replicas()-1)
+	}
+	return n
+}
+
+// move is what is to be done about the pods.
+type move struct {
+	create, createOld, remove, removeOld int
+	// readyMayGo is how many available pods may be removed now.
+	readyMayGo int
+	// update is how many pods are to be updated, and unavailableMayBe how many may
+	// be unavailable then.
+	update, unavailableMayBe int
+}
+
+func (s *cloneSet) move() move {
+	was, is := s.tally(false), s.tally(true)
+	n, keep, total := s.replicas(), s.partition(), len(s.pods)
+	maxSurge := s.scaled(s.spec.UpdateStrategy.MaxSurge, "0", true)
+	if s.spec.UpdateStrategy.Paused {
+		maxSurge = 0
+	}
+	maxUnavailable := s.scaled(s.spec.UpdateStrategy.MaxUnavailable, "20%", maxSurge == 0)
+	unavailable, dying := was.unavailable+is.unavailable, was.doomed+is.doomed
+	update := min(max(was.all-keep, 0), max(n-keep-is.all, 0))
+
+	replacing := min(max(unavailable+dying-maxUnavailable, 0), dying)
+	surge, surgeOld := min(maxSurge, max(replacing, update)), 0
+	if replacing >= update {
+		surgeOld = min(surge, max(replacing-is.doomed, 0))
+	}
+	return move{
+		create: n + surge - total, createOld: max(keep+surgeOld-was.all, 0),
+		remove: total - dying - n - surge, removeOld: max(was.all-was.doomed-keep-surgeOld, 0),
+		readyMayGo: max(maxUnavailable+total-n-unavailable, 0),
+		update:     update, unavailableMayBe: maxUnavailable + total - n,
+	}
+}
+
+// scale makes pods and removes them, and tells whether it did.
+func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
+	m := s.move()
+	if m.create > 0 {
+		for i := range m.create {
+			revision := s.update
+			if i < m.createOld {
+				revision = s.current
+			}
+			if err := r.Create(ctx, s.newPod(revision)); err != nil {
+				return true, fmt.Errorf("creating a pod: %w", err)
+			}
+		}
+		return true, nil
+	}
+	going := s.chosen(func(p *corev1.Pod) bool { return doomed(p) })
+	if len(going) == 0 && m.remove > 0 {
+		old := min(m.removeOld, m.remove)
+		going = s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+		going = going[:min(old, len(going))]
+		others := s.chosen(s.updated)
+		going = append(going, others[:min(m.remove-old, len(others))]...)
+	}
+	moved := false
+	for _, p := range going {
+		if s.available(p) {
+			if m.readyMayGo == 0 {
+				continue
+			}
+			m.readyMayGo--
+		}
+		if err := r.Delete(ctx, p); err != nil {
+			return true, fmt.Errorf("deleting a pod: %w", err)
+		}
+		moved = true
+	}
+	return moved, nil
+}
+
+// chosen are pods in the order in which they go: those first that serve least.
+func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range s.pods {
+		if which(&s.pods[i]) {
+			out = append(out, &s.pods[i])
+		}
+	}
+	rank := func(p *corev1.Pod) int {
+		switch {
+		case doomed(p):
+			return 0
+		case ready(p) == nil:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *corev1.Pod) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
+	return out
+}
+
+// update brings pods to the update revision: in place, or by their end.
+func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
+	if s.spec.UpdateStrategy.Paused {
+		return nil
+	}
+	if refreshed, err := r.refresh(ctx, s); refreshed || err != nil {
+		return err
+	}
+	m := s.move()
+	unavailable := 0
+	for i := range s.pods {
+		if !s.available(&s.pods[i]) {
+			unavailable++
+		}
+	}
+	waiting := s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+	for _, p := range waiting[:min(m.update, len(waiting))] {
+		if s.available(p) {
+			if unavailable >= m.unavailableMayBe {
+				break
+			}
+			unavailable++
+		}
+		if err := r.updatePod(ctx, s, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

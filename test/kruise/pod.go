@@ -1,0 +1,277 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// updatedInPlace is the readiness gate of pods that may be updated in place.
+const updatedInPlace corev1.PodConditionType = "InPlaceUpdateReady"
+
+// revise finds the revisions, and makes that of a new template.
+func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
+	var list appsv1.ControllerRevisionList
+	if err := r.List(ctx, &list, client.InNamespace(s.object.GetNamespace())); err != nil {
+		return fmt.Errorf("listing revisions: %w", err)
+	}
+	all := slices.DeleteFunc(list.Items, func(c appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&c, s.object) })
+	slices.SortFunc(all, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	name, data, err := revisionOf(s)
+	if err != nil {
+		return err
+	}
+	next := int64(1)
+	if len(all) > 0 {
+		next = all[len(all)-1].Revision + 1
+	}
+	current, _, _ := unstructured.NestedString(s.object.Object, "status", "currentRevision") // empty at first
+	for i := range all {
+		if all[i].Name == name {
+			s.update = &all[i]
+		}
+		if all[i].Name == current {
+			s.current = &all[i]
+		}
+	}
+	switch {
+	case s.update == nil:
+		s.update = &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.object.GetNamespace(), Name: name,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.object, CloneSetKind)},
+			},
+			Revision: next, Data: runtime.RawExtension{Raw: data},
+		}
+		if err := r.Create(ctx, s.update); err != nil {
+			return fmt.Errorf("creating a revision: %w", err)
+		}
+	case s.update.Revision != next-1:
+		s.update.Revision = next
+		if err := r.Update(ctx, s.update); err != nil {
+			return fmt.Errorf("renewing a revision: %w", err)
+		}
+	}
+	if s.current == nil {
+		s.current = s.update
+	}
+	return r.forget(ctx, s, all)
+}
+
+// forget deletes the oldest revisions that nothing runs, beyond the limit.
+func (r *cloneSets) forget(ctx context.Context, s *cloneSet, all []appsv1.ControllerRevision) error {
+	pods, err := r.podsOf(ctx, s.object)
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{s.current.Name: true, s.update.Name: true}
+	for i := range pods {
+		live[pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]] = true
+	}
+	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[c.Name] })
+	limit := 10
+	if s.spec.RevisionHistoryLimit != nil {
+		limit = int(*s.spec.RevisionHistoryLimit)
+	}
+	for i := range max(len(idle)-limit, 0) {
+		if err := r.Delete(ctx, &idle[i]); err != nil {
+			return fmt.Errorf("deleting a revision: %w", err)
+		}
+	}
+	return nil
+}
+
+// revisionOf names the live template and keeps it: as its type in Go has it, so
+// that one which says the same in other words is the same.
+func revisionOf(s *cloneSet) (name string, data []byte, err error) {
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.spec.Template)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the template: %w", err)
+	}
+	template["$patch"] = "replace"
+	data, err = json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+	h := fnv.New32a()
+	_, _ = h.Write(data) // a hash does not fail
+	return fmt.Sprintf("%s-%x", s.object.GetName(), h.Sum32()), data, err
+}
+
+func templateOf(c *appsv1.ControllerRevision) corev1.PodTemplateSpec {
+	var kept struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(c.Data.Raw, &kept); err != nil {
+		panic(err) // it was written here
+	}
+	return kept.Spec.Template
+}
+
+func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
+	template := templateOf(revision)
+	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
+	p.Namespace, p.GenerateName = s.object.GetNamespace(), s.object.GetName()+"-"
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, CloneSetKind)}
+	p.Labels = named(p.Labels, revision)
+	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: updatedInPlace})
+	return p
+}
+
+// named are labels with the revision, which is known by its whole name to Kruise
+// and by the end of that to Services.
+func named(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[appsv1.ControllerRevisionHashLabelKey] = revision.Name
+	labels[appsv1.DefaultDeploymentUniqueLabelKey] = revision.Name[strings.LastIndex(revision.Name, "-")+1:]
+	return labels
+}
+
+// updatePod updates one pod in place if nothing but images differ, or dooms it.
+func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
+	base := p.DeepCopy()
+	kind := s.spec.UpdateStrategy.Type
+	if strings.HasPrefix(kind, "InPlace") {
+		if images, ok := r.onlyImages(ctx, s, p); ok {
+			return r.updateInPlace(ctx, s, p, images)
+		}
+		if kind == "InPlaceOnly" {
+			return errors.New("the pod cannot be updated in place")
+		}
+	}
+	p.Labels = maps.Clone(p.Labels)
+	p.Labels[doomedKey] = "true"
+	return r.Patch(ctx, p, client.MergeFrom(base))
+}
+
+// onlyImages are those of the live template, if nothing else of it is new.
+func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) (map[string]string, bool) {
+	var had appsv1.ControllerRevision
+	key := client.ObjectKey{Namespace: p.Namespace, Name: p.Labels[appsv1.ControllerRevisionHashLabelKey]}
+	if err := r.Get(ctx, key, &had); err != nil {
+		return nil, false
+	}
+	was, is := templateOf(&had), templateOf(s.update)
+	images := map[string]string{}
+	for i := range is.Spec.Containers {
+		images[is.Spec.Containers[i].Name] = is.Spec.Containers[i].Image
+		if i < len(was.Spec.Containers) {
+			was.Spec.Containers[i].Image = is.Spec.Containers[i].Image
+		}
+	}
+	return images, equality.Semantic.DeepEqual(was, is)
+}
+
+// updateInPlace takes the pod out of service and gives it its images.
+func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Pod, images map[string]string) error {
+	base := p.DeepCopy()
+	serve(p, corev1.ConditionFalse, metav1.Time{Time: s.now})
+	if err := r.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil {
+		return err
+	}
+	base = p.DeepCopy()
+	p.Labels = named(p.Labels, s.update)
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].Image = images[p.Spec.Containers[i].Name]
+	}
+	return r.Patch(ctx, p, client.MergeFrom(base))
+}
+
+// refresh does what the kubelet does when images change, and tells whether it did.
+// The tags that kwok takes for missing never come.
+func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
+	for i := range s.pods {
+		p := &s.pods[i]
+		base, changed, runs := p.DeepCopy(), false, p.Status.Phase == corev1.PodRunning
+		for j := range p.Status.ContainerStatuses {
+			c := &p.Status.ContainerStatuses[j]
+			want := imageOf(p, c.Name)
+			missing := strings.HasSuffix(want, ":failed") || strings.HasSuffix(want, ":not-exists")
+			switch {
+			case !runs || c.Image == want && c.Ready:
+			case missing && c.Ready:
+				c.Ready, c.Image, changed = false, want, true
+				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}
+			case !missing:
+				c.Ready, c.Image, c.ImageID, changed = true, want, want, true
+				c.RestartCount++
+				c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Time{Time: s.now}}}
+				serve(p, corev1.ConditionTrue, metav1.Time{Time: s.now})
+			}
+		}
+		if changed {
+			return true, r.Status().Patch(ctx, p, client.MergeFrom(base))
+		}
+	}
+	return false, nil
+}
+
+func imageOf(p *corev1.Pod, container string) string {
+	for _, c := range p.Spec.Containers {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+func serve(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time) {
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if (c.Type == corev1.PodReady || c.Type == corev1.ContainersReady || c.Type == updatedInPlace) && c.Status != status {
+			c.Status, c.LastTransitionTime = status, at
+		}
+	}
+}
+
+// count writes the status, if it is another.
+func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
+	var total, readies, available, updated, updatedReady int64
+	for i := range s.pods {
+		p := &s.pods[i]
+		total++
+		if ready(p) != nil {
+			readies++
+		}
+		if s.available(p) {
+			available++
+		}
+		if s.updated(p) {
+			updated++
+		}
+		if s.updated(p) && ready(p) != nil {
+			updatedReady++
+		}
+	}
+	if updated == total && total == int64(s.replicas()) {
+		s.current = s.update
+	}
+	status := map[string]any{
+		"observedGeneration": s.object.GetGeneration(), "replicas": total, "readyReplicas": readies, "availableReplicas": available,
+		"updatedReplicas": updated, "updatedReadyReplicas": updatedReady, "expectedUpdatedReplicas": int64(s.replicas() - s.partition()),
+		"currentRevision": s.current.Name, "updateRevision": s.update.Name,
+	}
+	if stored, _, _ := unstructured.NestedMap(s.object.Object, "status"); equality.Semantic.DeepEqual(stored, status) { // none at first
+		return nil
+	}
+	s.object.Object["status"] = status
+	return r.Status().Update(ctx, s.object)
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// Definitions are the kinds, as far as they are needed here.
+//
+//go:embed crds.yaml
+var Definitions []byte
+
+// CloneSetKind is what is played.
+var CloneSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+
+// Start plays Kruise until the context ends. Its kinds must be served.
+func Start(ctx context.Context, config *rest.Config) error {
+	ctrl.SetLogger(logr.Discard()) // a conflict is no news
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	// What it reads must be what is stored, or it makes pods twice.
+	live, err := client.New(config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return fmt.Errorf("making a manager: %w", err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(CloneSetKind)
+	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
+	err = ctrl.NewControllerManagedBy(mgr).Named("cloneset").For(kind).
+		Watches(&corev1.Pod{}, owner).
+		Watches(&appsv1.ControllerRevision{}, owner).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(&cloneSets{live})
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	go func() { _ = mgr.Start(ctx) }() // it ends with the test
+	return nil
+}
