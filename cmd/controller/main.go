@@ -17,6 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -115,6 +116,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
 	}
 	for _, row := range workload.Kinds() {
+		if !server.Native(row) {
+			continue // the Rollout that is deleted gives those back
+		}
 		controllers = append(controllers, &forgotten.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
 	}
 	for _, c := range controllers {
@@ -184,8 +188,9 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:       {Transform: onlyTrouble},
-				&corev1.ConfigMap{}: onlyScripts(o.configuration),
+				&corev1.Pod{}:        {Transform: onlyTrouble},
+				effect.Definitions(): {Transform: onlyName},
+				&corev1.ConfigMap{}:  onlyScripts(o.configuration),
 			},
 		},
 	})
@@ -246,6 +251,15 @@ func onlyScripts(namespaces []string) cache.ByObject {
 		by.Namespaces[n] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", rollouts.ConfigurationName)}
 	}
 	return by
+}
+
+// onlyName keeps of an object that it is there.
+func onlyName(o any) (any, error) {
+	if o, ok := o.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+		o.SetAnnotations(nil)
+	}
+	return o, nil
 }
 
 // onlyTrouble keeps of a pod what tells whether it counts and why it does not

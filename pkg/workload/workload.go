@@ -77,6 +77,9 @@ type File struct {
 type Row struct {
 	GVK   schema.GroupVersionKind
 	Style rollouts.Style
+	// New makes an empty view of the kind: a type in Go that has what matters here.
+	// What it lacks is never written.
+	New func() object.Object
 	// Label is the kind's value of the workload-type label.
 	Label string
 	// RevisionKey is the pod label that tells revisions apart.
@@ -95,6 +98,7 @@ type Row struct {
 var Table = []Row{
 	{
 		GVK:         deploymentKind,
+		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StylePartition,
 		Label:       deploymentLabel,
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
@@ -103,6 +107,7 @@ var Table = []Row{
 	},
 	{
 		GVK:         deploymentKind,
+		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleCanary,
 		Label:       deploymentLabel,
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
@@ -112,6 +117,7 @@ var Table = []Row{
 	},
 	{
 		GVK:         deploymentKind,
+		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       deploymentLabel,
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
@@ -121,6 +127,7 @@ var Table = []Row{
 	},
 	{
 		GVK:         statefulSetKind,
+		New:         func() object.Object { return &appsv1.StatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
@@ -129,11 +136,21 @@ var Table = []Row{
 	},
 	{
 		GVK:         daemonSetKind,
+		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     daemonSet{daemonSetLabel},
+	},
+	{
+		GVK:         cloneSetKind,
+		New:         func() object.Object { return &CloneSet{} },
+		Style:       rollouts.StylePartition,
+		Label:       cloneSetLabel,
+		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Adapter:     cloneSet{cloneSetLabel},
 	},
 }
 

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -124,14 +123,7 @@ func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Ro
 }
 
 func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
-	obj, err := scheme.Scheme.New(row.GVK)
-	if err != nil {
-		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
-	}
-	typed, ok := obj.(object.Object)
-	if !ok {
-		return nil, fmt.Errorf("decoding a %s: it has no metadata", row.GVK.Kind)
-	}
+	typed := row.New()
 	if err := json.Unmarshal(raw.Raw, typed); err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
@@ -34,15 +35,19 @@ func asker(t *testing.T) func(as string, old, update object.Object) bool {
 	if err := yaml.UnmarshalStrict(data, &config); err != nil {
 		t.Fatal(err)
 	}
-	hook := webhook.NewMutatingWebhookAccessor("uid", config.Name, &config.Webhooks[0])
-	selector, err := hook.GetParsedObjectSelector()
-	if err != nil {
-		t.Fatal(err)
-	}
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	matcher := hook.GetCompiledMatcher(compiler)
+	matchers, selectors := map[string]matchconditions.Matcher{}, map[string]labels.Selector{}
+	for i := range config.Webhooks {
+		hook := webhook.NewMutatingWebhookAccessor("uid", config.Name, &config.Webhooks[i])
+		group := config.Webhooks[i].Rules[0].APIGroups[0]
+		if selectors[group], err = hook.GetParsedObjectSelector(); err != nil {
+			t.Fatal(err)
+		}
+		matchers[group] = hook.GetCompiledMatcher(compiler)
+	}
 	return func(as string, old, update object.Object) bool {
 		t.Helper()
+		selector, matcher := selectors[kindOf(old).Group], matchers[kindOf(old).Group]
 		if !selector.Matches(labels.Set(old.GetLabels())) && !selector.Matches(labels.Set(update.GetLabels())) {
 			return false
 		}

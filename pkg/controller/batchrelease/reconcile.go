@@ -33,6 +33,7 @@ type Reconciler struct {
 	Server      effect.Server
 	Clock       clock.PassiveClock
 	Concurrency int
+	kinds       effect.Kinds
 }
 
 // moved is how soon to look again when somebody else wrote first.
@@ -91,6 +92,13 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
 		return nil, nil // the Rollout says what is not supported
+	}
+	absence, err := r.kinds.Absent(ctx, r.Server, row)
+	if err != nil || absence.Forbidden {
+		return nil, err // the Rollout says what may not be read
+	}
+	if absence.Why != "" {
+		return obs, nil
 	}
 	if obs.workload, err = r.Server.Workload(ctx, row, req.Namespace, ref.Name); err != nil || obs.workload == nil {
 		return obs, err

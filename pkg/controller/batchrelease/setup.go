@@ -30,24 +30,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(effect.NewBatchRelease()).
 		Watches(&corev1.Pod{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments)),
 			builder.WithPredicates(telling())).
+		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.BatchReleases)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
-	watched := map[string]bool{}
-	for _, row := range workload.Table {
-		if watched[row.GVK.String()] {
-			continue
-		}
-		watched[row.GVK.String()] = true
-		kinds, err := r.Server.Objects(row)
-		if err != nil {
-			return err
-		}
-		b = b.Watches(kinds.Workload, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.IsWorkload(row.GVK.GroupKind())))
-		for _, o := range kinds.Owned {
-			b = b.Watches(o, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByWorkload(row.GVK.GroupKind())),
-				builder.WithPredicates(effect.OwnedChanged()))
-		}
+	c, err := b.Build(r)
+	if err != nil {
+		return err
 	}
-	return b.Complete(r)
+	r.kinds = effect.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: effect.BatchReleases}
+	return r.kinds.WatchNative(r.Server)
 }
 
 // telling passes pods only when there are more or fewer of them, or when their

@@ -6,14 +6,11 @@ package effect
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,8 +28,7 @@ type Network struct {
 	// Configuration is where scripts of users are looked for, in this order.
 	Configuration []string
 
-	mu      sync.Mutex
-	watched map[schema.GroupVersionKind]bool
+	foreign Foreign
 }
 
 // Read fills in the Services and the routers that are named.
@@ -110,56 +106,16 @@ func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Ro
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
-	mapping, err := n.Server.RESTMapper().RESTMapping(r.Kind, versions...)
-	if meta.IsNoMatchError(err) {
-		r.Absent = fmt.Sprintf("the cluster does not serve %s; install what brings it, or name another router", r.Kind)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking for %s: %w", r.Kind, err)
-	}
-	if r.Absent, err = n.watch(ctx, mapping.GroupVersionKind); err != nil || r.Absent != "" {
+	kind, absence, err := n.foreign.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
+	if r.Absent = absence.Why; err != nil || r.Absent != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(mapping.GroupVersionKind)
+	obj.SetGroupVersionKind(kind)
 	found, err := get(ctx, n.Server, namespace, r.Name, obj)
 	r.Object = orNil(found)
 	return err
 }
-
-// watch watches a kind, unless that is forbidden: a cache that may not list
-// would never answer.
-func (n *Network) watch(ctx context.Context, kind schema.GroupVersionKind) (forbidden string, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.watched[kind] {
-		return "", nil
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	err = n.Server.Live.List(ctx, list, client.Limit(1))
-	if apierrors.IsForbidden(err) {
-		return fmt.Sprintf("weir-controller may not list them in every namespace: grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"",
-			kind.GroupKind(), AggregateLabel), nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("listing %s: %w", kind.GroupKind(), err)
-	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(kind)
-	if err := n.Watch(obj); err != nil {
-		return "", fmt.Errorf("watching %s: %w", kind.GroupKind(), err)
-	}
-	if n.watched == nil {
-		n.watched = map[schema.GroupVersionKind]bool{}
-	}
-	n.watched[kind] = true
-	return "", nil
-}
-
-// AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
-const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
 
 // orNil keeps a nil pointer from becoming an object that is not nil.
 func orNil[T interface {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -210,14 +212,14 @@ func (s Server) Write(ctx context.Context, changes []object.Change) error {
 func (s Server) write(ctx context.Context, c object.Change) error {
 	switch {
 	case c.Base == nil:
-		want, err := clientObject(c.Want)
+		want, err := s.clientObject(c.Want)
 		if err != nil {
 			return err
 		}
 		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
 		return s.doing("creating", want, s.Create(ctx, want))
 	case c.Want == nil:
-		base, err := clientObject(c.Base)
+		base, err := s.clientObject(c.Base)
 		if err != nil {
 			return err
 		}
@@ -229,11 +231,11 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
 		return s.doing("deleting", base, client.IgnoreNotFound(s.Delete(ctx, base, at)))
 	default:
-		base, err := clientObject(c.Base)
+		base, err := s.clientObject(c.Base)
 		if err != nil {
 			return err
 		}
-		want, err := clientObject(c.Want)
+		want, err := s.clientObject(c.Want)
 		if err != nil {
 			return err
 		}
@@ -242,7 +244,17 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 	}
 }
 
-func clientObject(o object.Object) (client.Object, error) {
+// clientObject is what is sent: a view of a kind that the scheme does not have
+// as that kind. It must not change its input.
+func (s Server) clientObject(o object.Object) (client.Object, error) {
+	kind := o.GetObjectKind().GroupVersionKind()
+	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s %s: %w", kind.Kind, o.GetName(), err)
+		}
+		return &unstructured.Unstructured{Object: content}, nil
+	}
 	c, ok := o.DeepCopyObject().(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
@@ -251,7 +263,11 @@ func clientObject(o object.Object) (client.Object, error) {
 }
 
 func describe(o client.Object) string {
-	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
+	what := fmt.Sprintf("%T", o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		what = u.GroupVersionKind().GroupKind().String()
+	}
+	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
 }
 
 // Moved tells that somebody else wrote first. It is no failure: the next pass

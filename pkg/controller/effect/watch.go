@@ -40,6 +40,9 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 		if err := indexer.IndexField(ctx, o, ByWorkload, WorkloadKeys); err != nil {
 			return err
 		}
+		if err := indexer.IndexField(ctx, o, ByGroup, GroupKeys); err != nil {
+			return err
+		}
 	}
 	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys); err != nil {
 		return err
@@ -74,7 +77,7 @@ func IsWorkload(gk schema.GroupKind) KeyFunc {
 func OwnedByWorkload(gk schema.GroupKind) KeyFunc {
 	return func(o client.Object) string {
 		ref := metav1.GetControllerOf(o)
-		if ref == nil || ref.Kind != gk.Kind {
+		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != gk {
 			return ""
 		}
 		return WorkloadKey(gk, workload.Principal(ref.Name))

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,8 @@ const (
 	ByOwner = "metadata.controller.uid"
 	// ByWorkload finds Rollouts and BatchReleases by what they release.
 	ByWorkload = "spec.workloadRef"
+	// ByGroup finds them by the group of its kind.
+	ByGroup = "spec.workloadRef.group"
 	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
 	ByScaled = "spec.scaleTargetRef.name"
 	// ByNetwork finds Rollouts by the Services and routers that they change.
@@ -50,22 +53,26 @@ type Workload struct {
 
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	obj, err := s.newObject(row.GVK)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+	stored := s.stored(row.GVK)
+	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
-	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
-	w := &Workload{Row: row, Object: obj}
-	if w.Owned, err = s.ownedBy(ctx, row, obj); err != nil {
+	w := &Workload{Row: row, Object: stored}
+	if u, ok := stored.(*unstructured.Unstructured); ok {
+		w.Object = row.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
+		}
+	}
+	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
+	var err error
+	if w.Owned, err = s.ownedBy(ctx, row, w.Object); err != nil {
 		return nil, err
 	}
-	for _, o := range append([]object.Object{obj}, w.Owned...) {
+	for _, o := range append([]object.Object{w.Object}, w.Owned...) {
 		if err := s.Written.shown(o); err != nil {
 			return nil, err
 		}
@@ -74,7 +81,7 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 }
 
 // ownedBy are the objects that a row wants to see beside its workload.
-func (s Server) ownedBy(ctx context.Context, row workload.Row, obj client.Object) ([]object.Object, error) {
+func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object) ([]object.Object, error) {
 	var all []object.Object
 	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
 		found, err := s.listed(ctx, s, kind, beside, which)
@@ -155,16 +162,17 @@ func (s Server) listed(ctx context.Context, from client.Reader, kind schema.Grou
 	return out, err
 }
 
-func (s Server) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
-	o, err := s.Scheme().New(gvk)
-	if err != nil {
-		return nil, fmt.Errorf("making a %s: %w", gvk.Kind, err)
+// stored makes an empty object as the caches have it: typed where the scheme has
+// the kind, else as it comes.
+func (s Server) stored(gvk schema.GroupVersionKind) client.Object {
+	if o, err := s.Scheme().New(gvk); err == nil {
+		if typed, ok := o.(client.Object); ok {
+			return typed
+		}
 	}
-	obj, ok := o.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("making a %s: %T is no object", gvk.Kind, o)
-	}
-	return obj, nil
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u
 }
 
 // WorkloadKey is how a workload is found in an index, whatever its version.
@@ -172,6 +180,22 @@ func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() +
 
 // WorkloadKeys indexes Rollouts and BatchReleases.
 func WorkloadKeys(o client.Object) []string {
+	if gk, name := released(o); name != "" {
+		return []string{WorkloadKey(gk, name)}
+	}
+	return nil
+}
+
+// GroupKeys indexes them, too.
+func GroupKeys(o client.Object) []string {
+	if gk, name := released(o); name != "" {
+		return []string{gk.Group}
+	}
+	return nil
+}
+
+// released is what a Rollout or a BatchRelease releases; no name if nothing.
+func released(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
 	switch o := o.(type) {
 	case *v1beta1.Rollout:
@@ -182,10 +206,10 @@ func WorkloadKeys(o client.Object) []string {
 		}
 	}
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil || ref.Name == "" {
-		return nil
+	if err != nil {
+		return schema.GroupKind{}, ""
 	}
-	return []string{WorkloadKey(gv.WithKind(ref.Kind).GroupKind(), ref.Name)}
+	return gv.WithKind(ref.Kind).GroupKind(), ref.Name
 }
 
 // ScaledKeys indexes autoscalers.
@@ -244,29 +268,6 @@ func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 		}
 	}
 	return keys
-}
-
-// Objects are empty objects of the kinds of a row, to watch.
-type Objects struct {
-	Workload client.Object
-	Owned    []client.Object
-}
-
-// Objects makes empty objects of the kinds of a row.
-func (s Server) Objects(row workload.Row) (Objects, error) {
-	w, err := s.newObject(row.GVK)
-	if err != nil {
-		return Objects{}, err
-	}
-	out := Objects{Workload: w}
-	for _, kind := range row.Owns {
-		o, err := s.newObject(kind)
-		if err != nil {
-			return Objects{}, err
-		}
-		out.Owned = append(out.Owned, o)
-	}
-	return out, nil
 }
 
 // Mark labels pods. Their status changes all the time, so that the version is

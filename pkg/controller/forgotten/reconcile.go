@@ -44,10 +44,6 @@ const settling = time.Second
 // SetupWithManager registers the watches: of what is held, and of the Rollouts
 // and BatchReleases that leave.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	kinds, err := r.Server.Objects(r.Row)
-	if err != nil {
-		return err
-	}
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -61,7 +57,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.Kind)).
-		For(kinds.Workload, builder.WithPredicates(held)).
+		For(r.Row.New().(client.Object), builder.WithPredicates(held)).
 		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
 		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
 		Complete(r)

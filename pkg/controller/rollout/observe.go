@@ -94,6 +94,9 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 			return workload.Row{}, nil
 		}
 	}
+	if absent, err := r.absent(ctx, obs, row); absent || err != nil {
+		return workload.Row{}, err
+	}
 	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name)
 	if err != nil || w == nil {
 		return row, err
@@ -104,6 +107,25 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 		obs.facts.Unsupported = facts.Unfit
 	}
 	return row, r.observeKept(ctx, obs, row)
+}
+
+// absent tells that no workload of the kind can be read. What a release was under
+// way of is gone then, but not if it is only that it may not be read.
+func (r *Reconciler) absent(ctx context.Context, obs *observation, row workload.Row) (bool, error) {
+	absence, err := r.kinds.Absent(ctx, r.Server, row)
+	if err != nil || absence.Why == "" {
+		return false, err
+	}
+	phase := obs.rollout.Status.Phase
+	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
+	switch {
+	case atRest && obs.rollout.DeletionTimestamp == nil && !obs.rollout.Spec.Disabled:
+		obs.facts.Unsupported = absence.Why
+		obs.facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+	case absence.Forbidden && !atRest:
+		return true, fmt.Errorf("reading the %s: %s", row.GVK.Kind, absence.Why)
+	}
+	return true, nil
 }
 
 // observeKept looks up a stable set that has gone.
@@ -136,7 +158,7 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is", ref.Kind, ref.APIVersion)
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, or a CloneSet of apps.kruise.io", ref.Kind, ref.APIVersion)
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.

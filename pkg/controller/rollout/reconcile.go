@@ -33,6 +33,7 @@ type Reconciler struct {
 	// Doors is what of admission is installed.
 	Doors   effect.Doors
 	network effect.Network
+	kinds   effect.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 	// Metrics are told what is stored.

@@ -7,13 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // SetupWithManager registers the watches: everything that a pass observes wakes
@@ -26,27 +24,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.Rollouts)).
+		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.Rollouts)).
 		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	for _, door := range r.Doors.Objects() {
 		b = b.WatchesRawSource(r.Server.WatchDoor(r.Beside, door))
-	}
-	watched := map[string]bool{}
-	for _, row := range workload.Table {
-		gk := row.GVK.GroupKind()
-		if watched[gk.String()] {
-			continue
-		}
-		watched[gk.String()] = true
-		kinds, err := r.Server.Objects(row)
-		if err != nil {
-			return err
-		}
-		b = b.Watches(kinds.Workload, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.IsWorkload(gk)))
-		for _, o := range kinds.Owned {
-			b = b.Watches(o, r.Server.Enqueue(effect.Rollouts, effect.ByWorkload, effect.OwnedByWorkload(gk)),
-				builder.WithPredicates(effect.OwnedChanged()))
-		}
 	}
 	c, err := b.Build(r)
 	if err != nil {
@@ -56,5 +38,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		kind := o.GetObjectKind().GroupVersionKind().Kind
 		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork(kind))))
 	}}
-	return nil
+	r.kinds = effect.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: effect.Rollouts}
+	return r.kinds.WatchNative(r.Server)
 }

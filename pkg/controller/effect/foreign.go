@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Foreign knows the kinds that not every cluster serves. They are watched from
+// the first time that somebody names one.
+type Foreign struct {
+	mu      sync.Mutex
+	watched map[schema.GroupVersionKind]bool
+}
+
+// AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
+const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
+
+// Absence is why a kind cannot be read.
+type Absence struct {
+	// Why is for people; empty if the kind can be read.
+	Why string
+	// Forbidden tells that there may be objects all the same.
+	Forbidden bool
+}
+
+// Kind finds a kind in one of the versions, or in any if none is given, and has it
+// watched by then. A cache that may not list would never answer, so who may not
+// list reads nothing.
+func (f *Foreign) Kind(ctx context.Context, s Server, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
+	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, Absence{Why: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
+	}
+	if err != nil {
+		return schema.GroupVersionKind{}, Absence{}, fmt.Errorf("looking for %s: %w", kind, err)
+	}
+	gvk := mapping.GroupVersionKind
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watched[gvk] {
+		return gvk, Absence{}, nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	err = s.Live.List(ctx, list, client.Limit(1))
+	if apierrors.IsForbidden(err) {
+		return gvk, Absence{Forbidden: true, Why: fmt.Sprintf("weir-controller may not list them in every namespace: "+
+			"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}, nil
+	}
+	if err != nil {
+		return gvk, Absence{}, fmt.Errorf("listing %s: %w", kind, err)
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	if err := watch(obj); err != nil {
+		return gvk, Absence{}, fmt.Errorf("watching %s: %w", kind, err)
+	}
+	if f.watched == nil {
+		f.watched = map[schema.GroupVersionKind]bool{}
+	}
+	f.watched[gvk] = true
+	return gvk, Absence{}, nil
+}
+
+// Kinds are those of workloads, as a controller watches them.
+type Kinds struct {
+	Controller controller.Controller
+	Cache      cache.Cache
+	// Releases is the list of what the controller reconciles.
+	Releases func() client.ObjectList
+	foreign  Foreign
+}
+
+// WatchNative watches the rows whose kinds every cluster serves.
+func (k *Kinds) WatchNative(s Server) error {
+	for _, row := range workload.Kinds() {
+		if !s.Native(row) {
+			continue
+		}
+		if err := k.watch(s, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch watches the workloads of a row and what they own.
+func (k *Kinds) watch(s Server, row workload.Row) error {
+	gk := row.GVK.GroupKind()
+	is := s.Enqueue(k.Releases, ByWorkload, IsWorkload(gk))
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(row.GVK), is)); err != nil {
+		return err
+	}
+	owned := s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk))
+	for _, kind := range row.Owns {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(kind), owned, OwnedChanged())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Absent tells why the workloads of a row cannot be read.
+func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence, error) {
+	if s.Native(row) {
+		return Absence{}, nil
+	}
+	watch := func(client.Object) error { return k.watch(s, row) }
+	_, absence, err := k.foreign.Kind(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
+	return absence, err
+}
+
+// Native tells that every cluster serves the kind of a row.
+func (s Server) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
+
+// Definitions is an empty object of what brings kinds to a cluster, to watch.
+func Definitions() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return o
+}
+
+// served is how long kube-apiserver may take to serve a kind that it has accepted.
+const served = time.Second
+
+// EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
+// release a workload of the group of a definition, shortly after that has changed:
+// what was not served may be by then.
+func (s Server) EnqueueDefined(list func() client.ObjectList) handler.EventHandler {
+	later := func(ctx context.Context, o client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		found := list()
+		group := schema.ParseGroupResource(o.GetName()).Group
+		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}); err != nil {
+			return // the cache answers; it fails only when it is shut down
+		}
+		_ = meta.EachListItem(found, func(item runtime.Object) error { // fails for what is no list only
+			if o, ok := item.(client.Object); ok {
+				queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}, served)
+			}
+			return nil
+		})
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			later(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			later(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			later(ctx, e.Object, q)
+		},
+	}
+}

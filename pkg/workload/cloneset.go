@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// cloneSet releases a CloneSet by its partition: Kruise brings as many pods to the
+// live template as that leaves, in place where the owner asks for it.
+type cloneSet struct{ selfSized }
+
+var _ Adapter = cloneSet{}
+
+// all is the share that leaves every pod as it is.
+var all = intstr.FromString("100%")
+
+// clones is a CloneSet with its pods and revisions, each by the part it plays.
+// Revisions are named by the end of their names, as pods are labelled.
+type clones struct {
+	set     *CloneSet
+	history history
+	pods    []*corev1.Pod
+	// live is the revision of the live template, and update the one to release;
+	// they differ while that is set aside. Empty until Kruise has seen the template.
+	live, update string
+	// aside is the update revision while its template is set aside, else empty.
+	aside string
+	// stable served before.
+	stable string
+}
+
+func sortClones(c *CloneSet, owned []object.Object) clones {
+	o := clones{set: c, stable: short(c.Status.CurrentRevision)}
+	o.history = historyOf(c, owned, func(r *appsv1.ControllerRevision) string { return short(r.Name) })
+	for _, obj := range owned {
+		if p, ok := obj.(*corev1.Pod); ok && metav1.IsControlledBy(p, c) && counts(p) {
+			o.pods = append(o.pods, p)
+		}
+	}
+	_, driven := readOwner(c)
+	if named := c.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(c)) {
+		o.stable = named
+	}
+	if o.live = o.history.of(&c.Spec.Template); o.settled() {
+		o.live = short(c.Status.UpdateRevision)
+	}
+	o.update = o.live
+	if v, _ := readDriving(c); v.Aside != "" && o.live == o.stable {
+		o.update, o.aside = v.Aside, v.Aside
+	}
+	return o
+}
+
+// short is the part of the name of a revision that pods are labelled with.
+func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+
+// cloneOf is the revision of a pod.
+func cloneOf(p *corev1.Pod) string {
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		return hash
+	}
+	return short(p.Labels[appsv1.ControllerRevisionHashLabelKey])
+}
+
+func (o clones) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
+
+func (o clones) replicas() int32 {
+	if o.set.Spec.Replicas == nil {
+		return 1
+	}
+	return *o.set.Spec.Replicas
+}
+
+// Observe implements Adapter.
+func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	o := sortClones(obj.(*CloneSet), owned)
+	c := o.set
+	w := planner.Workload{
+		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
+		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
+		Paused:         c.Spec.UpdateStrategy.Paused || leaves(c.Spec.UpdateStrategy.Partition, o.replicas()) >= max(o.replicas(), 1),
+		StableRevision: o.stable, Named: c.Labels[rollouts.LabelStableRevision] != "",
+		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
+		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Drive: readDrive(c),
+		Revisions: o.history.names(), Unavailable: o.unavailable(),
+		Rolling: !held(c) && o.rolling(),
+	}
+	o.count(&w)
+	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
+	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
+	w.StableGone = o.stable != "" && o.history[o.stable] == nil
+	w.Mixed = !w.Named && w.SupersededReplicas > 0
+	return w
+}
+
+// rolling tells that pods of another template are still to be replaced.
+func (o clones) rolling() bool {
+	st := o.set.Status
+	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas
+}
+
+// count is the facts about pods. What Kruise has not counted yet, others do not
+// see either; it knows better when a pod is done that it updates in place.
+func (o clones) count(w *planner.Workload) {
+	every, ready := map[string]int32{}, map[string]int32{}
+	for _, p := range o.pods {
+		every[cloneOf(p)]++
+		if isReady(p) {
+			ready[cloneOf(p)]++
+		}
+	}
+	for revision, n := range every {
+		if revision != o.update {
+			w.StableReplicas += n
+		}
+		if revision != o.update && revision != o.stable {
+			w.SupersededReplicas += n
+		}
+	}
+	if st := o.set.Status; o.settled() && o.live != "" {
+		every[o.live] = min(every[o.live], st.UpdatedReplicas)
+		ready[o.live] = min(ready[o.live], every[o.live], st.UpdatedReadyReplicas)
+	}
+	w.StableReadyReplicas, w.LiveReadyReplicas = ready[o.stable], ready[o.live]
+	w.UpdatedReplicas, w.UpdatedReadyReplicas = every[o.update], ready[o.update]
+}
+
+// unavailable is how many pods Kruise replaces at once. Where none may be missing
+// it makes one more first, so that there is one at least.
+func (o clones) unavailable() int32 {
+	u := o.set.Spec.UpdateStrategy
+	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(u.MaxUnavailable, intstr.FromString("20%")), int(o.replicas()), u.MaxSurge == nil)
+	if err != nil {
+		return 1
+	}
+	return max(int32(n), 1) //nolint:gosec // bounded by replicas
+}
+
+// leaves is how many pods a partition leaves at the earlier revision. Of more than
+// one pod only the exact share "100%" means all.
+func leaves(partition *intstr.IntOrString, replicas int32) int32 {
+	if partition == nil {
+		return 0
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(partition, int(replicas), true)
+	if err != nil {
+		return 0
+	}
+	left := min(max(int32(n), 0), replicas) //nolint:gosec // bounded by replicas
+	if partition.Type == intstr.String && *partition != all && replicas > 1 {
+		left = min(left, replicas-1)
+	}
+	return left
+}
+
+// keeps is the partition that leaves n pods: a share where that is exact, which
+// stays right for as long as it takes us to see that the size has changed.
+func keeps(n, replicas int32) intstr.IntOrString {
+	switch {
+	case n >= replicas:
+		return all
+	case n <= 0:
+		return intstr.FromInt32(0)
+	}
+	share := intstr.FromString(fmt.Sprintf("%d%%", n*100/replicas))
+	if leaves(&share, replicas) == n {
+		return share
+	}
+	return intstr.FromInt32(n)
+}
+
+// Changed implements Adapter. Without pods there is nothing to hold, and Kruise
+// takes the newest template for the stable one at once.
+func (cloneSet) Changed(oldObj, newObj object.Object) bool {
+	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
+	another := !sameTemplate(&was.Spec.Template, &c.Spec.Template) ||
+		was.Labels[rollouts.LabelRolloutID] != c.Labels[rollouts.LabelRolloutID] ||
+		was.Annotations[rollouts.LabelRolloutID] != c.Annotations[rollouts.LabelRolloutID]
+	return another && (c.Spec.Replicas == nil || *c.Spec.Replicas > 0)
+}
+
+// Hold implements Adapter. The owner's own partition is kept for the end.
+func (cloneSet) Hold(obj object.Object, by string) {
+	c := obj.(*CloneSet)
+	keepClones(c, ownersClones{c.Spec.UpdateStrategy.Partition, c.Spec.UpdateStrategy.Paused})
+	c.Spec.UpdateStrategy.Partition = new(all)
+	writeHeld(c, by)
+}
+
+// Keep implements Adapter. Another template goes nowhere until a step says how
+// far. What the owner writes of the strategy is given back in the end.
+func (cloneSet) Keep(oldObj, newObj object.Object) {
+	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
+	c.SetAnnotations(as(c.Annotations, was.Annotations, ourAnnotations...))
+	c.SetLabels(as(c.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	wrote, before, own := &c.Spec.UpdateStrategy, was.Spec.UpdateStrategy, clonesOwner(c)
+	if !equality.Semantic.DeepEqual(wrote.Partition, before.Partition) {
+		own.Partition = wrote.Partition
+		keepClones(c, own)
+	}
+	if wrote.Paused != before.Paused {
+		own.Paused = wrote.Paused
+		keepClones(c, own)
+	}
+	wrote.Partition, wrote.Paused = before.Partition, before.Paused
+	v, driven := readDriving(was)
+	if limit := c.Spec.RevisionHistoryLimit; driven && v.RevisionHistoryLimit != nil && limit != nil && *limit < minHistory {
+		v.RevisionHistoryLimit, c.Spec.RevisionHistoryLimit = limit, was.Spec.RevisionHistoryLimit
+		writeDriving(c, v)
+	}
+	if !sameTemplate(&was.Spec.Template, &c.Spec.Template) {
+		wrote.Partition = new(all)
+		setAside(c, "")
+	}
+}
+
+// ownersClones is the value of the annotation that keeps what the owner wrote. It
+// is absent where that is the default.
+type ownersClones struct {
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+	Paused    bool                `json:"paused,omitempty"`
+}
+
+// keepClones takes no partition of ours for the owner's, and leaves out the default.
+func keepClones(c *CloneSet, o ownersClones) {
+	if o.Partition != nil && (*o.Partition == all || *o.Partition == intstr.FromInt32(0)) {
+		o.Partition = nil
+	}
+	c.SetAnnotations(without(c.Annotations, rollouts.AnnotationOriginalStrategy))
+	if o != (ownersClones{}) {
+		annotate(c, rollouts.AnnotationOriginalStrategy, encode(o))
+	}
+}
+
+// clonesOwner is the default where the annotation is unreadable.
+func clonesOwner(c *CloneSet) ownersClones {
+	var o ownersClones
+	if err := json.Unmarshal([]byte(c.Annotations[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+		return ownersClones{}
+	}
+	return o
+}

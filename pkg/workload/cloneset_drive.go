@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A partition does not lead back here either: Kruise takes no pod from the live
+// template. So to go back the stable template is set, as for StatefulSets; the
+// partition says then how many pods of the update revision stay.
+
+// Drive implements Adapter.
+func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	want := o.aimed(to.Drive)
+	if o.stable != "" {
+		label(want, rollouts.LabelStableRevision, o.stable)
+	}
+	writeOwner(want, owner)
+	v, _ := readDriving(want)
+	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
+	if limit := want.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
+		v.RevisionHistoryLimit, want.Spec.RevisionHistoryLimit = limit, new(minHistory)
+	}
+	writeDriving(want, v)
+	return change(obj, want)
+}
+
+// aimed is the CloneSet with the template and the partition that a drive needs.
+func (o clones) aimed(to planner.Drive) *CloneSet {
+	want := o.set.DeepCopyObject().(*CloneSet)
+	want.Spec.UpdateStrategy.Paused = false
+	share := planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())
+	switch back := o.goesBack(to); {
+	case back && o.putAside(want):
+		o.leave(want, share)
+	case back || to.Abort:
+		want.Spec.UpdateStrategy.Partition = new(all)
+	case o.aside == "":
+		o.leave(want, o.replicas()-share)
+	case o.settled() && short(o.set.Status.CurrentRevision) == o.stable:
+		o.takeUp(want)
+		o.leave(want, o.replicas()-share)
+	}
+	return want
+}
+
+// leave sets the partition that leaves n pods, unless the one that is there does.
+func (o clones) leave(want *CloneSet, n int32) {
+	p := &want.Spec.UpdateStrategy.Partition
+	if *p == nil || leaves(*p, o.replicas()) != n || (**p == all) != (n >= o.replicas()) {
+		*p = new(keeps(n, o.replicas()))
+	}
+}
+
+// putAside sets the stable template, and tells whether it is there.
+func (o clones) putAside(want *CloneSet) bool {
+	if o.live == o.stable {
+		return true
+	}
+	t := o.history.template(o.stable)
+	if t == nil || o.live == "" {
+		return false
+	}
+	want.Spec.Template = *t
+	setAside(want, o.live)
+	return true
+}
+
+// takeUp sets the template that was set aside; the live one stays if it is gone.
+func (o clones) takeUp(want *CloneSet) {
+	if t := o.history.template(o.aside); t != nil {
+		want.Spec.Template = *t
+	}
+	setAside(want, "")
+}
+
+// goesBack tells that the stable template has to be the live one.
+func (o clones) goesBack(to planner.Drive) bool {
+	switch {
+	case o.replicas() == 0:
+		return o.update != o.stable
+	case !to.Abort:
+		return false
+	case short(o.set.Status.CurrentRevision) != o.stable || o.aside != "":
+		return true
+	}
+	for _, p := range o.pods {
+		if cloneOf(p) != o.stable {
+			return true
+		}
+	}
+	return false
+}
+
+// Rest implements Adapter: the owner's template is back in its place, and held,
+// once Kruise takes the stable one for the current one.
+func (cloneSet) Rest(obj object.Object, owned []object.Object) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	if !o.settled() || o.replicas() == 0 || short(o.set.Status.CurrentRevision) != o.stable {
+		return nil
+	}
+	want := o.set.DeepCopyObject().(*CloneSet)
+	o.takeUp(want)
+	want.Spec.UpdateStrategy.Partition = new(all)
+	return change(obj, want)
+}
+
+// SetStable implements Adapter.
+func (cloneSet) SetStable(obj object.Object, owned []object.Object) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	t := o.history.template(o.stable)
+	if t == nil {
+		return nil
+	}
+	want := o.set.DeepCopyObject().(*CloneSet)
+	want.Spec.Template = *t
+	setAside(want, "")
+	label(want, rollouts.LabelStableRevision, o.stable)
+	return change(obj, want)
+}
+
+// Restore implements Adapter. What stays paused keeps a partition that lets
+// nothing be replaced.
+func (cloneSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	want := o.set.DeepCopyObject().(*CloneSet)
+	_, controlled := readOwner(want)
+	v, _ := readDriving(want)
+	o.takeUp(want)
+	if own := clonesOwner(want); held(want) || controlled {
+		want.Spec.UpdateStrategy.Paused = own.Paused
+		want.Spec.UpdateStrategy.Partition = own.Partition
+		if own.Partition == nil {
+			want.Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
+		}
+	}
+	if how.KeepPaused {
+		want.Spec.UpdateStrategy.Partition = new(all)
+	}
+	if limit := want.Spec.RevisionHistoryLimit; v.RevisionHistoryLimit != nil && limit != nil && *limit == minHistory {
+		want.Spec.RevisionHistoryLimit = v.RevisionHistoryLimit
+	}
+	want.Annotations = without(want.Annotations, ourAnnotations...)
+	want.Labels = without(want.Labels, ourLabels...)
+	return change(obj, want)
+}

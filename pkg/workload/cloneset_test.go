@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// cloned is a CloneSet as Kruise left it, and what it owns: a letter for each pod
+// says which revision it runs; small ones are not ready.
+type cloned struct {
+	set   *CloneSet
+	owned []object.Object
+}
+
+func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
+	updated := int32(strings.Count(pods, live) + strings.Count(pods, strings.ToUpper(live))) //nolint:gosec // a few
+	s := &cloned{set: &CloneSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "c-1", Generation: 3, Labels: map[string]string{rollouts.LabelWorkloadType: "cloneset"}},
+		Spec: CloneSetSpec{
+			Replicas: new(int32(len(pods))), RevisionHistoryLimit: new(int32(2)), Template: *templateOf(live), //nolint:gosec // a few
+			UpdateStrategy: CloneSetUpdateStrategy{Type: "InPlaceIfPossible", Partition: new(intstr.FromString("25%")), MaxUnavailable: new(intstr.FromInt32(2))},
+		},
+		Status: CloneSetStatus{
+			ObservedGeneration: 3, CurrentRevision: "db-a", UpdateRevision: "db-" + live, Replicas: int32(len(pods)), //nolint:gosec // a few
+			UpdatedReplicas: updated, UpdatedReadyReplicas: int32(strings.Count(pods, strings.ToUpper(live))), //nolint:gosec // a few
+		},
+	}}
+	ref := *metav1.NewControllerRef(s.set, cloneSetKind)
+	for i, letter := range "abc" {
+		s.owned = append(s.owned, &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: "db-" + string(letter), OwnerReferences: []metav1.OwnerReference{ref}}, Revision: int64(i),
+			Data: runtime.RawExtension{Raw: []byte(encode(map[string]any{"spec": map[string]any{"template": templateOf(string(letter))}}))},
+		})
+	}
+	for i, letter := range pods {
+		p := podOf(i, string(letter), ref)
+		p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = strings.ToLower(string(letter))
+		s.owned = append(s.owned, p)
+	}
+	for _, edit := range edits {
+		edit(s.set)
+	}
+	return s
+}
+
+func clonesHeld(c *CloneSet) { cloneSet{}.Hold(c, "db") }
+
+// clonesTold is what a release wrote.
+func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
+	return func(c *CloneSet) {
+		clonesHeld(c)
+		c.Spec.UpdateStrategy.Partition = new(intstr.Parse(partition))
+		c.Labels[rollouts.LabelStableRevision] = "a"
+		c.Spec.RevisionHistoryLimit = new(minHistory)
+		writeOwner(c, owner())
+		annotate(c, rollouts.AnnotationDeploymentStrategy,
+			fmt.Sprintf(`{"rollingStyle":"Partition","partition":%d,"abort":%t,"revision":"b","revisionHistoryLimit":2%s}`, share, abort, more))
+	}
+}
+
+const clonesAside = `,"aside":"b"`
+
+func clonesComplete(c *CloneSet) { c.Status.CurrentRevision = c.Status.UpdateRevision }
+
+func clonesNotSeen(c *CloneSet) {
+	c.Generation++
+	c.Status.UpdateRevision = "db-a"
+}
+
+func clonesPaused(c *CloneSet) { c.Spec.UpdateStrategy.Paused = true }
+
+// TestCloneSetChanges has one golden file for each case, and is done after it.
+func TestCloneSetChanges(t *testing.T) {
+	var a cloneSet
+	drive := func(share string, abort bool) func(*cloned) []object.Change {
+		return func(s *cloned) []object.Change {
+			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+		}
+	}
+	restore := func(paused bool) func(*cloned) []object.Change {
+		return func(s *cloned) []object.Change {
+			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
+		}
+	}
+	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned) }
+	for name, tc := range map[string]struct {
+		in *cloned
+		op func(*cloned) []object.Change
+	}{
+		"drive-first":      {clonesOf("b", "AAAAA", clonesHeld), drive("20%", false)},
+		"drive-paused":     {clonesOf("b", "AAAAA", clonesPaused, clonesHeld), drive("20%", false)},
+		"drive-on":         {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, "")), drive("60%", false)},
+		"drive-third":      {clonesOf("c", "AAABB", clonesTold("100%", 1, false, "")), drive("20%", false)},
+		"drive-batches":    {clonesOf("a", "AAABB", clonesTold("100%", 4, false, "")), drive("4", false)},
+		"drive-back":       {clonesOf("b", "AAABB", clonesTold("60%", 2, false, "")), drive("0", true)},
+		"drive-back-but-1": {clonesOf("b", "AAABB", clonesTold("60%", 2, false, "")), drive("1", true)},
+		"drive-back-all":   {clonesOf("b", "BBBBB", clonesTold("0", 5, false, ""), clonesComplete), drive("0", true)},
+		"drive-back-none":  {clonesOf("b", "AAAAA", clonesTold("80%", 1, false, "")), drive("0", true)},
+		"drive-retry":      {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), drive("20%", false)},
+		"drive-zero":       {clonesOf("b", "", clonesTold("80%", 1, false, "")), drive("1", false)},
+		"drive-grown":      {clonesOf("a", "AAAAA", clonesTold("0", 1, false, clonesAside)), drive("1", false)},
+		"drive-growing":    {clonesOf("a", "AAAAA", clonesTold("0", 1, false, clonesAside), clonesNotSeen), drive("1", false)},
+		"rest":             {clonesOf("a", "AAAAA", clonesTold("0", 0, true, clonesAside)), rest},
+		"rest-early":       {clonesOf("a", "AAAAA", clonesTold("0", 0, true, clonesAside), func(c *CloneSet) { c.Status.CurrentRevision = "db-b" }), rest},
+		"stable":           {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), stable},
+		"restore":          {clonesOf("b", "BBBBB", clonesTold("0", 5, false, "")), restore(false)},
+		"restore-owners":   {clonesOf("b", "BBBBB", clonesPaused, clonesTold("0", 5, false, "")), restore(false)},
+		"restore-held":     {clonesOf("b", "AAAAA", clonesHeld), restore(false)},
+		"restore-paused":   {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), restore(true)},
+		"restore-zero":     {clonesOf("a", "", clonesTold("0", 5, false, clonesAside)), restore(false)},
+		"restore-nothing":  {clonesOf("b", "BBBBB"), restore(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := golden.Text(t, tc.in.set)
+			changes := tc.op(tc.in)
+			golden.Changes(t, "clones-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, tc.in.set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			for _, c := range changes {
+				tc.in.set = c.Want.(*CloneSet)
+				tc.in.set.Generation++
+			}
+			if again := tc.op(tc.in); len(again) != 0 {
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+// TestObserveCloneSet names the facts that matter in each case.
+func TestObserveCloneSet(t *testing.T) {
+	type facts = planner.Workload
+	for name, tc := range map[string]struct {
+		in   *cloned
+		want facts
+	}{
+		"at rest": {clonesOf("a", "AAAAA"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+		}},
+		"rolling natively": {clonesOf("b", "AAABB"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+		}},
+		"held, not named yet": {clonesOf("d", "AAAAA", clonesHeld, clonesNotSeen), facts{
+			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		"driven": {clonesOf("b", "AAAAb", clonesTold("80%", 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+		}},
+		// Its pods are ready, but Kruise knows that one is not updated yet.
+		"in place": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), func(c *CloneSet) { c.Status.UpdatedReadyReplicas = 0 }), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+		}},
+		"a third": {clonesOf("c", "AAABC", clonesTold("80%", 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+		}},
+		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("0", 5, false, ""), clonesComplete), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+		}},
+		"going back": {clonesOf("a", "AAAAB", clonesTold("0", 0, true, clonesAside)), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+		}},
+		"back, and at rest": {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
+		}},
+		"paused meanwhile": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), clonesPaused), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := cloneSet{}.Observe(tc.in.set, tc.in.owned)
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
+			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A partition leaves at every size exactly as many pods as it is to leave now, and
+// never more new ones than the step allows once the size has changed a little.
+func TestKeeps(t *testing.T) {
+	for replicas := int32(1); replicas <= 250; replicas++ {
+		for n := int32(0); n <= replicas; n++ {
+			p := keeps(n, replicas)
+			if got := leaves(&p, replicas); got != n {
+				t.Errorf("%s leaves %d of %d, want %d", p.String(), got, replicas, n)
+			}
+		}
+	}
+	if p := keeps(4, 5); p.String() != "80%" {
+		t.Errorf("4 of 5 is %s, which would not be a share when the size changes", p.String())
+	}
+}
+
+// Kruise takes a pod that is on its way out for gone.
+func TestClonesLeaving(t *testing.T) {
+	s := clonesOf("b", "AAAAB")
+	s.owned[len(s.owned)-1].(*corev1.Pod).DeletionTimestamp = new(metav1.Time)
+	if w := (cloneSet{}).Observe(s.set, s.owned); w.UpdatedReplicas != 0 {
+		t.Errorf("counts %d new pods", w.UpdatedReplicas)
+	}
+}
+
+// Where no pod may be missing, Kruise makes another one first: the way back need
+// not wait for room that never comes.
+func TestClonesNeverMissing(t *testing.T) {
+	s := clonesOf("b", "AAABB", func(c *CloneSet) {
+		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
+	})
+	if w := (cloneSet{}).Observe(s.set, s.owned); w.Unavailable != 1 {
+		t.Errorf("%d are replaced at once, want 1", w.Unavailable)
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const cloneSetLabel = "cloneset"
+
+var cloneSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+
+// CloneSet is a view of Kruise's kind of that name: pods without an order, of
+// which a partition keeps a share at the earlier revision.
+type CloneSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CloneSetSpec   `json:"spec,omitempty"`
+	Status CloneSetStatus `json:"status,omitempty"`
+}
+
+// CloneSetSpec is what its owner asks for.
+type CloneSetSpec struct {
+	Replicas             *int32                 `json:"replicas,omitempty"`
+	Template             corev1.PodTemplateSpec `json:"template"`
+	UpdateStrategy       CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	RevisionHistoryLimit *int32                 `json:"revisionHistoryLimit,omitempty"`
+	MinReadySeconds      int32                  `json:"minReadySeconds,omitempty"`
+}
+
+// CloneSetUpdateStrategy is how its controller replaces pods, or updates them in place.
+type CloneSetUpdateStrategy struct {
+	Type string `json:"type,omitempty"`
+	// Partition is how many pods, or what share of them, stay at the earlier revision.
+	Partition      *intstr.IntOrString `json:"partition,omitempty"`
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// Paused stops all of it.
+	Paused bool `json:"paused"`
+}
+
+// CloneSetStatus is what its controller counts.
+type CloneSetStatus struct {
+	ObservedGeneration   int64  `json:"observedGeneration,omitempty"`
+	Replicas             int32  `json:"replicas"`
+	ReadyReplicas        int32  `json:"readyReplicas"`
+	UpdatedReplicas      int32  `json:"updatedReplicas"`
+	UpdatedReadyReplicas int32  `json:"updatedReadyReplicas"`
+	CurrentRevision      string `json:"currentRevision,omitempty"`
+	UpdateRevision       string `json:"updateRevision,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *CloneSet) DeepCopyObject() runtime.Object {
+	out := *c
+	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	c.Spec.Template.DeepCopyInto(&out.Spec.Template)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(c.Spec.Replicas), copied(c.Spec.RevisionHistoryLimit)
+	u := &out.Spec.UpdateStrategy
+	u.Partition, u.MaxUnavailable, u.MaxSurge = copied(u.Partition), copied(u.MaxUnavailable), copied(u.MaxSurge)
+	return &out
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
+}
