@@ -46,11 +46,7 @@ type clones struct {
 func sortClones(c *CloneSet, owned []object.Object) clones {
 	o := clones{set: c, stable: short(c.Status.CurrentRevision)}
 	o.history = historyOf(c, owned, func(r *appsv1.ControllerRevision) string { return short(r.Name) })
-	for _, obj := range owned {
-		if p, ok := obj.(*corev1.Pod); ok && metav1.IsControlledBy(p, c) && counts(p) {
-			o.pods = append(o.pods, p)
-		}
-	}
+	o.pods = countedPods(c, owned)
 	_, driven := readOwner(c)
 	if named := c.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(c)) {
 		o.stable = named
@@ -63,6 +59,16 @@ func sortClones(c *CloneSet, owned []object.Object) clones {
 		o.update, o.aside = v.Aside, v.Aside
 	}
 	return o
+}
+
+func countedPods(c *CloneSet, owned []object.Object) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, o := range owned {
+		if p, ok := o.(*corev1.Pod); ok && metav1.IsControlledBy(p, c) && counts(p) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
 }
 
 // short is the part of the name of a revision that pods are labelled with.

@@ -53,7 +53,7 @@ type spec struct {
 
 // Reconcile makes one move, or none, and counts.
 func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()} //nolint:forbidigo // it plays a real controller
+	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()}
 	s.object.SetGroupVersionKind(CloneSetKind)
 	if err := r.Get(ctx, req.NamespacedName, s.object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

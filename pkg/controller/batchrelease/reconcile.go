@@ -8,6 +8,7 @@
 package batchrelease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if ref == nil {
 		return obs, nil
 	}
-	style := release.Spec.Plan.RollingStyle
-	if style == "" {
-		style = rollouts.StylePartition
-	}
+	style := cmp.Or(release.Spec.Plan.RollingStyle, rollouts.StylePartition)
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
 		return nil, nil // the Rollout says what is not supported
