@@ -220,8 +220,9 @@ func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.R
 // upgrade wants the batch of the step, and is done when it is ready and routers
 // know what selects its pods.
 func (x *pass) upgrade(step *rollouts.Step) bool {
+	ready := x.batchReady()
 	introduced := x.introduce(step)
-	if !x.batchReady() {
+	if !ready {
 		return false
 	}
 	if !introduced {

@@ -13,7 +13,20 @@ import (
 
 const cloneSetLabel = "cloneset"
 
-var cloneSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+var (
+	cloneSetKind            = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	advancedStatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
+)
+
+// inPlaceReady is the readiness gate by which Kruise takes a pod out of service
+// that it updates in place.
+const inPlaceReady corev1.PodConditionType = "InPlaceUpdateReady"
+
+// updating tells that a pod whose containers are well is about to be updated in place.
+func updating(p *corev1.Pod) bool {
+	gate, containers := condition(p, inPlaceReady), condition(p, corev1.ContainersReady)
+	return gate != nil && gate.Status == corev1.ConditionFalse && containers != nil && containers.Status == corev1.ConditionTrue
+}
 
 // CloneSet is a view of Kruise's kind of that name: pods without an order, of
 // which a partition keeps a share at the earlier revision.

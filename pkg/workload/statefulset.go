@@ -207,7 +207,7 @@ func (o ordered) stuck() []*corev1.Pod {
 	}
 	var stuck []*corev1.Pod
 	for i, p := range o.pods {
-		if p == nil || p.DeletionTimestamp != nil || isReady(p) || revisionOf(p) == o.live {
+		if p == nil || !hangs(p) || revisionOf(p) == o.live {
 			continue
 		}
 		if i >= int(partitionOf(o.set)) || revisionOf(p) != o.set.Status.CurrentRevision {
@@ -215,4 +215,9 @@ func (o ordered) stuck() []*corev1.Pod {
 		}
 	}
 	return stuck
+}
+
+// hangs tells that a pod is not ready, and that nobody is about to replace it.
+func hangs(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && !isReady(p) && !updating(p)
 }

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,5 +261,35 @@ func TestOrdinals(t *testing.T) {
 	}
 	if w := (statefulSet{}).Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
 		t.Errorf("counts %d updated, %d stable", w.UpdatedReplicas, w.StableReplicas)
+	}
+}
+
+// A pod that Kruise takes out of service to update it in place is about to be well.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	pod := func(unready ...corev1.PodConditionType) *corev1.Pod {
+		p := &corev1.Pod{}
+		for _, c := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady, inPlaceReady} {
+			status := corev1.ConditionTrue
+			if slices.Contains(unready, c) {
+				status = corev1.ConditionFalse
+			}
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: status})
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"ready":                               {pod(), false},
+		"its containers are not":              {pod(corev1.PodReady, corev1.ContainersReady), true},
+		"about to be updated":                 {pod(corev1.PodReady, inPlaceReady), false},
+		"updated, to what does not get ready": {pod(corev1.PodReady, corev1.ContainersReady, inPlaceReady), true},
+		"never seen":                          {&corev1.Pod{}, true},
+	} {
+		if got := hangs(tc.pod); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
 	}
 }

@@ -144,6 +144,16 @@ var Table = []Row{
 		Adapter:     daemonSet{daemonSetLabel},
 	},
 	{
+		// Of what Weir needs, it spells all as the native one does.
+		GVK:         advancedStatefulSetKind,
+		New:         func() object.Object { return &appsv1.StatefulSet{} },
+		Style:       rollouts.StylePartition,
+		Label:       statefulSetLabel,
+		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Adapter:     statefulSet{statefulSetLabel},
+	},
+	{
 		GVK:         cloneSetKind,
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,

@@ -8,7 +8,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,9 +16,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,9 +26,9 @@ import (
 	"github.com/weir-rollouts/weir/test/kruise"
 )
 
-// TestCloneSet tells stories of CloneSets, beginning where the cluster does not
-// serve them yet. Kruise is played by test/kruise.
-func TestCloneSet(t *testing.T) {
+// TestKruise tells stories of CloneSets and Advanced StatefulSets, beginning where
+// the cluster does not serve them yet. Kruise is played by test/kruise.
+func TestKruise(t *testing.T) {
 	t.Parallel()
 	notInstalled(t)
 	stories := map[string]func(*testing.T){
@@ -46,8 +44,13 @@ func TestCloneSet(t *testing.T) {
 		"deleted":      clonesDeleted,
 		"disabled":     clonesDisabled,
 		"from outside": clonesFromOutside,
+
+		"ordered to the end": advancedToTheEnd,
+		"ordered in place":   advancedInPlace,
+		"ordered back":       advancedBack,
+		"ordered deleted":    advancedDeleted,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled") {
+	for _, name := range some(stories, "to the end", "aborted", "scaled", "ordered in place") {
 		t.Run(name, stories[name])
 	}
 }
@@ -98,7 +101,18 @@ func cloneSets() *unstructured.UnstructuredList {
 // cloned is an application in a CloneSet of five pods.
 type cloned struct {
 	*app
-	was *unstructured.Unstructured
+	// kind is another one of Kruise's; empty for a CloneSet.
+	kind schema.GroupVersionKind
+	was  *unstructured.Unstructured
+}
+
+// empty is an object of the kind.
+func (s *cloned) empty() *unstructured.Unstructured {
+	set := &unstructured.Unstructured{}
+	if set.SetGroupVersionKind(s.kind); s.kind.Empty() {
+		set.SetGroupVersionKind(kruise.CloneSetKind)
+	}
+	return set
 }
 
 func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*v1beta1.Rollout), steps ...v1beta1.Step) *cloned {
@@ -110,8 +124,15 @@ func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*
 			change(r)
 		}
 	}}
+	s.begin(owners)
+	return s
+}
+
+// begin makes it, and waits until it is in service.
+func (s *cloned) begin(owners map[string]any) {
+	s.t.Helper()
 	s.make(owners)
-	if routed {
+	if s.plan.routed {
 		s.create(s.newService())
 		s.create(s.newIngress())
 	}
@@ -119,7 +140,6 @@ func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*
 	s.until("the Rollout is Healthy", s.healthy)
 	s.guard = watchPods(s.app)
 	s.guard.atLeast(4)
-	return s
 }
 
 // make makes the CloneSet, with an update strategy of its owner.
@@ -139,17 +159,16 @@ func (s *cloned) make(strategy map[string]any) {
 			},
 		},
 	}}}
-	set.SetGroupVersionKind(kruise.CloneSetKind)
+	set.SetGroupVersionKind(s.empty().GroupVersionKind())
 	set.SetName(name)
 	s.create(set)
-	s.until("the CloneSet is ready", s.runsPods(versions{"v1": 5}))
+	s.until("its pods are ready", s.runsPods(versions{"v1": 5}))
 	s.was = s.set()
 }
 
 func (s *cloned) set() *unstructured.Unstructured {
 	s.t.Helper()
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(kruise.CloneSetKind)
+	set := s.empty()
 	if err := here.client.Get(s.t.Context(), s.key(name), set); err != nil {
 		s.t.Fatal(err)
 	}
@@ -158,8 +177,7 @@ func (s *cloned) set() *unstructured.Unstructured {
 
 func (s *cloned) change(body string) {
 	s.t.Helper()
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(kruise.CloneSetKind)
+	set := s.empty()
 	set.SetName(name)
 	set.SetNamespace(s.namespace)
 	if err := here.client.Patch(s.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
@@ -199,8 +217,7 @@ func (s *cloned) runsPods(want versions) func(context.Context) error {
 		if !maps.Equal(got, want) {
 			return fmt.Errorf("runs %v, want %v", got, want)
 		}
-		set := &unstructured.Unstructured{}
-		set.SetGroupVersionKind(kruise.CloneSetKind)
+		set := s.empty()
 		if err := here.client.Get(ctx, s.key(name), set); err != nil {
 			return err
 		}
@@ -362,176 +379,4 @@ func clonesThird(t *testing.T) {
 	s.guard.atMost("v3", 6)
 	s.promoteAll()
 	s.gives("v3")
-}
-
-// Case 48: a version that never gets ready, and the way back.
-func clonesBack(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("failed")
-	s.until("step 1 waits for its pod", s.says("1 of 1 new pods"))
-	s.sees(s.at(1, "StepUpgrade"))
-	s.ships("v1")
-	s.gives("v1")
-}
-
-// An abort brings every pod back and keeps the template, held; then it is tried
-// again, and rolled back. There is one more pod at a time, and never one less.
-func clonesAborted(t *testing.T) {
-	t.Parallel()
-	owners := map[string]any{"maxUnavailable": int64(0), "maxSurge": int64(1), "partition": "10%"}
-	s := startCloned(t, true, owners, nil, with(manual("20%"), "20%"), with(manual("60%"), "50%"), manual("100%"))
-	s.guard.atLeast(5)
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.promote(1)
-	s.step(2, 3, "40%", "v2")
-	s.abort()
-	s.stands("100%", "v2")
-	s.sees(s.runsPods(versions{"v1": 5}))
-	s.sees(s.serves(name, versions{"v1": 5}))
-	s.sees(s.weight(""))
-	s.post(here.admin, "retry", "", http.StatusCreated)
-	s.step(1, 1, "80%", "v2")
-	s.post(here.admin, "rollback", "", http.StatusCreated)
-	s.gives("v1")
-}
-
-// When every pod runs the new version, Kruise has forgotten the stable one.
-func clonesAbortedWhenComplete(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("1"), manual("5"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.promote(1)
-	s.step(2, 5, int64(0), "v2")
-	s.abort()
-	s.stands("100%", "v2")
-	s.sees(s.runsPods(versions{"v1": 5}))
-	s.ships("v3")
-	s.step(1, 1, "80%", "v3")
-	s.promoteAll()
-	s.gives("v3")
-}
-
-// Case 50: without traffic, the way back may be one of steps, too.
-func clonesBackInBatches(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, false, nil, func(r *v1beta1.Rollout) {
-		r.Annotations = map[string]string{"rollouts.kruise.io/rollback-in-batch": "true"}
-	}, manual("20%"), manual("60%"), manual("100%"))
-	s.ships("v2")
-	s.until("step 1 waits", s.waitsAt(1))
-	s.promote(1)
-	s.step(2, 3, "40%", "v2")
-	s.ships("v1")
-	s.until("step 1 waits on the way back", s.waitsAt(1))
-	s.until("one more is back", s.runsPods(versions{"v1": 3, "v2": 2}))
-	s.promoteAll()
-	s.gives("v1")
-}
-
-// Case 59: pods that come meanwhile are of both versions, as the step says.
-func clonesScaled(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("40%"), manual("60%"), manual("100%")).called("one")
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.promote(1)
-	s.step(2, 2, "60%", "v2")
-	s.guard.atMost("v2", 4)
-	s.change(`{"spec":{"replicas":10}}`)
-	s.until("pods of both versions come", s.runsPods(versions{"v1": 6, "v2": 4}))
-	s.until("they are labelled", s.labelled("one", map[string]int{"1": 2, "2": 2}))
-	s.sees(s.waitsAt(2))
-	s.change(`{"spec":{"replicas":5}}`)
-	s.guard.atMost("v2", 10)
-	s.until("some go", s.runsPods(versions{"v1": 3, "v2": 2}))
-	s.promoteAll()
-	s.gives("v2")
-}
-
-// Without pods Kruise takes the newest template for the current one. Pods that
-// come back are of the stable version all the same.
-func clonesDownToNothing(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("60%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.guard.atLeast(0)
-	s.change(`{"spec":{"replicas":0}}`)
-	s.until("no pod is left", s.runsPods(versions{}))
-	s.until("the stable template is set", func(context.Context) error {
-		containers, _ := of(s.set(), "spec", "template", "spec", "containers").([]any)
-		if v := containers[0].(map[string]any)["image"]; v != image("v1") {
-			return fmt.Errorf("the template is of %s", v)
-		}
-		return nil
-	})
-	s.guard.atMost("v2", 1)
-	s.change(`{"spec":{"replicas":5}}`)
-	s.until("one pod is new again", s.runsPods(versions{"v1": 4, "v2": 1}))
-	s.guard.atMost("v2", 5)
-	s.promoteAll()
-	s.gives("v2")
-}
-
-// Deleting the Rollout goes on natively.
-func clonesDeleted(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.leaves()
-	s.isAs("v2")
-}
-
-// leaves deletes the Rollout, and waits until it is gone.
-func (s *cloned) leaves() {
-	s.t.Helper()
-	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.rollout}}
-	if err := here.client.Delete(s.t.Context(), r); err != nil {
-		s.t.Fatal(err)
-	}
-	s.until("the Rollout is gone", func(ctx context.Context) error {
-		if _, err := s.stored(ctx); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Rollout is there: %w", err)
-		}
-		return nil
-	})
-}
-
-// So does disabling it.
-func clonesDisabled(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.edit(`{"spec":{"disabled":true}}`)
-	s.until("the Rollout is Disabled", s.disabled)
-	s.isAs("v2")
-}
-
-// Nobody lets a held one go; what its owner writes is given back in the end.
-func clonesFromOutside(t *testing.T) {
-	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("20%"), manual("100%"))
-	s.ships("v2")
-	s.step(1, 1, "80%", "v2")
-	s.change(`{"metadata":{"annotations":null},"spec":{"updateStrategy":{"partition":1,"paused":true}}}`)
-	set := s.stands("80%", "v2")
-	if of(set, "spec", "updateStrategy", "paused") == true {
-		t.Error("it is paused")
-	}
-	s.until("Kruise has seen it", s.runsPods(versions{"v1": 4, "v2": 1}))
-	s.stays("one pod is new", s.runsPods(versions{"v1": 4, "v2": 1}))
-	s.promoteAll()
-	s.until("the Rollout is Healthy", s.healthy)
-	s.stands(int64(1), "v2")
-	s.until("it is paused as its owner wants", func(context.Context) error {
-		if of(s.set(), "spec", "updateStrategy", "paused") != true {
-			return errors.New("it is not")
-		}
-		return nil
-	})
 }

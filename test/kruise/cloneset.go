@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,30 +50,18 @@ type spec struct {
 		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
 		MaxSurge       *intstr.IntOrString `json:"maxSurge"`
 		Paused         bool                `json:"paused"`
+		// RollingUpdate is what a StatefulSet has.
+		RollingUpdate struct {
+			Partition       *intstr.IntOrString `json:"partition"`
+			PodUpdatePolicy string              `json:"podUpdatePolicy"`
+		} `json:"rollingUpdate"`
 	} `json:"updateStrategy"`
 }
 
 // Reconcile makes one move, or none, and counts.
 func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()}
-	s.object.SetGroupVersionKind(CloneSetKind)
-	if err := r.Get(ctx, req.NamespacedName, s.object); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if s.object.GetDeletionTimestamp() != nil {
-		return ctrl.Result{}, nil
-	}
-	content, _, err := unstructured.NestedMap(s.object.Object, "spec")
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s.spec)
-	}
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading the spec: %w", err)
-	}
-	if err := r.revise(ctx, s); err != nil {
-		return ctrl.Result{}, err
-	}
-	if s.pods, err = r.podsOf(ctx, s.object); err != nil {
+	s, err := r.read(ctx, CloneSetKind, req.NamespacedName)
+	if s == nil || err != nil {
 		return ctrl.Result{}, err
 	}
 	moved, err := r.scale(ctx, s)
@@ -91,6 +81,27 @@ func (r *cloneSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// read reads a set with its pods and revisions; nil if it is gone or going.
+func (r *cloneSets) read(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (*cloneSet, error) {
+	s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now()}
+	s.object.SetGroupVersionKind(kind)
+	if err := r.Get(ctx, name, s.object); err != nil || s.object.GetDeletionTimestamp() != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	content, _, err := unstructured.NestedMap(s.object.Object, "spec")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s.spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the spec: %w", err)
+	}
+	if err := r.revise(ctx, s); err != nil {
+		return nil, err
+	}
+	s.pods, err = r.podsOf(ctx, s.object)
+	return s, err
 }
 
 func (r *cloneSets) podsOf(ctx context.Context, o client.Object) ([]corev1.Pod, error) {

@@ -55,7 +55,7 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 		s.update = &appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: s.object.GetNamespace(), Name: name,
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.object, CloneSetKind)},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.object, s.object.GroupVersionKind())},
 			},
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
@@ -127,7 +127,7 @@ func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
 	template := templateOf(revision)
 	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	p.Namespace, p.GenerateName = s.object.GetNamespace(), s.object.GetName()+"-"
-	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, CloneSetKind)}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, s.object.GroupVersionKind())}
 	p.Labels = named(p.Labels, revision)
 	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: updatedInPlace})
 	return p
@@ -183,7 +183,7 @@ func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) 
 // updateInPlace takes the pod out of service and gives it its images.
 func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Pod, images map[string]string) error {
 	base := p.DeepCopy()
-	serve(p, corev1.ConditionFalse, metav1.Time{Time: s.now})
+	say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, updatedInPlace)
 	if err := r.Status().Patch(ctx, p, client.MergeFrom(base)); err != nil {
 		return err
 	}
@@ -209,12 +209,13 @@ func (r *cloneSets) refresh(ctx context.Context, s *cloneSet) (bool, error) {
 			case !runs || c.Image == want && c.Ready:
 			case missing && c.Ready:
 				c.Ready, c.Image, changed = false, want, true
+				say(p, corev1.ConditionFalse, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady)
 				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}
 			case !missing:
 				c.Ready, c.Image, c.ImageID, changed = true, want, want, true
 				c.RestartCount++
 				c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Time{Time: s.now}}}
-				serve(p, corev1.ConditionTrue, metav1.Time{Time: s.now})
+				say(p, corev1.ConditionTrue, metav1.Time{Time: s.now}, corev1.PodReady, corev1.ContainersReady, updatedInPlace)
 			}
 		}
 		if changed {
@@ -233,10 +234,10 @@ func imageOf(p *corev1.Pod, container string) string {
 	return ""
 }
 
-func serve(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time) {
+// say sets conditions of a pod that it has.
+func say(p *corev1.Pod, status corev1.ConditionStatus, at metav1.Time, which ...corev1.PodConditionType) {
 	for i := range p.Status.Conditions {
-		c := &p.Status.Conditions[i]
-		if (c.Type == corev1.PodReady || c.Type == corev1.ContainersReady || c.Type == updatedInPlace) && c.Status != status {
+		if c := &p.Status.Conditions[i]; slices.Contains(which, c.Type) && c.Status != status {
 			c.Status, c.LastTransitionTime = status, at
 		}
 	}
@@ -261,7 +262,7 @@ func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
 			updatedReady++
 		}
 	}
-	if updated == total && total == int64(s.replicas()) {
+	if updated == total && total == int64(s.replicas()) && (readies == total || s.object.GetKind() != StatefulSetKind.Kind) {
 		s.current = s.update
 	}
 	status := map[string]any{

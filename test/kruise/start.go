@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Definitions are the kinds, as far as they are needed here.
@@ -26,8 +28,11 @@ import (
 //go:embed crds.yaml
 var Definitions []byte
 
-// CloneSetKind is what is played.
-var CloneSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+// The kinds that are played.
+var (
+	CloneSetKind    = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	StatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
+)
 
 // Start plays Kruise until the context ends. Its kinds must be served.
 func Start(ctx context.Context, config *rest.Config) error {
@@ -43,16 +48,20 @@ func Start(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a manager: %w", err)
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(CloneSetKind)
-	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
-	err = ctrl.NewControllerManagedBy(mgr).Named("cloneset").For(kind).
-		Watches(&corev1.Pod{}, owner).
-		Watches(&appsv1.ControllerRevision{}, owner).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
-		Complete(&cloneSets{live})
-	if err != nil {
-		return fmt.Errorf("setting up: %w", err)
+	for gvk, r := range map[schema.GroupVersionKind]reconcile.Reconciler{
+		CloneSetKind: &cloneSets{live}, StatefulSetKind: &statefulSets{cloneSets{live}},
+	} {
+		kind := &unstructured.Unstructured{}
+		kind.SetGroupVersionKind(gvk)
+		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
+		err = ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.Kind)).For(kind).
+			Watches(&corev1.Pod{}, owner).
+			Watches(&appsv1.ControllerRevision{}, owner).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+			Complete(r)
+		if err != nil {
+			return fmt.Errorf("setting up: %w", err)
+		}
 	}
 	go func() { _ = mgr.Start(ctx) }() // it ends with the test
 	return nil

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/kruise"
+)
+
+// advanced is an application in an Advanced StatefulSet of five pods.
+type advanced struct{ *cloned }
+
+func startAdvanced(t *testing.T, routed bool, steps ...v1beta1.Step) *advanced {
+	t.Helper()
+	s := &advanced{&cloned{app: space(t), kind: kruise.StatefulSetKind}}
+	s.plan = plan{replicas: 5, unavailable: 1, routed: routed, grace: 1, steps: steps, change: func(r *v1beta1.Rollout) {
+		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1beta1", "StatefulSet"
+	}}
+	s.begin(map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": int64(0), "podUpdatePolicy": "InPlaceIfPossible"}})
+	return s
+}
+
+// step waits at a step and wants pods and partition as it says.
+func (s *advanced) step(step int32, updated int64) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	set := s.set()
+	if got := of(set, "spec", "updateStrategy", "rollingUpdate", "partition"); got != 5-updated {
+		s.t.Errorf("step %d: partition %v, want %d", step, got, 5-updated)
+	}
+	r, err := s.stored(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := r.Status.Canary
+	if of(set, "status", "updatedReplicas") != updated || int64(c.CanaryReplicas) != updated || int64(c.CanaryReadyReplicas) != updated {
+		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, set.Object["status"], c.CanaryReplicas, c.CanaryReadyReplicas, updated)
+	}
+	if c.StableRevision != of(s.was, "status", "currentRevision") || c.CanaryRevision != of(set, "status", "updateRevision") || c.PodTemplateHash != c.CanaryRevision {
+		s.t.Errorf("stable %s, new %s of %s; its controller says %v", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, set.Object["status"])
+	}
+}
+
+// Case 67: a step with traffic, one without, to the end; then it grows.
+func advancedToTheEnd(t *testing.T) {
+	t.Parallel()
+	s := startAdvanced(t, true, with(manual("20%"), "20%"), manual("60%"))
+	s.ships("v2")
+	s.step(1, 1)
+	s.sees(s.weight("20"))
+	s.sees(s.serves(name, versions{"v1": 4}))
+	s.sees(s.serves(name+"-canary", versions{"v2": 1}))
+	s.promote(1)
+	s.step(2, 3)
+	s.sees(s.serves(name, versions{"v1": 2, "v2": 3}))
+	s.promote(2)
+	s.gives("v2")
+	s.change(`{"spec":{"replicas":6}}`)
+	s.until("it grows", s.runsPods(versions{"v2": 6}))
+	s.sees(s.healthy)
+}
+
+// Pods are updated in place, there and back, and are the same pods in the end.
+func advancedInPlace(t *testing.T) {
+	t.Parallel()
+	s := startAdvanced(t, false, manual("20%"), manual("60%"), manual("100%"))
+	was := s.uids()
+	s.ships("v2")
+	s.step(1, 1)
+	s.promote(1)
+	s.step(2, 3)
+	s.abort()
+	s.sees(s.runsPods(versions{"v1": 5}))
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1)
+	s.promoteAll()
+	s.gives("v2")
+	s.same("the pods", was, s.uids())
+}
+
+// Case 69: a version that never gets ready, and the way back, for which nobody has
+// to delete a pod.
+func advancedBack(t *testing.T) {
+	t.Parallel()
+	s := startAdvanced(t, true, with(manual("20%"), "20%"), manual("60%"))
+	s.ships("failed")
+	s.until("step 1 waits for its pod", s.says("1 of 1 new pods"))
+	s.sees(s.at(1, "StepUpgrade"))
+	s.ships("v1")
+	s.gives("v1")
+}
+
+// Deleting the Rollout goes on natively.
+func advancedDeleted(t *testing.T) {
+	t.Parallel()
+	s := startAdvanced(t, false, manual("20%"), manual("100%"))
+	s.ships("v2")
+	s.step(1, 1)
+	s.leaves()
+	s.isAs("v2")
+}
