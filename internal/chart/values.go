@@ -35,7 +35,9 @@ func open(o *unstructured.Unstructured) error {
 		}, "spec", "ports")
 	case "MutatingWebhookConfiguration":
 		return each(o.Object, func(webhook map[string]any) error {
-			webhook["failurePolicy"] = mark(`ternary "Ignore" "Fail" .Values.policies`)
+			if webhook["failurePolicy"] == "Ignore" { // since policies hold the same
+				webhook["failurePolicy"] = mark(`ternary "Ignore" "Fail" .Values.policies`)
+			}
 			return add(webhook, mark("extra .Values.rollout.webhook.objectSelector"), "objectSelector", "matchExpressions")
 		}, "webhooks")
 	}

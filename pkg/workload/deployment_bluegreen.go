@@ -124,9 +124,14 @@ func stopped(d *appsv1.Deployment) bool {
 
 // beside is how many pods may be there beside stable's: those of a share, and no
 // fewer than there are. Of too many the native controller takes old and new ones
-// alike, as soon as a new template stops it.
+// alike, as soon as a new template stops it. Those that are there for another size
+// it takes in proportion.
 func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
-	if r.update != nil && size(r.update) > planner.Limit(rollouts.StyleBlueGreen, share, n) {
+	if r.update == nil {
+		return share
+	}
+	sized := noted(r.update)
+	if size(r.update) > planner.Limit(rollouts.StyleBlueGreen, share, n) && (sized == 0 || sized == n) {
 		return intstr.FromInt32(size(r.update))
 	}
 	return share
