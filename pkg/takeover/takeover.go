@@ -125,12 +125,17 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	style := rollouts.StyleFor(&r.Spec.Strategy, ref)
 	row, served := workload.Find(ref.APIVersion, ref.Kind, style)
 	live := underWay(r)
+	// Of other kinds nothing is read that tells how far a release is.
+	known := served && row.GVK.GroupKind() == deployments
 	switch {
-	case !served && live:
+	case !known && live:
 		p.refuse(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot go on with; finish it first, or roll it back", ref.Kind, style))
 		return
 	case !served:
 		p.remark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: it will say so and do nothing", ref.Kind, style))
+		return
+	}
+	if !known {
 		return
 	}
 	same := recognise(r, b, row, f)
@@ -182,6 +187,8 @@ func rename(r *rollouts.Rollout) {
 		p.RolloutHash = ours
 	}
 }
+
+var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
 // recognise tells whether the template of the workload is the one that was
 // released, and gives it the name that Weir computes: names of revisions differ
