@@ -167,7 +167,7 @@ func TestRemarks(t *testing.T) {
 			twin.Name, twin.Status = "twin", rollouts.RolloutStatus{}
 			f.Rollouts = append(f.Rollouts, twin)
 		}, true, "Rollout shop/twin: names the workload that Rollout web names as well"},
-		"a CloneSet under way": {func(r *rollouts.Rollout, _ *takeover.Found) { clones(r) }, true, "under way of a CloneSet in the style Partition"},
+		"a CloneSet under way":    {func(r *rollouts.Rollout, _ *takeover.Found) { clones(r) }, true, "under way of a CloneSet in the style Partition"},
 		"a StatefulSet under way": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.WorkloadRef.Kind = "StatefulSet" }, true, "under way of a StatefulSet"},
 		"an idle DaemonSet of Kruise": {func(r *rollouts.Rollout, _ *takeover.Found) {
 			clones(r)
