@@ -52,16 +52,7 @@ func (p placed) rolling() bool {
 // count is the facts about pods. What the native controller has not counted yet,
 // others do not see either.
 func (p placed) count(w *planner.Workload) {
-	all, ready := map[string]int32{}, map[string]int32{}
-	for _, pod := range p.pods {
-		if !counts(pod) {
-			continue
-		}
-		all[revisionOf(pod)]++
-		if isReady(pod) {
-			ready[revisionOf(pod)]++
-		}
-	}
+	all, ready := census(p.pods)
 	for revision, n := range all {
 		if revision != p.update {
 			w.StableReplicas += n

@@ -67,7 +67,7 @@ func (o ordered) rolling() bool {
 // count is the facts about pods. What the native controller has not counted yet,
 // others do not see either.
 func (o ordered) count(w *planner.Workload) {
-	all, ready := o.census()
+	all, ready := census(o.pods)
 	for revision, n := range all {
 		if revision != o.update {
 			w.StableReplicas += n
@@ -102,9 +102,9 @@ func (o ordered) behind() int32 {
 }
 
 // census counts the pods of each revision, and those that are ready.
-func (o ordered) census() (all, ready map[string]int32) {
+func census(pods []*corev1.Pod) (all, ready map[string]int32) {
 	all, ready = map[string]int32{}, map[string]int32{}
-	for _, p := range o.pods {
+	for _, p := range pods {
 		if p == nil || !counts(p) {
 			continue
 		}
