@@ -206,6 +206,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		was, _ := old.(*appsv1.ReplicaSet)
 		is, _ := next.(*appsv1.ReplicaSet)
 		c.available(actor, was, is)
+		c.stays(actor, was, is)
 	}
 	if old != nil && next != nil {
 		c.changed(actor, old, next)
@@ -240,10 +241,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
 		return
 	}
-	n := *d.Spec.Replicas
-	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
-		n = min(n, *seen.Spec.Replicas)
-	}
+	n := c.asked(d)
 	_, unavailable := nativeOf(d).limits(c.owner, n)
 	if after, floor := c.serving(), n-unavailable; after < floor {
 		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)

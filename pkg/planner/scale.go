@@ -89,7 +89,11 @@ func (x *sizing) plan() Scale {
 	case len(x.steps) > 0:
 		rule = "bring update up"
 	}
-	return Scale{Steps: x.steps, Rule: rule}
+	scale := Scale{Steps: x.steps, Rule: rule}
+	if x.Resumes {
+		scale.Note, scale.NoteMax = x.Replicas, x.Replicas+x.Target
+	}
+	return scale
 }
 
 // sole returns the only set that has pods, or nil.
@@ -136,12 +140,14 @@ func (x *sizing) stableTarget() int32 {
 	return x.Replicas - x.target
 }
 
-// unsaturate takes the native controller's size annotations off a full update
-// set before another set gets pods: a full and available set whose annotation
-// says the full size makes the native controller zero all others at once.
+// unsaturate takes the native controller's size annotations off an update set
+// that is full, or would be if the size changed back, before another set gets
+// pods: a full and available set whose annotation says the full size makes the
+// native controller zero all others at once.
 func (x *sizing) unsaturate() {
-	if x.Update != nil && x.Update.Annotated && x.Update.Replicas >= x.Replicas && x.stableTarget() > 0 {
-		x.write(x.Update, x.Update.Replicas)
+	u := x.Update
+	if u != nil && u.Annotated && !x.Resumes && (u.Replicas >= x.Replicas || u.Replicas == u.Noted) && x.stableTarget() > 0 {
+		x.write(u, u.Replicas)
 	}
 }
 

@@ -22,6 +22,9 @@ type Scaling struct {
 	Native bool
 	// Frozen keeps sizes as they are.
 	Frozen bool
+	// Resumes tells that the native controller sizes the sets again when stable is
+	// whole, and has to find its notes on them. Until then no pod is available to it.
+	Resumes bool
 	// Alone tells that no release drives the Deployment, only its annotation.
 	Alone bool
 	// Update is the set of the live template; nil until it exists.

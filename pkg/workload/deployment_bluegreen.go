@@ -103,8 +103,8 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 }
 
 // withoutStable tells that the native controller would give stable's pods to the
-// new version: at size 0, where it has none, where there are more than a share
-// allows, and from then on until stable is whole.
+// new version: at size 0, where it has none, where there are more of all or of the
+// new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
 	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
@@ -114,7 +114,8 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	for _, rs := range r.all {
 		all += size(rs)
 	}
-	return size(r.stable) == 0 || stopped(d) || all > n+planner.Limit(rollouts.StyleBlueGreen, share, n)
+	most := planner.Limit(rollouts.StyleBlueGreen, share, n)
+	return size(r.stable) == 0 || stopped(d) || all > n+most || r.update != nil && size(r.update) > most
 }
 
 // stopped tells that a blue-green release has taken the sets from the native controller.
@@ -259,15 +260,22 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 // back takes the new pods as an abort of the partition style does: paused, the
 // native controller would spread what goes over both versions, so their sizes
 // are decided here. What made pods wait for years ends when the native
-// controller has seen the pause: before, it would take old pods for new ones.
+// controller has seen the pause: before, it would take old pods for new ones. It
+// would so also while it is paused, where it finds the new set full.
 func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	native := d.DeepCopy()
-	if o, ours := readOriginal(d); ours {
+	o, ours := readOriginal(d)
+	if ours {
 		o.giveTo(native)
 	}
 	want := native
 	for _, c := range b.deployment.Drive(native, owned, to, owner) {
 		want = c.Want.(*appsv1.Deployment)
+	}
+	if ours && r.update != nil && noted(r.update) > 0 && noted(r.update) == size(r.update) {
+		annotate(want, rollouts.AnnotationOriginalStrategy, encode(o))
+		want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds
+		return change(d, want)
 	}
 	if changes := change(d, want); len(changes) > 0 || !settled(d) {
 		return changes

@@ -39,10 +39,11 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
 		Full:     full(v.Partition, n),
 		// A blue-green release that is sized here keeps its share while stable comes back.
-		Abort:  v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
-		Native: !ours,
-		Frozen: v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
-		Alone:  alone(d),
+		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
+		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
+		Native:  !ours,
+		Frozen:  v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
+		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
 	if v.RollingStyle == rollouts.StyleBlueGreen {

@@ -195,12 +195,21 @@ func (s *daemons) step(step, updated int32, version string) *v1beta1.Rollout {
 		s.t.Fatal(err)
 	}
 	c := r.Status.Canary
-	if st.UpdatedNumberScheduled != updated || st.NumberReady != s.nodes || c.CanaryReplicas != updated || c.CanaryReadyReplicas != updated {
+	if st.UpdatedNumberScheduled != updated || c.CanaryReplicas != updated || c.CanaryReadyReplicas != updated {
 		s.t.Errorf("step %d: %+v; the Rollout counts %d, %d ready; want %d", step, st, c.CanaryReplicas, c.CanaryReadyReplicas, updated)
 	}
+	s.until("its controller has seen all pods ready", s.ready)
 	s.sees(s.revisions(c.StableRevision, "v1"))
 	s.sees(s.revisions(c.PodTemplateHash, version))
 	return r
+}
+
+// ready is what the native controller counts, which it writes when it has the time.
+func (s *daemons) ready(context.Context) error {
+	if n := s.set().Status.NumberReady; n != s.nodes {
+		return fmt.Errorf("%d pods are ready, of %d", n, s.nodes)
+	}
+	return nil
 }
 
 // revisions wants the label value to be that of a version, if it has pods.

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Back: while a release is aborted, no write takes stable's pods below the size
+// that the owner asks for. A Service may be pinned to them, and whether as many
+// pods of the other version are ready is no excuse.
+func (c *checks) stays(actor string, was, is *appsv1.ReplicaSet) {
+	d := c.deployment()
+	if was == nil || d == nil || !d.Spec.Paused || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || actor == "gc" || actor == "user" || !metav1.IsControlledBy(was, d) {
+		return // also where the native controller sizes: resumed by hand, or at rest
+	}
+	to := int32(0)
+	if is != nil {
+		to = *is.Spec.Replicas
+	}
+	aborted := strings.Contains(d.Annotations[rollouts.AnnotationDeploymentStrategy], `"abort":true`)
+	if stable := d.Labels[rollouts.LabelStableRevision]; !aborted || stable == "" || was.Labels[hashKey] != stable {
+		return
+	}
+	if floor := c.asked(d); to < *was.Spec.Replicas && to < floor {
+		c.violate("back", "%s takes %s of stable from %d to %d, of %d", actor, was.Name, *was.Spec.Replicas, to, floor)
+	}
+}
+
+// asked is the size that the owner asks for, or asked for when it was last seen
+// by whoever acts now, if that was less.
+func (c *checks) asked(d *appsv1.Deployment) int32 {
+	n := *d.Spec.Replicas
+	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
+		n = min(n, *seen.Spec.Replicas)
+	}
+	return n
+}
