@@ -172,12 +172,15 @@ func (c *checks) routing(o planner.RoutingObserved) planner.RoutingPlan {
 	return p
 }
 
-// together: a TrafficRouting is at rest no later than the only Rollout that used it.
+// together: a TrafficRouting is at rest no later than the only Rollout that used it,
+// but for one whose next release is to begin: that one waits.
 func (c *checks) together(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
 	over := r.Status.Phase == rollouts.PhaseHealthy || r.Status.Activity() == rollouts.ActivityAborted
-	if t == nil || !over || r.DeletionTimestamp != nil {
+	w := c.workload()
+	begins := w != nil && w.GetAnnotations()[rollouts.AnnotationInProgress] != "" && r.Status.Phase == rollouts.PhaseHealthy
+	if t == nil || !over || begins || r.DeletionTimestamp != nil {
 		return
 	}
 	others := slices.ContainsFunc(t.Finalizers, func(f string) bool {
