@@ -71,6 +71,7 @@ type extraStatus struct {
 type ownersStrategy struct {
 	Type      string `json:"type,omitempty"`
 	Partition int32  `json:"partition,omitempty"`
+	Paused    bool   `json:"paused,omitempty"`
 }
 
 // keepOwners takes no partition of ours for the owner's.

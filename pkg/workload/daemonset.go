@@ -25,21 +25,28 @@ var _ Adapter = daemonSet{}
 
 // Observe implements Adapter. The size is the number of nodes that are to have a pod.
 func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
-	p := place(obj.(*appsv1.DaemonSet), owned)
+	p := place(obj.(*appsv1.DaemonSet), owned, "")
+	w := p.facts()
+	w.Paused, w.Unfit = onDelete(p.set), misfit(p.set)
+	w.Obeyed = w.Drive != nil && len(change(p.set, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
+	return w
+}
+
+// facts are those that do not depend on how pods are replaced. A pod that comes is
+// of the live template.
+func (p placed) facts() planner.Workload {
 	d := p.set
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
-		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d),
-		Paused: onDelete(d), Joins: true,
+		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d), Joins: true,
 		StableRevision: p.stable, Named: d.Labels[rollouts.LabelStableRevision] != "",
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
-		Revisions: p.history.names(), Unavailable: unavailable(d), Unfit: misfit(d),
+		Revisions: p.history.names(), Unavailable: unavailable(d),
 		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
 	}
 	p.count(&w)
 	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
-	w.Obeyed = w.Drive != nil && len(change(d, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
 	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
 }

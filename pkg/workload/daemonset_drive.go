@@ -7,6 +7,7 @@ import (
 	"cmp"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,7 +27,7 @@ var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revisio
 
 // Drive implements Adapter.
 func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
-	p := place(obj.(*appsv1.DaemonSet), owned)
+	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	want := p.aimed(to.Drive)
 	if p.stable != "" {
 		label(want, rollouts.LabelStableRevision, p.stable)
@@ -54,25 +55,28 @@ func (p placed) aimed(to planner.Drive) *appsv1.DaemonSet {
 	}
 	switch {
 	case !to.Abort:
-		p.takeUp(want)
+		p.takeUp(want, &want.Spec.Template)
 	case p.live != p.stable:
-		p.putAside(want)
+		p.putAside(want, &want.Spec.Template)
 	}
 	return want
 }
 
-// putAside sets the stable template.
-func (p placed) putAside(want *appsv1.DaemonSet) {
-	if t := p.history.template(p.stable); t != nil && p.live != "" {
-		want.Spec.Template = *t
-		setAside(want, p.live)
+// putAside sets the stable template, and tells whether it is there.
+func (p placed) putAside(want metav1.Object, template *corev1.PodTemplateSpec) bool {
+	t := p.history.template(p.stable)
+	if t == nil || p.live == "" {
+		return false
 	}
+	*template = *t
+	setAside(want, p.live)
+	return true
 }
 
 // takeUp sets the template that was set aside; the live one stays if it is gone.
-func (p placed) takeUp(want *appsv1.DaemonSet) {
+func (p placed) takeUp(want metav1.Object, template *corev1.PodTemplateSpec) {
 	if t := p.history.template(p.aside); t != nil {
-		want.Spec.Template = *t
+		*template = *t
 	}
 	setAside(want, "")
 }
@@ -82,28 +86,36 @@ func (daemonSet) Rest(object.Object, []object.Object) []object.Change { return n
 
 // SetStable implements Adapter.
 func (daemonSet) SetStable(obj object.Object, owned []object.Object) []object.Change {
-	p := place(obj.(*appsv1.DaemonSet), owned)
-	t := p.history.template(p.stable)
-	if t == nil {
+	p := place(obj.(*appsv1.DaemonSet), owned, "")
+	want := p.set.DeepCopy()
+	if !p.setStable(want, &want.Spec.Template) {
 		return nil
 	}
-	want := p.set.DeepCopy()
-	want.Spec.Template = *t
+	return change(obj, want)
+}
+
+// setStable sets the stable template for good, and tells whether it is there.
+func (p placed) setStable(want metav1.Object, template *corev1.PodTemplateSpec) bool {
+	t := p.history.template(p.stable)
+	if t == nil {
+		return false
+	}
+	*template = *t
 	setAside(want, "")
 	label(want, rollouts.LabelStableRevision, p.stable)
-	return change(obj, want)
+	return true
 }
 
 // Restore implements Adapter. What stays paused keeps OnDelete, and the stable
 // template. So does, but for that, what is given back half-way because its Rollout
 // leaves: as other clients of the API expect it, no pod is replaced then.
 func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	p := place(obj.(*appsv1.DaemonSet), owned)
+	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	want := p.set.DeepCopy()
 	_, controlled := readOwner(want)
 	v, _ := readDriving(want)
 	if !how.KeepPaused {
-		p.takeUp(want)
+		p.takeUp(want, &want.Spec.Template)
 	}
 	if (held(want) || controlled) && !how.KeepPaused && (how.Wait || !p.underway()) {
 		own := cmp.Or(owners(want).Type, want.Annotations[theirType], string(appsv1.RollingUpdateDaemonSetStrategyType))

@@ -224,7 +224,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range place(tc.in.set, tc.in.owned).due(planner.Drive{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Drive{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ const cloneSetLabel = "cloneset"
 var (
 	cloneSetKind            = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	advancedStatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
+	advancedDaemonSetKind   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "DaemonSet"}
 )
 
 // inPlaceReady is the readiness gate by which Kruise takes a pod out of service
@@ -77,6 +79,61 @@ func (c *CloneSet) DeepCopyObject() runtime.Object {
 	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(c.Spec.Replicas), copied(c.Spec.RevisionHistoryLimit)
 	u := &out.Spec.UpdateStrategy
 	u.Partition, u.MaxUnavailable, u.MaxSurge = copied(u.Partition), copied(u.MaxUnavailable), copied(u.MaxSurge)
+	return &out
+}
+
+// AdvancedDaemonSet is a view of Kruise's kind DaemonSet: a pod on each node, of
+// which a partition keeps a number at the earlier revision.
+type AdvancedDaemonSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   AdvancedDaemonSetSpec   `json:"spec,omitempty"`
+	Status AdvancedDaemonSetStatus `json:"status,omitempty"`
+}
+
+// AdvancedDaemonSetSpec is what its owner asks for.
+type AdvancedDaemonSetSpec struct {
+	Template             corev1.PodTemplateSpec          `json:"template"`
+	UpdateStrategy       AdvancedDaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	RevisionHistoryLimit *int32                          `json:"revisionHistoryLimit,omitempty"`
+}
+
+// AdvancedDaemonSetUpdateStrategy is whether its controller replaces pods, and how.
+type AdvancedDaemonSetUpdateStrategy struct {
+	Type          appsv1.DaemonSetUpdateStrategyType `json:"type,omitempty"`
+	RollingUpdate *RollingUpdateAdvancedDaemonSet    `json:"rollingUpdate,omitempty"`
+}
+
+// RollingUpdateAdvancedDaemonSet is how.
+type RollingUpdateAdvancedDaemonSet struct {
+	// Partition is on how many nodes the pod stays at the earlier revision.
+	Partition      *int32              `json:"partition,omitempty"`
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// Selector names the nodes on which a pod is replaced at all.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// Paused stops all of it.
+	Paused *bool `json:"paused,omitempty"`
+}
+
+// AdvancedDaemonSetStatus is what its controller counts, as the native one does.
+type AdvancedDaemonSetStatus struct {
+	appsv1.DaemonSetStatus `json:",inline"`
+	// DaemonSetHash is the revision of the template, as pods are labelled with it.
+	DaemonSetHash string `json:"daemonSetHash,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (d *AdvancedDaemonSet) DeepCopyObject() runtime.Object {
+	out := *d
+	d.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	d.Spec.Template.DeepCopyInto(&out.Spec.Template)
+	d.Status.DaemonSetStatus.DeepCopyInto(&out.Status.DaemonSetStatus)
+	out.Spec.RevisionHistoryLimit = copied(d.Spec.RevisionHistoryLimit)
+	if u := copied(d.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused, u.Selector = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused), u.Selector.DeepCopy()
+		out.Spec.UpdateStrategy.RollingUpdate = u
+	}
 	return &out
 }
 

@@ -33,14 +33,18 @@ type placed struct {
 	stable string
 }
 
-func place(d *appsv1.DaemonSet, owned []object.Object) placed {
+// place takes the word of the native controller for the live revision, where that
+// gives one.
+func place(d *appsv1.DaemonSet, owned []object.Object, live string) placed {
 	p := placed{set: d, history: historyOf(d, owned, labelled)}
 	for _, obj := range owned {
 		if pod, ok := obj.(*corev1.Pod); ok && metav1.IsControlledBy(pod, d) {
 			p.pods = append(p.pods, pod)
 		}
 	}
-	p.live = p.history.of(&d.Spec.Template)
+	if p.live = live; live == "" {
+		p.live = p.history.of(&d.Spec.Template)
+	}
 	_, driven := readOwner(d)
 	if p.stable = d.Labels[rollouts.LabelStableRevision]; p.stable == "" || !driven && !held(d) {
 		p.stable = p.served()

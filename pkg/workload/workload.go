@@ -154,6 +154,15 @@ var Table = []Row{
 		Adapter:     statefulSet{statefulSetLabel},
 	},
 	{
+		GVK:         advancedDaemonSetKind,
+		New:         func() object.Object { return &AdvancedDaemonSet{} },
+		Style:       rollouts.StylePartition,
+		Label:       daemonSetLabel,
+		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Adapter:     advancedDaemonSet{daemonSetLabel},
+	},
+	{
 		GVK:         cloneSetKind,
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,

@@ -158,7 +158,7 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, or a CloneSet or a StatefulSet of apps.kruise.io", ref.Kind, ref.APIVersion)
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, or a CloneSet, a StatefulSet or a DaemonSet of apps.kruise.io", ref.Kind, ref.APIVersion)
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// advancedNodes is a DaemonSet as Kruise left it, and what it owns.
+type advancedNodes struct {
+	set   *AdvancedDaemonSet
+	owned []object.Object
+}
+
+type advancedEdit func(*AdvancedDaemonSet)
+
+// advancedDaemon has pods as a native one: a letter for each node.
+func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
+	n := daemon(live, pods)
+	d := &AdvancedDaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "DaemonSet"},
+		ObjectMeta: n.set.ObjectMeta,
+		Spec: AdvancedDaemonSetSpec{
+			RevisionHistoryLimit: new(int32(2)), Template: n.set.Spec.Template,
+			UpdateStrategy: AdvancedDaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &RollingUpdateAdvancedDaemonSet{Partition: new(int32(1)), MaxUnavailable: new(intstr.FromInt32(2))},
+			},
+		},
+		Status: AdvancedDaemonSetStatus{DaemonSetStatus: n.set.Status, DaemonSetHash: live},
+	}
+	for _, edit := range edits {
+		edit(d)
+	}
+	return &advancedNodes{d, n.owned}
+}
+
+func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet{}.Hold(d, "log") }
+
+// advancedTold is what a release wrote.
+func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
+	return func(d *AdvancedDaemonSet) {
+		advancedHeld(d)
+		d.tell(ownersStrategy{Partition: partition})
+		d.Labels[rollouts.LabelStableRevision] = "a"
+		d.Spec.RevisionHistoryLimit = new(minHistory)
+		writeOwner(d, owner())
+		v := driving{
+			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+		}
+		annotate(d, rollouts.AnnotationDeploymentStrategy, encode(v))
+	}
+}
+
+func advancedByHand(d *AdvancedDaemonSet) {
+	d.Spec.UpdateStrategy = AdvancedDaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+}
+
+func advancedPaused(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Paused = new(true) }
+
+func advancedNotSeen(d *AdvancedDaemonSet) { d.Generation++ }
+
+// TestAdvancedDaemonSetChanges has one golden file for each case, and is done after it.
+func TestAdvancedDaemonSetChanges(t *testing.T) {
+	var a advancedDaemonSet
+	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
+		return func(n *advancedNodes) []object.Change {
+			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+		}
+	}
+	restore := func(paused bool) func(*advancedNodes) []object.Change {
+		return func(n *advancedNodes) []object.Change {
+			return a.Restore(n.set, n.owned, planner.RestoreWorkload{KeepPaused: paused})
+		}
+	}
+	stable := func(n *advancedNodes) []object.Change { return a.SetStable(n.set, n.owned) }
+	for name, tc := range map[string]struct {
+		in *advancedNodes
+		op func(*advancedNodes) []object.Change
+	}{
+		"drive-first":           {advancedDaemon("b", "AAAAA", advancedHeld), drive("20%", false)},
+		"drive-first-by-hand":   {advancedDaemon("b", "AAAAA", advancedByHand, advancedHeld), drive("20%", false)},
+		"drive-on":              {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, "")), drive("60%", false)},
+		"drive-joined":          {advancedDaemon("b", "AAAABB", advancedTold(4, 1, false, "")), drive("1", false)},
+		"drive-all":             {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("100%", false)},
+		"drive-batches":         {advancedDaemon("a", "AAABB", advancedTold(frozen, 3, false, "")), drive("4", false)},
+		"drive-back":            {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("0", true)},
+		"drive-back-but-1":      {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), drive("1", true)},
+		"drive-back-on":         {advancedDaemon("a", "AAABB", advancedTold(1, 1, true, "b")), drive("0", true)},
+		"drive-back-none":       {advancedDaemon("b", "AAAAA", advancedTold(frozen, 0, false, "")), drive("0", true)},
+		"drive-back-done":       {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), drive("0", true)},
+		"drive-back-overtaken":  {advancedDaemon("c", "AAABB", advancedTold(frozen, 0, true, "")), drive("0", true)},
+		"drive-back-forgotten":  {advancedDaemon("b", "AAABB", advancedTold(3, 0, true, ""), func(d *AdvancedDaemonSet) { d.Labels[rollouts.LabelStableRevision] = "z" }), drive("0", true)},
+		"drive-retry":           {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), drive("20%", false)},
+		"stable":                {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), stable},
+		"restore":               {advancedDaemon("b", "BBBBB", advancedTold(0, 5, false, "")), restore(false)},
+		"restore-rest-natively": {advancedDaemon("b", "AAABB", advancedTold(3, 2, false, "")), restore(false)},
+		"restore-owners":        {advancedDaemon("b", "BBBBB", advancedPaused, advancedTold(0, 5, false, "")), restore(false)},
+		"restore-by-hand":       {advancedDaemon("b", "BBBBB", advancedByHand, advancedTold(0, 5, false, "")), restore(false)},
+		"restore-held":          {advancedDaemon("b", "AAAAA", advancedHeld), restore(false)},
+		"restore-paused":        {advancedDaemon("a", "AAAAA", advancedPaused, advancedTold(0, 0, true, "b")), restore(true)},
+		"restore-nothing":       {advancedDaemon("b", "BBBBB", advancedByHand), restore(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := golden.Text(t, tc.in.set)
+			changes := tc.op(tc.in)
+			golden.Changes(t, "advanced-daemon-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, tc.in.set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			for _, c := range changes {
+				tc.in.set = c.Want.(*AdvancedDaemonSet)
+				tc.in.set.Generation++
+			}
+			if again := tc.op(tc.in); len(again) != 0 {
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+// TestObserveAdvancedDaemonSet names the facts that matter in each case.
+func TestObserveAdvancedDaemonSet(t *testing.T) {
+	type facts = planner.Workload
+	for name, tc := range map[string]struct {
+		in   *advancedNodes
+		want facts
+	}{
+		"at rest": {advancedDaemon("a", "AAAAA"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "a", AtStable: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Native: true,
+		}},
+		"its owner keeps one": {advancedDaemon("b", "ABBBB"), facts{
+			Settled: true, StableRevision: "a", UpdateRevision: "b", Rolling: true,
+			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
+		}},
+		"left to its owner half-way": {advancedDaemon("b", "AAABB", advancedByHand), facts{
+			Settled: true, Paused: true, StableRevision: "a", UpdateRevision: "b", Rolling: true, Unavailable: 1,
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
+		}},
+		// What is new in a template may be unknown to Kruise, and not be kept by it.
+		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{
+			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+		}},
+		"a node joined": {advancedDaemon("b", "AAABB", advancedTold(3, 1, false, "")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2,
+		}},
+		"going back": {advancedDaemon("a", "AAAAb", advancedTold(0, 0, true, "b")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+		}},
+		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
+			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
+		}},
+		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := advancedDaemonSet{}.Observe(tc.in.set, tc.in.owned)
+			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
+			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
+			if tc.want.Unavailable == 0 {
+				tc.want.Unavailable = 2
+			}
+			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// One of which some nodes are left out for good is not for this, and not held.
+func TestChoosyDaemonSet(t *testing.T) {
+	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
+	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
+	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).Unfit; why == "" {
+		t.Error("does not say why")
+	}
+	if (advancedDaemonSet{}).Changed(n.set, next.set) {
+		t.Error("it is held")
+	}
+}
+
+// Both copies of admission ask; the owner's partition is kept by the first.
+func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
+	n := advancedDaemon("b", "AAA", advancedHeld)
+	was := golden.Text(t, n.set)
+	advancedHeld(n.set)
+	if diff := cmp.Diff(was, golden.Text(t, n.set)); diff != "" {
+		t.Errorf("(-once +twice):\n%s", diff)
+	}
+}
