@@ -169,11 +169,10 @@ func TestRemarks(t *testing.T) {
 		}, true, "Rollout shop/twin: names the workload that Rollout web names as well"},
 		"a CloneSet under way":    {func(r *rollouts.Rollout, _ *takeover.Found) { clones(r) }, true, "under way of a CloneSet in the style Partition"},
 		"a StatefulSet under way": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.WorkloadRef.Kind = "StatefulSet" }, true, "under way of a StatefulSet"},
-		"an idle DaemonSet of Kruise": {func(r *rollouts.Rollout, _ *takeover.Found) {
-			clones(r)
-			r.Spec.WorkloadRef.Kind = "DaemonSet"
+		"an idle ReplicaSet": {func(r *rollouts.Rollout, _ *takeover.Found) {
+			r.Spec.WorkloadRef.Kind = "ReplicaSet"
 			r.Status.Phase = rollouts.PhaseHealthy
-		}, false, "names a DaemonSet"},
+		}, false, "names a ReplicaSet"},
 		"invalid": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.Strategy.Canary.Steps[0].Replicas = nil }, false,
 			"is kept as it is, but a change of it has to mend this: spec.strategy.canary.steps[0].replicas"},
 	} {

@@ -26,8 +26,9 @@ import (
 	"github.com/weir-rollouts/weir/test/kruise"
 )
 
-// TestKruise tells stories of CloneSets and Advanced StatefulSets, beginning where
-// the cluster does not serve them yet. Kruise is played by test/kruise.
+// TestKruise tells stories of CloneSets, Advanced StatefulSets and Advanced
+// DaemonSets, beginning where the cluster does not serve them yet. Kruise is played
+// by test/kruise.
 func TestKruise(t *testing.T) {
 	t.Parallel()
 	notInstalled(t)
@@ -49,8 +50,18 @@ func TestKruise(t *testing.T) {
 		"ordered in place":   advancedInPlace,
 		"ordered back":       advancedBack,
 		"ordered deleted":    advancedDeleted,
+
+		"on nodes to the end":  agentsToTheEnd,
+		"on nodes in place":    agentsInPlace,
+		"on nodes third":       agentsThird,
+		"on nodes back":        agentsBack,
+		"on nodes aborted":     agentsAborted,
+		"on other nodes":       agentsOnOtherNodes,
+		"on nodes deleted":     agentsDeleted,
+		"on nodes left out":    agentsChoosy,
+		"on nodes by an owner": agentsByHand,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled", "ordered in place") {
+	for _, name := range some(stories, "to the end", "aborted", "scaled", "ordered in place", "on nodes aborted") {
 		t.Run(name, stories[name])
 	}
 }
@@ -221,7 +232,11 @@ func (s *cloned) runsPods(want versions) func(context.Context) error {
 		if err := here.client.Get(ctx, s.key(name), set); err != nil {
 			return err
 		}
-		if of(set, "status", "observedGeneration") != set.GetGeneration() || of(set, "status", "readyReplicas") != int64(len(pods)) {
+		counted := "readyReplicas"
+		if s.kind == kruise.DaemonSetKind {
+			counted = "numberReady"
+		}
+		if of(set, "status", "observedGeneration") != set.GetGeneration() || of(set, "status", counted) != int64(len(pods)) {
 			return fmt.Errorf("Kruise counts otherwise: %v", set.Object["status"])
 		}
 		return nil

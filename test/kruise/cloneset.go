@@ -50,10 +50,13 @@ type spec struct {
 		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
 		MaxSurge       *intstr.IntOrString `json:"maxSurge"`
 		Paused         bool                `json:"paused"`
-		// RollingUpdate is what a StatefulSet has.
+		// RollingUpdate is what a StatefulSet has, or a DaemonSet.
 		RollingUpdate struct {
-			Partition       *intstr.IntOrString `json:"partition"`
-			PodUpdatePolicy string              `json:"podUpdatePolicy"`
+			Partition         *intstr.IntOrString `json:"partition"`
+			PodUpdatePolicy   string              `json:"podUpdatePolicy"`
+			RollingUpdateType string              `json:"rollingUpdateType"`
+			MaxUnavailable    *intstr.IntOrString `json:"maxUnavailable"`
+			Paused            bool                `json:"paused"`
 		} `json:"rollingUpdate"`
 	} `json:"updateStrategy"`
 }
@@ -133,7 +136,7 @@ func (s *cloneSet) tally(updated bool) (t tally) {
 }
 
 func (s *cloneSet) updated(p *corev1.Pod) bool {
-	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.update.Name
+	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.known(s.update)
 }
 
 func doomed(p *corev1.Pod) bool { return p.Labels[doomedKey] == "true" }

@@ -59,6 +59,7 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 			},
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
+		s.update.Labels = map[string]string{appsv1.ControllerRevisionHashLabelKey: s.known(s.update)}
 		if err := r.Create(ctx, s.update); err != nil {
 			return fmt.Errorf("creating a revision: %w", err)
 		}
@@ -80,11 +81,11 @@ func (r *cloneSets) forget(ctx context.Context, s *cloneSet, all []appsv1.Contro
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{s.current.Name: true, s.update.Name: true}
+	live := map[string]bool{s.known(s.current): true, s.known(s.update): true}
 	for i := range pods {
 		live[pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]] = true
 	}
-	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[c.Name] })
+	idle := slices.DeleteFunc(slices.Clone(all), func(c appsv1.ControllerRevision) bool { return live[s.known(&c)] })
 	limit := 10
 	if s.spec.RevisionHistoryLimit != nil {
 		limit = int(*s.spec.RevisionHistoryLimit)
@@ -128,22 +129,34 @@ func (s *cloneSet) newPod(revision *appsv1.ControllerRevision) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	p.Namespace, p.GenerateName = s.object.GetNamespace(), s.object.GetName()+"-"
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.object, s.object.GroupVersionKind())}
-	p.Labels = named(p.Labels, revision)
+	p.Labels = s.named(p.Labels, revision)
 	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: updatedInPlace})
 	return p
 }
 
-// named are labels with the revision, which is known by its whole name to Kruise
-// and by the end of that to Services.
-func named(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
+// named are labels with the revision, which is known to Services by the end of its
+// name where Kruise knows it by the whole.
+func (s *cloneSet) named(labels map[string]string, revision *appsv1.ControllerRevision) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[appsv1.ControllerRevisionHashLabelKey] = revision.Name
-	labels[appsv1.DefaultDeploymentUniqueLabelKey] = revision.Name[strings.LastIndex(revision.Name, "-")+1:]
+	labels[appsv1.ControllerRevisionHashLabelKey] = s.known(revision)
+	if s.object.GetKind() != DaemonSetKind.Kind {
+		labels[appsv1.DefaultDeploymentUniqueLabelKey] = short(revision.Name)
+	}
 	return labels
 }
+
+// known is how pods of a revision are labelled: in a DaemonSet by the end of its name.
+func (s *cloneSet) known(revision *appsv1.ControllerRevision) string {
+	if s.object.GetKind() == DaemonSetKind.Kind {
+		return short(revision.Name)
+	}
+	return revision.Name
+}
+
+func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
 // updatePod updates one pod in place if nothing but images differ, or dooms it.
 func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) error {
@@ -165,7 +178,7 @@ func (r *cloneSets) updatePod(ctx context.Context, s *cloneSet, p *corev1.Pod) e
 // onlyImages are those of the live template, if nothing else of it is new.
 func (r *cloneSets) onlyImages(ctx context.Context, s *cloneSet, p *corev1.Pod) (map[string]string, bool) {
 	var had appsv1.ControllerRevision
-	key := client.ObjectKey{Namespace: p.Namespace, Name: p.Labels[appsv1.ControllerRevisionHashLabelKey]}
+	key := client.ObjectKey{Namespace: p.Namespace, Name: s.object.GetName() + "-" + short(p.Labels[appsv1.ControllerRevisionHashLabelKey])}
 	if err := r.Get(ctx, key, &had); err != nil {
 		return nil, false
 	}
@@ -188,7 +201,7 @@ func (r *cloneSets) updateInPlace(ctx context.Context, s *cloneSet, p *corev1.Po
 		return err
 	}
 	base = p.DeepCopy()
-	p.Labels = named(p.Labels, s.update)
+	p.Labels = s.named(p.Labels, s.update)
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Image = images[p.Spec.Containers[i].Name]
 	}

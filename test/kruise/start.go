@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -32,6 +33,7 @@ var Definitions []byte
 var (
 	CloneSetKind    = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	StatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
+	DaemonSetKind   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "DaemonSet"}
 )
 
 // Start plays Kruise until the context ends. Its kinds must be served.
@@ -49,13 +51,16 @@ func Start(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("making a manager: %w", err)
 	}
 	for gvk, r := range map[schema.GroupVersionKind]reconcile.Reconciler{
-		CloneSetKind: &cloneSets{live}, StatefulSetKind: &statefulSets{cloneSets{live}},
+		CloneSetKind: &cloneSets{live}, StatefulSetKind: &statefulSets{cloneSets{live}}, DaemonSetKind: &daemonSets{cloneSets{live}},
 	} {
 		kind := &unstructured.Unstructured{}
 		kind.SetGroupVersionKind(gvk)
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
-		err = ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.Kind)).For(kind).
-			Watches(&corev1.Pod{}, owner).
+		b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.Kind)).For(kind)
+		if gvk == DaemonSetKind {
+			b = b.Watches(&corev1.Node{}, everyDaemonSet(live), builder.WithPredicates(joinsOrLeaves))
+		}
+		err = b.Watches(&corev1.Pod{}, owner).
 			Watches(&appsv1.ControllerRevision{}, owner).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 			Complete(r)
