@@ -160,6 +160,7 @@ var (
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	// The server's priority and fairness decides who waits, not the client.
 	config.QPS = -1
+	config.Wrap(plainly)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -172,7 +173,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress, ExtraHandlers: profiles(o.profiling)},
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElect,
 		// It names the lease in metrics; the lock is what counts.

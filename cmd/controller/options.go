@@ -18,6 +18,7 @@ type options struct {
 	leaderElect     bool
 	leaderNamespace string
 	metricsAddress  string
+	profiling       bool
 	probeAddress    string
 	configuration   []string
 	concurrency     int
@@ -39,6 +40,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.leaderNamespace, "leader-election-namespace", o.leaderNamespace, "namespace of the lease")
 	f.StringSliceVar(&o.configuration, "configuration-namespaces", o.configuration, "where the ConfigMap kruise-rollout-configuration with scripts for routers is looked for; the first that has a script counts")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "where /metrics is served; 0 turns it off")
+	f.BoolVar(&o.profiling, "profiling", o.profiling, "serve profiles under /debug/pprof/ beside /metrics, to anybody who reaches it")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "where /healthz and /readyz are served")
 	f.IntVar(&o.concurrency, "concurrency", o.concurrency, "how many objects of each kind are worked on at once")
 	f.IntVar(&o.historyLimit, "history-limit", o.historyLimit, "how many histories of releases are kept for each Rollout, at least 1")

@@ -37,6 +37,9 @@ func (b *bench) round(ctx context.Context, number int) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.place.profiles != "" {
+		group.Go(func() error { return b.place.profile(ctx, number) })
+	}
 	var r *result
 	group.Go(func() error {
 		r, err = b.send(ctx, busy, w, func(ctx context.Context, name string, t *timeline) error {

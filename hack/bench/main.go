@@ -71,6 +71,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.approve, "approve", "verb", "verb, or status: a patch of the status, which other servers of this API need")
 	f.DurationVar(&o.patience, "patience", 30*time.Second, "an approval whose step still waits after this is lost, and sent again")
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
+	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
 	f.Var(&o.place.stores, "etcd", "NAME=URL of an etcd whose writes are counted, with -kubeconfig; may be repeated")
 	f.Var(&o.place.processes, "process", "NAME=PID of a process whose CPU and memory are measured, with -kubeconfig; may be repeated")
@@ -90,6 +91,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("-approve=%s: want verb or status", o.approve)
 	case styles[o.style] == nil:
 		return o, fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
+	case o.place.kubeconfig != "" && o.place.profiles != "":
+		return o, errors.New("-profile goes without -kubeconfig")
 	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
 		return o, errors.New("-etcd and -process go with -kubeconfig")
 	}

@@ -22,6 +22,8 @@ type place struct {
 	podReady   cluster.Range
 	stores     named
 	processes  named
+	// profiles is a directory for profiles of Weir's processes, if wanted.
+	profiles string
 
 	config *rest.Config
 	// servers are where requests are counted.
@@ -52,7 +54,11 @@ func (p *place) unlimited() {
 // start starts a control plane of our own, with all that it has to be asked.
 func (p *place) start(ctx context.Context) error {
 	var err error
-	if p.own, err = cluster.Start(ctx, cluster.Options{Weir: true, PodReady: p.podReady, Log: os.Stderr}); err != nil {
+	options := cluster.Options{Weir: true, PodReady: p.podReady, Log: os.Stderr}
+	if p.profiles != "" {
+		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
+	}
+	if p.own, err = cluster.Start(ctx, options); err != nil {
 		return fmt.Errorf("starting a control plane: %w", err)
 	}
 	p.config = p.own.Config()

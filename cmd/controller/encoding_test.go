@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// Nobody on the way is asked to compress, and the caller's request stays as it is.
+func TestUncompressed(t *testing.T) {
+	t.Parallel()
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.Header.Get("Accept-Encoding") }))
+	defer server.Close()
+	config := &rest.Config{Host: server.URL}
+	config.Wrap(plainly)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if asked != "identity" || len(request.Header) > 0 {
+		t.Errorf("it asks for %q, and the request has %v", asked, request.Header)
+	}
+}
+
+// Profiles are served only where they are asked for.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	if len(profiles(false)) > 0 || profiles(true)["/debug/pprof/profile"] == nil {
+		t.Errorf("pages: %v and %v", profiles(false), profiles(true))
+	}
+}
