@@ -141,9 +141,6 @@ func (w *world) sizePass(name string) {
 		if !ok {
 			return nil
 		}
-		if !row.Observe(d, owned).Settled {
-			return nil
-		}
 		scale := w.check.sizes(facts)
 		if len(scale.Steps) == 0 {
 			if !facts.Alone {

@@ -86,6 +86,12 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
+// releases tells that the live template is of a revision, by the label of its
+// set or by its own hash, which takes longer to find out.
+func (r revisions) releases(d *appsv1.Deployment, revision string) bool {
+	return r.update != nil && r.update.Labels[hashKey] == revision || TemplateHash(&d.Spec.Template) == revision
+}
+
 // deadline is the owner's progress deadline in seconds; 0 if there is none.
 func deadline(d *appsv1.Deployment) int32 {
 	p := d.Spec.ProgressDeadlineSeconds

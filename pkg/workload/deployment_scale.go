@@ -25,7 +25,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readDrive(d) != nil
-	if !sizedHere(d, v.RollingStyle) {
+	if !sizedHere(d, v.RollingStyle) || !known(d) {
 		return planner.Scaling{}, false
 	}
 	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
@@ -42,7 +42,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
 		Native:  !ours,
-		Frozen:  v.Paused || (v.Revision != "" && !r.live(d).Is(v.Revision)),
+		Frozen:  v.Paused || (v.Revision != "" && !r.releases(d, v.Revision)),
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
@@ -51,6 +51,13 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	}
 	assign(&s, d, r)
 	return s, true
+}
+
+// known tells that the native controller acts on the Deployment as it is. It cannot
+// know one as it was before it was made: what is made under control gets its pods
+// before it is changed.
+func known(d *appsv1.Deployment) bool {
+	return settled(d) || alone(d) && d.Generation == 1
 }
 
 // sizedHere tells that sizes are decided here: those of a blue-green release only
@@ -109,7 +116,7 @@ func giveWay(s *planner.Scaling, i int) {
 // backByShare tells that the stable template is itself released by share.
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	drive := readDrive(d)
-	return drive != nil && !drive.Abort && drive.Revision != "" && r.live(d).Is(drive.Revision) && replicas(d) > 0 &&
+	return drive != nil && !drive.Abort && drive.Revision != "" && r.releases(d, drive.Revision) && replicas(d) > 0 &&
 		!full(drive.Partition, replicas(d))
 }
 

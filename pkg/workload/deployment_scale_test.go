@@ -142,6 +142,7 @@ func TestScaling(t *testing.T) {
 			*rs.Spec.Replicas, rs.Status, rs.Name = 0, appsv1.ReplicaSetStatus{}, "web-zero"
 			rs.CreationTimestamp, rs.Annotations = metav1.NewTime(day(1)), map[string]string{annotationRevision: "1"}
 		}, &planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
+		"not seen yet":        {"held", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.ObservedGeneration-- }, nil},
 		"native":              {"native", nil, nil},
 		"resumed":             {"driven", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = false }, nil},
 		"of the canary style": {"driven", says(`{"rollingStyle":"Canary","partition":3}`), nil},
@@ -152,6 +153,7 @@ func TestScaling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, owned := read(t, tc.in)
+			d.Status.ObservedGeneration = d.Generation
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}

@@ -39,7 +39,7 @@ type Reconciler struct {
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
-		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), effect.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)
@@ -83,12 +83,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
 	facts, ok := w.Row.Scaling(w.Object, w.Owned)
 	if !ok {
-		return nil, nil
-	}
-	// The native controller cannot know a Deployment as it was before it was
-	// made. One that is made under control gets its pods before it is changed.
-	made := facts.Alone && w.Object.GetGeneration() == 1
-	if !made && !w.Row.Observe(w.Object, w.Owned).Settled {
 		return nil, nil
 	}
 	scale := planner.SizeSets(facts)
