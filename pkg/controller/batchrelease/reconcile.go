@@ -133,7 +133,8 @@ func (r *Reconciler) observePods(ctx context.Context, obs *observation, style ro
 func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	label := client.MatchingLabels{w.Row.RevisionKey: revision}
-	if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), label); err != nil {
+	// They are only looked at, so that the cache need not copy them.
+	if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), label, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
 	}
 	ours := map[types.UID]bool{w.Object.GetUID(): true}

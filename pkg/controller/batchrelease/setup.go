@@ -23,12 +23,16 @@ import (
 // deployments do not own their pods: there is a set between them.
 var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
+// gathering is how long pods of a batch are waited for that come and go one by one.
+// Whether they are ready is told by their set, at once.
+const gathering = 200 * time.Millisecond
+
 // SetupWithManager registers the watches: the rows of the workload table say
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(effect.NewBatchRelease()).
-		Watches(&corev1.Pod{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments)),
+		Watches(&corev1.Pod{}, effect.Later(gathering, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments))),
 			builder.WithPredicates(telling())).
 		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.BatchReleases)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})

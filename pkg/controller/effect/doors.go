@@ -78,7 +78,7 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
 	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var all v1beta1.RolloutList
-		if err := s.List(ctx, &all); err != nil {
+		if err := s.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		var out []reconcile.Request
@@ -91,7 +91,7 @@ func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
 
 // Missing says which part of admission is not there; empty if all is.
 func (d Doors) Missing(ctx context.Context) (string, error) {
-	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{})
+	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
 	switch {
 	case err != nil:
 		return "", err
@@ -114,7 +114,7 @@ func (d Doors) missingPolicy(ctx context.Context) (string, error) {
 	}
 	for _, kind := range policyKinds {
 		for _, name := range policyNames {
-			p, err := get(ctx, d, "", name, metadataOf(kind))
+			p, err := get(ctx, d, "", name, metadataOf(kind), client.UnsafeDisableDeepCopy)
 			if err != nil {
 				return "", err
 			}

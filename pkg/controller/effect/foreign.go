@@ -15,11 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -110,7 +108,7 @@ func (k *Kinds) WatchNative(s Server) error {
 func (k *Kinds) watch(s Server, row workload.Row) error {
 	gk := row.GVK.GroupKind()
 	is := s.Enqueue(k.Releases, ByWorkload, IsWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(row.GVK), is)); err != nil {
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(row.GVK), is, WorkloadChanged())); err != nil {
 		return err
 	}
 	owned := s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk))
@@ -149,28 +147,19 @@ const served = time.Second
 // release a workload of the group of a definition, shortly after that has changed:
 // what was not served may be by then.
 func (s Server) EnqueueDefined(list func() client.ObjectList) handler.EventHandler {
-	later := func(ctx context.Context, o client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	return Later(served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		found := list()
 		group := schema.ParseGroupResource(o.GetName()).Group
-		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}); err != nil {
-			return // the cache answers; it fails only when it is shut down
+		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache answers; it fails only when it is shut down
 		}
+		var out []reconcile.Request
 		_ = meta.EachListItem(found, func(item runtime.Object) error { // fails for what is no list only
 			if o, ok := item.(client.Object); ok {
-				queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}, served)
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 			}
 			return nil
 		})
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(ctx, e.Object, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			later(ctx, e.Object, q)
-		},
-	}
+		return out
+	}))
 }

@@ -72,7 +72,7 @@ func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
 				names[by] = true
 			}
 			var all v1beta1.RolloutList
-			if err := s.List(ctx, &all, client.InNamespace(index.Namespace)); err != nil {
+			if err := s.List(ctx, &all, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 				return nil // the cache answers; it fails only when it is shut down
 			}
 			for _, r := range all.Items {

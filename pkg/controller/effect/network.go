@@ -130,9 +130,9 @@ func orNil[T interface {
 }
 
 // get reads an object, or returns nil when there is none.
-func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T) (T, error) {
+func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
 	var none T
-	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
 	switch {
 	case apierrors.IsNotFound(err):
 		return none, nil

@@ -54,7 +54,7 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 		return nil, fmt.Errorf("reading rollout %s: %w", key, err)
 	}
 	hub := &rollouts.Rollout{}
-	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire.DeepCopy(), hub, nil); err != nil {
+	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire, hub, nil); err != nil {
 		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
 	}
 	return hub, s.Written.shown(hub)
@@ -113,7 +113,7 @@ func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedN
 		return nil, fmt.Errorf("reading batchrelease %s: %w", key, err)
 	}
 	hub := &rollouts.BatchRelease{}
-	if err := v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire.DeepCopy(), hub, nil); err != nil {
+	if err := v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(&wire, hub, nil); err != nil {
 		return nil, fmt.Errorf("converting batchrelease %s: %w", key, err)
 	}
 	return hub, nil

@@ -262,7 +262,7 @@ func (s Server) EnqueueUsers() handler.EventHandler {
 			}
 		}
 		var found v1beta1.RolloutList
-		if err := s.List(ctx, &found, client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()}); err != nil {
+		if err := s.List(ctx, &found, client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		for i := range found.Items {

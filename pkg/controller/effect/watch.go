@@ -5,22 +5,18 @@ package effect
 
 import (
 	"context"
-	"maps"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
@@ -98,7 +94,7 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 			return nil
 		}
 		found := list()
-		if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}); err != nil {
+		if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		var out []reconcile.Request
@@ -117,7 +113,7 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 func (s Server) EnqueueRouted(list func() client.ObjectList) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		found := list()
-		if err := s.List(ctx, found); err != nil {
+		if err := s.List(ctx, found, client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the cache answers; it fails only when it is shut down
 		}
 		var out []reconcile.Request
@@ -138,44 +134,22 @@ func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
 // BatchReleases is the other one.
 func BatchReleases() client.ObjectList { return &v1beta1.BatchReleaseList{} }
 
-// OwnedChanged passes updates of what a workload owns that matter: of sizes and
-// marks of a ReplicaSet, of whether a pod serves and of its labels.
-func OwnedChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		switch was := e.ObjectOld.(type) {
-		case *appsv1.ReplicaSet:
-			is, ok := e.ObjectNew.(*appsv1.ReplicaSet)
-			return !ok || setChanged(was, is)
-		case *corev1.Pod:
-			is, ok := e.ObjectNew.(*corev1.Pod)
-			return !ok || podChanged(was, is)
-		default:
-			return true
-		}
-	}}
-}
-
-func setChanged(was, is *appsv1.ReplicaSet) bool {
-	return !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
-		was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
-		was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
-		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
-		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
-}
-
-// podChanged leaves out what is normal for a while and is looked at again without
-// being told.
-func podChanged(was, is *corev1.Pod) bool {
-	trouble := func(p *corev1.Pod) string {
-		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
-		return message
+// Later is the handler, but whom it wakes is woken that much later, and once for all
+// that happens until then.
+func Later(after time.Duration, h handler.EventHandler) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, delayed{q, after}) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { h.Update(ctx, e, delayed{q, after}) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { h.Delete(ctx, e, delayed{q, after}) },
 	}
-	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || trouble(was) != trouble(is) ||
-		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }
 
-// Deleted passes nothing but deletions.
-func Deleted() predicate.Predicate {
-	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
-	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+type delayed struct {
+	queue
+	after time.Duration
 }
+
+// Add implements workqueue.TypedInterface.
+func (d delayed) Add(r reconcile.Request) { d.AddAfter(r, d.after) }

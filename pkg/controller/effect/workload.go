@@ -292,7 +292,7 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark
 func (s Server) Named(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
 	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
 	here := client.InNamespace(w.Object.GetNamespace())
-	if found, err := naming(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}); found || err != nil {
+	if found, err := naming(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
 		return found, err
 	}
 	return naming(ctx, s.Live, key, counts, here)
