@@ -168,16 +168,12 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		return nil
 	}
 	exist := min(rs.Status.Replicas, size(rs))
-	available := rs.Status.AvailableReplicas
-	if rs.Spec.MinReadySeconds == foreverReady {
-		available = rs.Status.ReadyReplicas // none is counted, and all serve
-	}
 	return &planner.Set{
 		Name:      rs.Name,
 		Replicas:  size(rs),
 		Ready:     min(rs.Status.ReadyReplicas, exist),
-		Available: min(available, exist),
-		Unjudged:  unjudged(rs, available),
+		Available: min(available(rs), exist),
+		Unjudged:  Unjudged(rs),
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),
@@ -185,12 +181,19 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 	}
 }
 
-// unjudged tells that the controller of the set has not seen what makes its
+func available(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.MinReadySeconds == foreverReady {
+		return rs.Status.ReadyReplicas // none is counted, and all serve
+	}
+	return rs.Status.AvailableReplicas
+}
+
+// Unjudged tells that the controller of the set has not seen what makes its
 // counters mean something else. After one change of the size they are still an
 // upper bound, but between two of them pods may have gone.
-func unjudged(rs *appsv1.ReplicaSet, available int32) bool {
+func Unjudged(rs *appsv1.ReplicaSet) bool {
 	unseen := rs.Generation - rs.Status.ObservedGeneration
-	return unseen > 1 || unseen > 0 && available < rs.Status.ReadyReplicas
+	return unseen > 1 || unseen > 0 && available(rs) < rs.Status.ReadyReplicas
 }
 
 // Sets implements Adapter.

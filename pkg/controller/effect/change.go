@@ -45,8 +45,8 @@ func metaOf(o client.Object) metav1.ObjectMeta {
 	}
 }
 
-// OwnedChanged passes updates of what a workload owns that matter: of sizes and
-// marks of a ReplicaSet, of whether a pod serves and of its labels.
+// OwnedChanged passes updates of what a workload owns that matter: of the spec, the
+// sizes and the marks of a ReplicaSet, of whether a pod serves and of its labels.
 func OwnedChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		switch was := e.ObjectOld.(type) {
@@ -63,9 +63,8 @@ func OwnedChanged() predicate.Predicate {
 }
 
 func setChanged(was, is *appsv1.ReplicaSet) bool {
-	return !equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) ||
-		was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
-		was.Status.AvailableReplicas != is.Status.AvailableReplicas ||
+	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
+		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
 		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
 }

@@ -125,6 +125,34 @@ func sameFacts(t *testing.T, was, is *appsv1.Deployment) {
 	}
 }
 
+// Updates of a ReplicaSet wake where a fact about it changes.
+func TestOwnedChanged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edit  func(*appsv1.ReplicaSet)
+		wakes bool
+	}{
+		"nothing changes":            {func(*appsv1.ReplicaSet) {}, false},
+		"what was seen is seen anew": {func(rs *appsv1.ReplicaSet) { rs.Status.FullyLabeledReplicas = 3 }, false},
+		"a pod comes":                {func(rs *appsv1.ReplicaSet) { rs.Status.Replicas++ }, true},
+		"a pod gets ready":           {func(rs *appsv1.ReplicaSet) { rs.Status.ReadyReplicas++ }, true},
+		"a pod serves for long":      {func(rs *appsv1.ReplicaSet) { rs.Status.AvailableReplicas++ }, true},
+		"the spec changes":           {func(rs *appsv1.ReplicaSet) { rs.Generation++ }, true},
+		"two changes are seen":       {func(rs *appsv1.ReplicaSet) { rs.Status.ObservedGeneration = rs.Generation }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			was := setsOf(heldDeployment())[0].(*appsv1.ReplicaSet)
+			was.Generation, was.Status.ObservedGeneration = 4, 2
+			is := was.DeepCopy()
+			tc.edit(is)
+			if got := effect.OwnedChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != tc.wakes {
+				t.Errorf("it wakes: %t", got)
+			}
+		})
+	}
+}
+
 // woken is a queue that knows only what is put into it.
 type woken struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
