@@ -230,28 +230,34 @@ func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 		}
 		return true, nil
 	}
-	going := s.chosen(func(p *corev1.Pod) bool { return doomed(p) })
-	if len(going) == 0 && m.remove > 0 {
-		old := min(m.removeOld, m.remove)
-		going = s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
-		going = going[:min(old, len(going))]
-		others := s.chosen(s.updated)
-		going = append(going, others[:min(m.remove-old, len(others))]...)
-	}
-	moved := false
+	going := s.going()
 	for _, p := range going {
-		if s.available(p) {
-			if m.readyMayGo == 0 {
-				continue
-			}
-			m.readyMayGo--
-		}
 		if err := r.Delete(ctx, p); err != nil {
 			return true, fmt.Errorf("deleting a pod: %w", err)
 		}
-		moved = true
 	}
-	return moved, nil
+	return len(going) > 0, nil
+}
+
+// going are the pods to be removed now: those to be replaced, or else those that
+// are too many. One that is ready, however long, goes only where it may be missing.
+func (s *cloneSet) going() []*corev1.Pod {
+	m := s.move()
+	all := s.chosen(doomed)
+	if len(all) == 0 && m.remove > 0 {
+		old := min(m.removeOld, m.remove)
+		all = s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+		all = all[:min(old, len(all))]
+		others := s.chosen(s.updated)
+		all = append(all, others[:min(m.remove-old, len(others))]...)
+	}
+	return slices.DeleteFunc(all, func(p *corev1.Pod) bool {
+		if ready(p) == nil {
+			return false
+		}
+		m.readyMayGo--
+		return m.readyMayGo < 0
+	})
 }
 
 // chosen are pods in the order in which they go: those first that serve least.
@@ -283,30 +289,39 @@ func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
 
 // update brings pods to the update revision: in place, or by their end.
 func (r *cloneSets) update(ctx context.Context, s *cloneSet) error {
-	if s.spec.UpdateStrategy.Paused {
-		return nil
-	}
-	if refreshed, err := r.refresh(ctx, s); refreshed || err != nil {
+	if refreshed, err := r.refresh(ctx, s); refreshed || err != nil || s.spec.UpdateStrategy.Paused {
 		return err
 	}
-	m := s.move()
-	unavailable := 0
-	for i := range s.pods {
-		if !s.available(&s.pods[i]) {
-			unavailable++
-		}
-	}
-	waiting := s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
-	for _, p := range waiting[:min(m.update, len(waiting))] {
-		if s.available(p) {
-			if unavailable >= m.unavailableMayBe {
-				break
-			}
-			unavailable++
-		}
+	for _, p := range s.next() {
 		if err := r.updatePod(ctx, s, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next are the pods to be updated now. Neither all pods nor those of the update
+// revision may be unavailable beyond a limit; one that is already does not count
+// again among all.
+func (s *cloneSet) next() []*corev1.Pod {
+	m := s.move()
+	all, updated := 0, 0
+	for i := range s.pods {
+		if p := &s.pods[i]; !s.available(p) {
+			all++
+			if s.updated(p) {
+				updated++
+			}
+		}
+	}
+	waiting := s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
+	for i, p := range waiting {
+		if i == m.update || updated+i >= m.unavailableMayBe || s.available(p) && all >= m.unavailableMayBe {
+			return waiting[:i]
+		}
+		if s.available(p) {
+			all++
+		}
+	}
+	return waiting
 }

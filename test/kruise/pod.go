@@ -275,7 +275,8 @@ func (r *cloneSets) count(ctx context.Context, s *cloneSet) error {
 			updatedReady++
 		}
 	}
-	if updated == total && total == int64(s.replicas()) && (readies == total || s.object.GetKind() != StatefulSetKind.Kind) {
+	complete := updated == total && (s.object.GetKind() != StatefulSetKind.Kind || readies == total && total == int64(s.replicas()))
+	if complete {
 		s.current = s.update
 	}
 	status := map[string]any{
