@@ -202,7 +202,7 @@ func (cloneSet) Changed(oldObj, newObj object.Object) bool {
 // Hold implements Adapter. The owner's own partition is kept for the end.
 func (cloneSet) Hold(obj object.Object, by string) {
 	c := obj.(*CloneSet)
-	keepClones(c, ownersClones{c.Spec.UpdateStrategy.Partition, c.Spec.UpdateStrategy.Paused})
+	keepClones(c, ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused})
 	c.Spec.UpdateStrategy.Partition = new(all)
 	writeHeld(c, by)
 }
@@ -239,6 +239,10 @@ func (cloneSet) Keep(oldObj, newObj object.Object) {
 type ownersClones struct {
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 	Paused    bool                `json:"paused,omitempty"`
+	// What follows is kept while pods surge; the seconds are there then.
+	MaxUnavailable  *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	MaxSurge        *intstr.IntOrString `json:"maxSurge,omitempty"`
+	MinReadySeconds *int32              `json:"minReadySeconds,omitempty"`
 }
 
 // keepClones takes no partition of ours for the owner's, and leaves out the default.

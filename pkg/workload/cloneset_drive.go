@@ -19,18 +19,22 @@ import (
 // Drive implements Adapter.
 func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
-	want := o.aimed(to.Drive)
+	return change(obj, o.told(o.aimed(to.Drive), rollouts.StylePartition, to.Drive, owner))
+}
+
+// told notes on the CloneSet what it was told.
+func (o clones) told(want *CloneSet, style rollouts.Style, to planner.Drive, owner metav1.OwnerReference) *CloneSet {
 	if o.stable != "" {
 		label(want, rollouts.LabelStableRevision, o.stable)
 	}
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
+	v.RollingStyle, v.Partition, v.Abort, v.Revision = style, to.Partition, to.Abort, to.Revision
 	if limit := want.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
 		v.RevisionHistoryLimit, want.Spec.RevisionHistoryLimit = limit, new(minHistory)
 	}
 	writeDriving(want, v)
-	return change(obj, want)
+	return want
 }
 
 // aimed is the CloneSet with the template and the partition that a drive needs.
@@ -127,10 +131,14 @@ func (cloneSet) SetStable(obj object.Object, owned []object.Object) []object.Cha
 	return change(obj, want)
 }
 
-// Restore implements Adapter. What stays paused keeps a partition that lets
-// nothing be replaced.
+// Restore implements Adapter.
 func (cloneSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	o := sortClones(obj.(*CloneSet), owned)
+	return change(obj, sortClones(obj.(*CloneSet), owned).restored(how))
+}
+
+// restored is the CloneSet as its owner wants it. What stays paused keeps a
+// partition that lets nothing be replaced.
+func (o clones) restored(how planner.RestoreWorkload) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	_, controlled := readOwner(want)
 	v, _ := readDriving(want)
@@ -150,5 +158,5 @@ func (cloneSet) Restore(obj object.Object, owned []object.Object, how planner.Re
 	}
 	want.Annotations = without(want.Annotations, ourAnnotations...)
 	want.Labels = without(want.Labels, ourLabels...)
-	return change(obj, want)
+	return want
 }

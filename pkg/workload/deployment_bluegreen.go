@@ -152,15 +152,19 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
 }
 
-// scalers are the autoscalers of the Deployment that are disabled, or that are not.
-func scalers(d *appsv1.Deployment, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+// scalers are the autoscalers of a workload that are disabled, or that are not.
+func scalers(obj object.Object, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
+	kind := deploymentKind.Kind
+	if _, ok := obj.(*CloneSet); ok {
+		kind = cloneSetKind.Kind
+	}
 	for _, o := range owned {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		if !ok || h.Spec.ScaleTargetRef.Kind != deploymentKind.Kind {
+		if !ok || h.Spec.ScaleTargetRef.Kind != kind {
 			continue
 		}
-		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == d.Name && is == disabled {
+		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {
 			found = append(found, h)
 		}
 	}

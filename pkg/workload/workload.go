@@ -171,6 +171,16 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     cloneSet{cloneSetLabel},
 	},
+	{
+		GVK:         cloneSetKind,
+		New:         func() object.Object { return &CloneSet{} },
+		Style:       rollouts.StyleBlueGreen,
+		Label:       cloneSetLabel,
+		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
+		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Scalers:     true,
+		Adapter:     surgingClones{cloneSet{cloneSetLabel}},
+	},
 }
 
 // Kinds returns one row of each kind.

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// surgingClones releases a CloneSet by surge, as blueGreen does a Deployment: no
+// pod is available for years, and Kruise takes no ready pod for one that is not.
+type surgingClones struct{ cloneSet }
+
+var _ Adapter = surgingClones{}
+
+// inPlaceOnly is the type of update with which Kruise refuses every surge.
+const inPlaceOnly = "InPlaceOnly"
+
+// Observe implements Adapter.
+func (surgingClones) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	o := sortClones(obj.(*CloneSet), owned)
+	w := cloneSet{}.Observe(obj, owned)
+	disabled := len(scalers(obj, owned, true)) > 0
+	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
+	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
+	if o.set.Spec.UpdateStrategy.Type == inPlaceOnly {
+		w.Unfit = "spec.updateStrategy.type is InPlaceOnly, with which Kruise makes no pods beside others; ReCreate or InPlaceIfPossible can be released so"
+	}
+	w.Unavailable = o.natively().unavailable()
+	return w
+}
+
+// natively is the CloneSet with the surge of its owner.
+func (o clones) natively() clones {
+	want := o.set.DeepCopyObject().(*CloneSet)
+	if own := clonesOwner(want); own.MinReadySeconds != nil {
+		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
+		want.Spec.MinReadySeconds = *own.MinReadySeconds
+		keepClones(want, ownersClones{Partition: own.Partition, Paused: own.Paused})
+	}
+	o.set = want
+	return o
+}
+
+// Keep implements Adapter. What the owner writes meanwhile is given back in the
+// end. Another template goes nowhere: by its partition, since of a surge that is
+// used up Kruise would mark pods to be replaced, and would remember that.
+func (s surgingClones) Keep(oldObj, newObj object.Object) {
+	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
+	s.cloneSet.Keep(oldObj, newObj)
+	own := clonesOwner(c)
+	if own.MinReadySeconds == nil {
+		return
+	}
+	wrote, before := &c.Spec.UpdateStrategy, was.Spec.UpdateStrategy
+	if !equality.Semantic.DeepEqual(wrote.MaxUnavailable, before.MaxUnavailable) {
+		own.MaxUnavailable = wrote.MaxUnavailable
+	}
+	if !equality.Semantic.DeepEqual(wrote.MaxSurge, before.MaxSurge) {
+		own.MaxSurge = wrote.MaxSurge
+	}
+	if c.Spec.MinReadySeconds != foreverReady {
+		own.MinReadySeconds = new(c.Spec.MinReadySeconds)
+	}
+	keepClones(c, own)
+	wrote.MaxUnavailable, wrote.MaxSurge = copied(before.MaxUnavailable), copied(before.MaxSurge)
+	c.Spec.MinReadySeconds = was.Spec.MinReadySeconds
+}
+
+// Drive implements Adapter. Nobody else scales from before the first new pod.
+func (surgingClones) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	var changes []object.Change
+	if !to.Abort {
+		changes = aim(scalers(obj, owned, false), obj.GetName()+disabledSuffix)
+	}
+	return append(changes, change(obj, o.told(o.switched(to.Drive), rollouts.StyleBlueGreen, to.Drive, owner))...)
+}
+
+// switched is the CloneSet as a drive needs it. The way back is that of the
+// partition style: pods are available again in the very write that sets the
+// stable template, so that Kruise takes none of stable's for too many. So it is
+// at size 0, where Kruise would otherwise take no pod at all, and until stable
+// is whole again.
+func (o clones) switched(to planner.Drive) *CloneSet {
+	native := o.natively()
+	want, u := native.set, &native.set.Spec.UpdateStrategy
+	switch {
+	case to.Abort, o.replicas() == 0:
+		return native.aimed(to)
+	case o.aside != "" && !o.whole():
+		return want
+	}
+	o.takeUp(want)
+	own := clonesOwner(want)
+	own.MaxUnavailable, own.MaxSurge, own.MinReadySeconds = u.MaxUnavailable, u.MaxSurge, new(want.Spec.MinReadySeconds)
+	keepClones(want, own)
+	u.Paused, u.MaxUnavailable, u.MaxSurge, u.Partition = false, new(intstr.FromInt32(0)), new(to.Partition), new(intstr.FromInt32(0))
+	if planner.Limit(rollouts.StyleBlueGreen, to.Partition, o.replicas()) == 0 {
+		// Kruise refuses a strategy that lets nothing happen.
+		u.MaxSurge, u.Partition = new(intstr.FromInt32(1)), new(all)
+	}
+	want.Spec.MinReadySeconds = foreverReady
+	return want
+}
+
+// whole tells that all pods of stable are there.
+func (o clones) whole() bool {
+	var n int32
+	for _, p := range o.pods {
+		if cloneOf(p) == o.stable {
+			n++
+		}
+	}
+	return o.settled() && short(o.set.Status.CurrentRevision) == o.stable && n >= o.replicas()
+}
+
+// Rest implements Adapter. An abort can be left over a weekend: its autoscaler is back.
+func (s surgingClones) Rest(obj object.Object, owned []object.Object) []object.Change {
+	return append(s.cloneSet.Rest(obj, owned), aim(scalers(obj, owned, true), obj.GetName())...)
+}
+
+// Restore implements Adapter. A partition of the owner's would leave pods of the
+// other version, so it comes back when those are gone. Autoscalers come back last:
+// until Kruise is done, there are more pods than they should judge by.
+func (surgingClones) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	o := sortClones(obj.(*CloneSet), owned)
+	native := o.natively()
+	if clonesOwner(o.set).Partition != nil && (how.Wait || o.live == o.stable) && !how.KeepPaused {
+		native.set.Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
+		if changes := change(obj, native.set); len(changes) > 0 || o.rolling() {
+			return changes
+		}
+	}
+	changes := change(obj, native.restored(how))
+	if how.Wait && (len(changes) > 0 || o.rolling()) {
+		return changes
+	}
+	return append(changes, aim(scalers(obj, owned, true), obj.GetName())...)
+}

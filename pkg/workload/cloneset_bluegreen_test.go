@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+func clonesSized(n int32) func(*CloneSet) {
+	return func(c *CloneSet) { c.Spec.Replicas = &n }
+}
+
+// clonesOwned is what an owner wrote who does not leave the defaults.
+func clonesOwned(c *CloneSet) {
+	c.Spec.MinReadySeconds, c.Spec.UpdateStrategy.MaxSurge = 7, new(intstr.FromString("20%"))
+}
+
+// clonesWhole takes the owner's partition away that keepClones has kept.
+func clonesWhole(c *CloneSet) { keepClones(c, ownersClones{}) }
+
+// clonesAlone is what Kruise counts when the other pods are gone.
+func clonesAlone(c *CloneSet) {
+	c.Status.Replicas, c.Status.UpdatedReplicas = 5, 5
+	clonesComplete(c)
+}
+
+func surgingTo(share string, abort bool) func(*cloned) []object.Change {
+	return func(s *cloned) []object.Change {
+		to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+		return surgingClones{}.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+	}
+}
+
+// surging is a CloneSet of five pods with an autoscaler, in the middle of a release.
+func surging(live, pods, share string, edits ...func(*CloneSet)) *cloned {
+	return clonesOf(live, pods, append([]func(*CloneSet){clonesSized(5), clonesOwned, clonesHeld}, edits...)...).scaled().then(surgingTo(share, false))
+}
+
+func (s *cloned) scaled() *cloned {
+	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "auto"}}
+	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "CloneSet", Name: s.set.Name}
+	s.owned = append(s.owned, h)
+	return s
+}
+
+// then does what is to be done, and Kruise sees it.
+func (s *cloned) then(op func(*cloned) []object.Change) *cloned {
+	for _, c := range op(s) {
+		switch want := c.Want.(type) {
+		case *CloneSet:
+			s.set = want
+			s.set.Generation++
+			s.set.Status.ObservedGeneration = s.set.Generation
+		case *autoscalingv2.HorizontalPodAutoscaler:
+			s.owned[len(s.owned)-1] = want
+		}
+	}
+	return s
+}
+
+func (s *cloned) with(edits ...func(*CloneSet)) *cloned {
+	for _, edit := range edits {
+		edit(s.set)
+	}
+	return s
+}
+
+// live is another template, as admission lets it in.
+func (s *cloned) live(letter string) *cloned {
+	was := s.set.DeepCopyObject().(*CloneSet)
+	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
+	surgingClones{}.Keep(was, s.set)
+	return s
+}
+
+// TestSurgingClonesChanges has one golden file for each case, and is done after it.
+func TestSurgingClonesChanges(t *testing.T) {
+	a := surgingClones{}
+	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
+		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, how) }
+	}
+	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	back, done := surgingTo("0", true), planner.RestoreWorkload{Wait: true}
+	for name, tc := range map[string]struct {
+		in *cloned
+		op func(*cloned) []object.Change
+	}{
+		"first":        {clonesOf("b", "AAAAA", clonesOwned, clonesPaused, clonesHeld).scaled(), surgingTo("50%", false)},
+		"default":      {clonesOf("b", "AAAAA", clonesHeld), surgingTo("100%", false)},
+		"none":         {clonesOf("b", "AAAAA", clonesHeld), surgingTo("0", false)},
+		"on":           {surging("b", "AAAAABBB", "50%"), surgingTo("100%", false)},
+		"third":        {surging("b", "AAAAABBB", "50%").live("c").live("b"), surgingTo("50%", false)},
+		"back":         {surging("b", "AAAAABBB", "50%"), back},
+		"back-third":   {surging("b", "AAAAABBB", "50%").live("c"), back},
+		"rest-early":   {surging("b", "AAAAABBB", "50%").then(back).with(clonesNotSeen), rest},
+		"rest":         {surging("b", "AAAAA", "50%").then(back), rest},
+		"retry-early":  {surging("b", "AAAAB", "50%").then(back), surgingTo("50%", false)},
+		"retry":        {surging("b", "AAAAA", "50%").then(back).then(rest), surgingTo("50%", false)},
+		"zero":         {surging("b", "AAAAABBB", "50%").with(clonesSized(0)), surgingTo("50%", false)},
+		"restore":      {surging("b", "AAAAABBBBB", "100%", clonesWhole), restore(done)},
+		"restore-own":  {surging("b", "AAAAABBBBB", "100%"), restore(done)},
+		"restore-then": {surging("b", "AAAAABBBBB", "100%").then(restore(done)).with(clonesAlone), restore(planner.RestoreWorkload{})},
+		"restore-last": {surging("b", "AAAAABBBBB", "100%", clonesWhole).then(restore(done)).with(clonesAlone), restore(done)},
+		"restore-back": {surging("b", "AAAAABBB", "50%").live("a"), restore(planner.RestoreWorkload{})},
+		"restore-left": {surging("b", "AAAAABBB", "50%"), restore(planner.RestoreWorkload{})},
+		"restore-held": {surging("b", "AAAAABBB", "50%").then(back), restore(planner.RestoreWorkload{KeepPaused: true})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := golden.Text(t, tc.in.set)
+			changes := tc.op(tc.in)
+			golden.Changes(t, "surging-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, tc.in.set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			tc.in.then(func(*cloned) []object.Change { return changes })
+			if again := tc.op(tc.in); len(again) != 0 {
+				t.Errorf("not done after one pass, still wants:\n%s", golden.Diff(golden.Text(t, again[0].Base), golden.Text(t, again[0].Want)))
+			}
+		})
+	}
+}
+
+// What was told is obeyed when it is written and no autoscaler acts; an abort is at
+// rest when the autoscaler is back; and nothing is ours any more in the end.
+func TestObserveSurgingClones(t *testing.T) {
+	a := surgingClones{}
+	type facts struct {
+		obeyed, native, mine, paused bool
+		unavailable                  int32
+	}
+	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	held := func(s *cloned) []object.Change { return a.cloneSet.Rest(s.set, s.owned) }
+	restore := func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, planner.RestoreWorkload{}) }
+	for name, tc := range map[string]struct {
+		in   *cloned
+		want facts
+	}{
+		"held":             {clonesOf("b", "AAAAA", clonesHeld).scaled(), facts{native: true, mine: true, paused: true, unavailable: 2}},
+		"driven":           {surging("b", "AAAAABBB", "50%"), facts{obeyed: true, mine: true, unavailable: 2}},
+		"with another":     {surging("b", "AAAAABBB", "50%").scaled(), facts{mine: true, unavailable: 2}},
+		"a third":          {surging("b", "AAAAABBB", "50%").live("c"), facts{mine: true, paused: true, unavailable: 2}},
+		"going back":       {surging("b", "AAAAABBB", "50%").then(surgingTo("0", true)), facts{obeyed: true, mine: true, unavailable: 2}},
+		"back, at rest":    {surging("b", "AAAAA", "50%").then(surgingTo("0", true)).then(rest), facts{obeyed: true, native: true, mine: true, paused: true, unavailable: 2}},
+		"back, one scaler": {surging("b", "AAAAA", "50%").then(surgingTo("0", true)).then(held), facts{obeyed: true, mine: true, paused: true, unavailable: 2}},
+		"given back":       {surging("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := a.Observe(tc.in.set, tc.in.owned)
+			if got := (facts{w.Obeyed, w.Native, w.Mine, w.Paused, w.Unavailable}); got != tc.want {
+				t.Errorf("%+v, want %+v", got, tc.want)
+			}
+		})
+	}
+	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
+	if a.Observe(only.set, only.owned).Unfit == "" {
+		t.Error("one that is updated in place only is fit")
+	}
+}
