@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -41,7 +43,7 @@ func (o clones) natively() clones {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	if own := clonesOwner(want); own.MinReadySeconds != nil {
 		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
-		want.Spec.MinReadySeconds = *own.MinReadySeconds
+		want.Spec.MinReadySeconds, want.Spec.ScaleStrategy.PodsToDelete = *own.MinReadySeconds, nil
 		keepClones(want, ownersClones{Partition: own.Partition, Paused: own.Paused})
 	}
 	o.set = want
@@ -71,6 +73,9 @@ func (s surgingClones) Keep(oldObj, newObj object.Object) {
 	keepClones(c, own)
 	wrote.MaxUnavailable, wrote.MaxSurge = copied(before.MaxUnavailable), copied(before.MaxSurge)
 	c.Spec.MinReadySeconds = was.Spec.MinReadySeconds
+	if !sameTemplate(&was.Spec.Template, &c.Spec.Template) {
+		c.Spec.ScaleStrategy.PodsToDelete = nil // Kruise would surge for another template, too
+	}
 }
 
 // Drive implements Adapter. Nobody else scales from before the first new pod.
@@ -101,13 +106,44 @@ func (o clones) switched(to planner.Drive) *CloneSet {
 	own := clonesOwner(want)
 	own.MaxUnavailable, own.MaxSurge, own.MinReadySeconds = u.MaxUnavailable, u.MaxSurge, new(want.Spec.MinReadySeconds)
 	keepClones(want, own)
-	u.Paused, u.MaxUnavailable, u.MaxSurge, u.Partition = false, new(intstr.FromInt32(0)), new(to.Partition), new(intstr.FromInt32(0))
-	if planner.Limit(rollouts.StyleBlueGreen, to.Partition, o.replicas()) == 0 {
+	u.Paused, u.MaxUnavailable, u.Partition = false, new(intstr.FromInt32(0)), new(intstr.FromInt32(0))
+	u.MaxSurge, want.Spec.ScaleStrategy.PodsToDelete = o.beside(to.Partition)
+	if u.MaxSurge == nil {
 		// Kruise refuses a strategy that lets nothing happen.
 		u.MaxSurge, u.Partition = new(intstr.FromInt32(1)), new(all)
 	}
 	want.Spec.MinReadySeconds = foreverReady
 	return want
+}
+
+// beside is the surge that brings a share of new pods, nil for none, and the old
+// ones for which they come. Kruise surges for pods that it has yet to update: of
+// itself it would neither add to the pods of a step nor make one again that was
+// lost. For pods that are to go it surges all the same, and a ready one goes only
+// when it may be missing. So some are named as long as new ones are to come.
+func (o clones) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
+	var old []string
+	for _, p := range o.pods {
+		if cloneOf(p) != o.live {
+			old = append(old, p.Name)
+		}
+	}
+	slices.Sort(old)
+	want, have := int(planner.Limit(rollouts.StyleBlueGreen, share, o.replicas())), len(o.pods)-len(old)
+	surge := want
+	if missing := int(o.replicas()) - len(old); missing > 0 {
+		// New pods do not make up for what stable lacks.
+		surge -= missing
+		share = intstr.FromInt(surge)
+	}
+	switch {
+	case surge <= 0:
+		return nil, nil
+	case have == 0 || have >= want:
+		return &share, nil
+	default:
+		return &share, old[:min(surge, len(old))]
+	}
 }
 
 // whole tells that all pods of stable are there.

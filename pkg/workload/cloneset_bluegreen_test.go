@@ -4,10 +4,12 @@
 package workload
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -75,6 +77,19 @@ func (s *cloned) with(edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
+// lose takes pods of a revision.
+func (s *cloned) lose(letter string, n int) *cloned {
+	s.owned = slices.DeleteFunc(s.owned, func(o object.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		gone := ok && n > 0 && cloneOf(p) == letter
+		if gone {
+			n--
+		}
+		return gone
+	})
+	return s
+}
+
 // live is another template, as admission lets it in.
 func (s *cloned) live(letter string) *cloned {
 	was := s.set.DeepCopyObject().(*CloneSet)
@@ -99,6 +114,11 @@ func TestSurgingClonesChanges(t *testing.T) {
 		"default":      {clonesOf("b", "AAAAA", clonesHeld), surgingTo("100%", false)},
 		"none":         {clonesOf("b", "AAAAA", clonesHeld), surgingTo("0", false)},
 		"on":           {surging("b", "AAAAABBB", "50%"), surgingTo("100%", false)},
+		"lost":         {surging("b", "AAAAABBBBB", "100%").lose("b", 1), surgingTo("100%", false)},
+		"grown":        {surging("b", "AAAAABBB", "50%").with(clonesSized(7)), surgingTo("50%", false)},
+		"short":        {surging("b", "AAAAABBB", "50%").lose("a", 1), surgingTo("50%", false)},
+		"too-short":    {surging("b", "AAAAABBB", "50%").lose("a", 3), surgingTo("50%", false)},
+		"third-early":  {surging("b", "AAAAABBB", "50%").then(surgingTo("100%", false)).live("c").live("b"), surgingTo("100%", false)},
 		"third":        {surging("b", "AAAAABBB", "50%").live("c").live("b"), surgingTo("50%", false)},
 		"back":         {surging("b", "AAAAABBB", "50%"), back},
 		"back-third":   {surging("b", "AAAAABBB", "50%").live("c"), back},

@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +49,13 @@ type CloneSetSpec struct {
 	UpdateStrategy       CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	RevisionHistoryLimit *int32                 `json:"revisionHistoryLimit,omitempty"`
 	MinReadySeconds      int32                  `json:"minReadySeconds,omitempty"`
+	ScaleStrategy        CloneSetScaleStrategy  `json:"scaleStrategy,omitzero"`
+}
+
+// CloneSetScaleStrategy is how its controller makes and removes pods.
+type CloneSetScaleStrategy struct {
+	// PodsToDelete names those that go first.
+	PodsToDelete []string `json:"podsToDelete,omitempty"`
 }
 
 // CloneSetUpdateStrategy is how its controller replaces pods, or updates them in place.
@@ -77,6 +86,7 @@ func (c *CloneSet) DeepCopyObject() runtime.Object {
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	c.Spec.Template.DeepCopyInto(&out.Spec.Template)
 	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(c.Spec.Replicas), copied(c.Spec.RevisionHistoryLimit)
+	out.Spec.ScaleStrategy.PodsToDelete = slices.Clone(c.Spec.ScaleStrategy.PodsToDelete)
 	u := &out.Spec.UpdateStrategy
 	u.Partition, u.MaxUnavailable, u.MaxSurge = copied(u.Partition), copied(u.MaxUnavailable), copied(u.MaxSurge)
 	return &out

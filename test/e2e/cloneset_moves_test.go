@@ -161,9 +161,15 @@ func clonesDisabled(t *testing.T) {
 	s := startCloned(t, true, nil, nil, with(manual("20%"), "20%"), manual("60%"))
 	s.ships("v2")
 	s.step(1, 1, "80%", "v2")
+	s.disables()
+	s.isAs("v2")
+}
+
+// disables waits until the Rollout is.
+func (s *cloned) disables() {
+	s.t.Helper()
 	s.edit(`{"spec":{"disabled":true}}`)
 	s.until("the Rollout is Disabled", s.disabled)
-	s.isAs("v2")
 }
 
 // Nobody lets a held one go; what its owner writes is given back in the end.

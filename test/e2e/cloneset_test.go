@@ -46,6 +46,14 @@ func TestKruise(t *testing.T) {
 		"disabled":     clonesDisabled,
 		"from outside": clonesFromOutside,
 
+		"green to the end": greenToTheEnd,
+		"green back":       greenBack,
+		"green third":      greenThird,
+		"green aborted":    greenAborted,
+		"green scaled":     greenScaled,
+		"green deleted":    greenLeft((*cloned).leaves),
+		"green disabled":   greenLeft((*cloned).disables),
+
 		"ordered to the end": advancedToTheEnd,
 		"ordered in place":   advancedInPlace,
 		"ordered back":       advancedBack,
@@ -61,7 +69,7 @@ func TestKruise(t *testing.T) {
 		"on nodes left out":    agentsChoosy,
 		"on nodes by an owner": agentsByHand,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled", "ordered in place", "on nodes aborted") {
+	for _, name := range some(stories, "to the end", "aborted", "scaled", "green third", "green aborted", "ordered in place", "on nodes aborted") {
 		t.Run(name, stories[name])
 	}
 }

@@ -44,7 +44,10 @@ type spec struct {
 	Template             corev1.PodTemplateSpec `json:"template"`
 	RevisionHistoryLimit *int32                 `json:"revisionHistoryLimit"`
 	MinReadySeconds      int32                  `json:"minReadySeconds"`
-	UpdateStrategy       struct {
+	ScaleStrategy        struct {
+		PodsToDelete []string `json:"podsToDelete"`
+	} `json:"scaleStrategy"`
+	UpdateStrategy struct {
 		Type           string              `json:"type"`
 		Partition      *intstr.IntOrString `json:"partition"`
 		MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
@@ -126,7 +129,7 @@ func (s *cloneSet) tally(updated bool) (t tally) {
 			continue
 		}
 		t.all++
-		if doomed(p) {
+		if s.doomed(p) {
 			t.doomed++
 		} else if !s.available(p) {
 			t.unavailable++
@@ -139,7 +142,9 @@ func (s *cloneSet) updated(p *corev1.Pod) bool {
 	return p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.known(s.update)
 }
 
-func doomed(p *corev1.Pod) bool { return p.Labels[doomedKey] == "true" }
+func (s *cloneSet) doomed(p *corev1.Pod) bool {
+	return p.Labels[doomedKey] == "true" || slices.Contains(s.spec.ScaleStrategy.PodsToDelete, p.Name)
+}
 
 func ready(p *corev1.Pod) *corev1.PodCondition {
 	for i, c := range p.Status.Conditions {
@@ -243,7 +248,7 @@ func (r *cloneSets) scale(ctx context.Context, s *cloneSet) (bool, error) {
 // are too many. One that is ready, however long, goes only where it may be missing.
 func (s *cloneSet) going() []*corev1.Pod {
 	m := s.move()
-	all := s.chosen(doomed)
+	all := s.chosen(s.doomed)
 	if len(all) == 0 && m.remove > 0 {
 		old := min(m.removeOld, m.remove)
 		all = s.chosen(func(p *corev1.Pod) bool { return !s.updated(p) })
@@ -270,7 +275,7 @@ func (s *cloneSet) chosen(which func(*corev1.Pod) bool) []*corev1.Pod {
 	}
 	rank := func(p *corev1.Pod) int {
 		switch {
-		case doomed(p):
+		case s.doomed(p):
 			return 0
 		case ready(p) == nil:
 			return 1

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -37,6 +38,11 @@ func TestMove(t *testing.T) {
 		"a new one that is not ready stays":           {pods: "AAAAABBBBb", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
 		"a new one that is lost comes while few are":  {pods: "AAAAABB", live: "b", partition: "0", surge: "50%", gone: "0", wait: years, want: "creates 1"},
 		"a new one that is lost of all does not":      {pods: "AAAAABBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"but for old ones that are to go":             {pods: "A*A*A*A*A*BBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 1"},
+		"and so a share grows":                        {pods: "A*A*A*A*A*BBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "creates 2"},
+		"which stay while none may be missing":        {pods: "A*A*A*A*A*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "nothing"},
+		"though not if they are not ready":            {pods: "A*A*A*A*a*BBBBB", live: "b", partition: "0", surge: "100%", gone: "0", wait: years, want: "removes a"},
+		"a third for which some are to go":            {pods: "A*A*A*A*A*BBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "creates 2"},
 		"a third, and pods are marked to be replaced": {pods: "AAAAABBBBB", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
 		"which stay while they are ready":             {pods: "AAAAAB*B*B*B*B*", live: "c", partition: "0", surge: "100%", gone: "0", wait: years, want: "replaces BBBBB"},
 		"a third that goes nowhere":                   {pods: "AAAAABBBBB", live: "c", partition: "100%", surge: "100%", gone: "0", wait: years, want: "nothing"},
@@ -54,7 +60,7 @@ func TestMove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &cloneSet{now: time.Now(), update: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-" + tc.live}}}
+			s := &cloneSet{object: &unstructured.Unstructured{}, now: time.Now(), update: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-" + tc.live}}}
 			s.spec.Replicas, s.spec.MinReadySeconds = new(int32(5)), tc.wait
 			u := &s.spec.UpdateStrategy
 			u.Partition, u.MaxUnavailable, u.Paused = new(intstr.Parse(tc.partition)), new(intstr.Parse(tc.gone)), tc.paused
