@@ -71,6 +71,55 @@ func cloneOwner(value string) cloneEdit {
 	return func(c *workload.CloneSet) { c.Annotations[rollouts.AnnotationOriginalStrategy] = value }
 }
 
+const cloneYears = 2147483646
+
+func cloneMoves(surge, unavailable string, seconds int32) cloneEdit {
+	return func(c *workload.CloneSet) {
+		c.Spec.MinReadySeconds = seconds
+		c.Spec.UpdateStrategy.MaxSurge, c.Spec.UpdateStrategy.MaxUnavailable = new(intstr.Parse(surge)), new(intstr.Parse(unavailable))
+	}
+}
+
+func cloneNames(pods ...string) cloneEdit {
+	return func(c *workload.CloneSet) { c.Spec.ScaleStrategy.PodsToDelete = pods }
+}
+
+// cloneBeside is in the middle of a blue-green release.
+func cloneBeside(c *workload.CloneSet) {
+	cloneDriven(c)
+	cloneUpTo("0")(c)
+	cloneMoves("50%", "0", cloneYears)(c)
+	cloneNames("web-1")(c)
+	cloneOwner(`{"maxUnavailable":0,"maxSurge":1,"minReadySeconds":5}`)(c)
+}
+
+// What is stored after an update of a CloneSet that is released blue-green.
+func TestAdmitCloneSetBlueGreen(t *testing.T) {
+	t.Parallel()
+	healthy := named{live(func(r *rollouts.Rollout) {
+		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
+		r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}}
+	})}
+	for name, tt := range map[string]struct{ update, want []cloneEdit }{
+		"another template goes nowhere": {[]cloneEdit{cloneImage("v3")}, []cloneEdit{cloneImage("v3"), cloneUpTo("100%"), cloneNames()}},
+		"the owner applies all of it":   {[]cloneEdit{cloneMoves("1", "0", 5), cloneUpTo("0"), cloneBare}, nil},
+		"the owner wants it otherwise":  {[]cloneEdit{cloneMoves("2", "10%", 7)}, []cloneEdit{cloneOwner(`{"maxUnavailable":"10%","maxSurge":2,"minReadySeconds":7}`)}},
+		"the owner's pause is kept":     {[]cloneEdit{clonePaused}, []cloneEdit{cloneOwner(`{"paused":true,"maxUnavailable":0,"maxSurge":1,"minReadySeconds":5}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, update := cloneSet(cloneBeside), cloneSet(append([]cloneEdit{cloneBeside}, tt.update...)...)
+			got := admitted(t, &Handler{Rollouts: healthy, Controller: weir}, "alice", old, update)
+			if diff := cmp.Diff(cloneSet(append([]cloneEdit{cloneBeside}, tt.want...)...), got); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if !asker(t)("alice", old, update) {
+				t.Error("the shipped configuration does not ask about this update")
+			}
+		})
+	}
+}
+
 // What is stored after an update of a CloneSet.
 func TestAdmitCloneSet(t *testing.T) {
 	t.Parallel()
