@@ -183,6 +183,12 @@ func greenThird(t *testing.T) {
 	s.knows(r.Status.BlueGreen, hash)
 	s.ships("v2")
 	s.until("five are new again", s.counts(10, 5))
+	s.until("the partition is given up", func(context.Context) error {
+		if p := of(s.set(), "spec", "updateStrategy", "partition"); p != int64(0) {
+			return fmt.Errorf("it is %v", p)
+		}
+		return nil
+	})
 	s.greens(2, 5, "100%", "50")
 	s.same("the pods", was, s.uids())
 	s.sees(s.unmarked)
