@@ -178,7 +178,9 @@ func partitionOf(s *appsv1.StatefulSet) int32 {
 
 func setPartition(s *appsv1.StatefulSetSpec, partition int32) {
 	u := &s.UpdateStrategy
-	u.Type = appsv1.RollingUpdateStatefulSetStrategyType
+	if u.Type != "" { // a kind of another group may have none
+		u.Type = appsv1.RollingUpdateStatefulSetStrategyType
+	}
 	if u.RollingUpdate == nil {
 		u.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
 	}

@@ -293,3 +293,33 @@ func TestHangs(t *testing.T) {
 		}
 	}
 }
+
+// A StatefulSet of another group says what it lacks, unless a release is under way.
+func TestShaped(t *testing.T) {
+	for want, edit := range map[string]func(*appsv1.StatefulSet){
+		"":                               func(*appsv1.StatefulSet) {},
+		"no pods in spec.template":       func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers = nil },
+		"no status.observedGeneration":   func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = 0 },
+		"no status.updateRevision":       func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "" },
+		"no ControllerRevision":          func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "" },
+		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
+	} {
+		s := stateful(t, "a", "AAA", edit)
+		got := shaped{}.Observe(s.set, s.owned).Unfit
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("want %q, says %q", want, got)
+		}
+		isHeld(s.set)
+		if got := (shaped{}).Observe(s.set, s.owned).Unfit; got != "" {
+			t.Errorf("held, and says %q", got)
+		}
+	}
+}
+
+// What a kind has no field for is not written: it would be missed again at once.
+func TestShapedWithoutType(t *testing.T) {
+	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
+	if got := s.set.Spec.UpdateStrategy.Type; got != "" || partitionOf(s.set) != frozen {
+		t.Errorf("type %q, partition %d", got, partitionOf(s.set))
+	}
+}

@@ -205,5 +205,5 @@ func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 			return r, true
 		}
 	}
-	return Row{}, false
+	return shapedRow(gv.WithKind(kind), style)
 }

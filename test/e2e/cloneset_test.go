@@ -58,6 +58,7 @@ func TestKruise(t *testing.T) {
 		"ordered in place":   advancedInPlace,
 		"ordered back":       advancedBack,
 		"ordered deleted":    advancedDeleted,
+		"ordered, any group": orderedOfAnyGroup,
 
 		"on nodes to the end":  agentsToTheEnd,
 		"on nodes in place":    agentsInPlace,

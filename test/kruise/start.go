@@ -34,6 +34,8 @@ var (
 	CloneSetKind    = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	StatefulSetKind = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"}
 	DaemonSetKind   = schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "DaemonSet"}
+	// LookAlikeKind is nobody's, and has what a StatefulSet needs and nothing more.
+	LookAlikeKind = schema.GroupVersionKind{Group: "apps.example.com", Version: "v1", Kind: "StatefulSet"}
 )
 
 // Start plays Kruise until the context ends. Its kinds must be served.
@@ -51,12 +53,13 @@ func Start(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("making a manager: %w", err)
 	}
 	for gvk, r := range map[schema.GroupVersionKind]reconcile.Reconciler{
-		CloneSetKind: &cloneSets{live}, StatefulSetKind: &statefulSets{cloneSets{live}}, DaemonSetKind: &daemonSets{cloneSets{live}},
+		CloneSetKind: &cloneSets{live}, DaemonSetKind: &daemonSets{cloneSets{live}},
+		StatefulSetKind: &statefulSets{cloneSets{live}, StatefulSetKind}, LookAlikeKind: &statefulSets{cloneSets{live}, LookAlikeKind},
 	} {
 		kind := &unstructured.Unstructured{}
 		kind.SetGroupVersionKind(gvk)
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), kind, handler.OnlyControllerOwner())
-		b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.Kind)).For(kind)
+		b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(gvk.GroupKind().String())).For(kind)
 		if gvk == DaemonSetKind {
 			b = b.Watches(&corev1.Node{}, everyDaemonSet(live), builder.WithPredicates(joinsOrLeaves))
 		}

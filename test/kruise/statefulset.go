@@ -11,17 +11,21 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // statefulSets reconciles Advanced StatefulSets: pods in order, each ready before
 // the next, one replaced at a time, from the highest ordinal down to the partition.
-type statefulSets struct{ cloneSets }
+type statefulSets struct {
+	cloneSets
+	kind schema.GroupVersionKind
+}
 
 // Reconcile makes one move, or none, and counts.
 func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	s, err := r.read(ctx, StatefulSetKind, req.NamespacedName)
+	s, err := r.read(ctx, r.kind, req.NamespacedName)
 	if s == nil || err != nil {
 		return ctrl.Result{}, err
 	}

@@ -114,12 +114,7 @@ func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Ro
 			return row, true
 		}
 	}
-	for _, row := range workload.Table {
-		if row.GVK.GroupKind() == kind.GroupKind() {
-			return row, true
-		}
-	}
-	return workload.Row{}, false
+	return workload.Find(kind.GroupVersion().String(), kind.Kind, rollouts.StylePartition)
 }
 
 func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {

@@ -30,7 +30,12 @@ type observation struct {
 	kept    *workload.File
 	beside  []object.Object
 	objects traffic.Objects
+	// unread tells that the workload may not be read.
+	unread bool
 }
+
+// blind tells that something is to be read and cannot be.
+func (o *observation) blind() bool { return o.unread || o.objects.Unwatched() }
 
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	ro, err := r.Server.Rollout(ctx, key)
@@ -120,7 +125,7 @@ func (r *Reconciler) absent(ctx context.Context, obs *observation, row workload.
 	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
 	switch {
 	case atRest && obs.rollout.DeletionTimestamp == nil && !obs.rollout.Spec.Disabled:
-		obs.facts.Unsupported = absence.Why
+		obs.facts.Unsupported, obs.unread = absence.Why, absence.Forbidden
 		obs.facts.Workload = &planner.Workload{Settled: true, Labelled: true}
 	case absence.Forbidden && !atRest:
 		return true, fmt.Errorf("reading the %s: %s", row.GVK.Kind, absence.Why)
@@ -158,7 +163,7 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, or a CloneSet, a StatefulSet or a DaemonSet of apps.kruise.io", ref.Kind, ref.APIVersion)
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group", ref.Kind, ref.APIVersion)
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.

@@ -77,11 +77,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if over(filings) {
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
-	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.objects.Unwatched())}, nil
+	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.blind())}, nil
 }
 
 // unwatched is how soon to look again for a kind of router that the cluster
-// does not serve, or not to us: nothing tells when it does.
+// does not serve, or for one of these or of a workload that it does not serve to us: nothing tells when it does.
 const unwatched = 10 * time.Second
 
 func sooner(wake time.Duration, blind bool) time.Duration {

@@ -116,8 +116,9 @@ func validateWorkloadRef(s *rollouts.RolloutSpec, path *field.Path, o Options) f
 		return errs
 	}
 	kind := groupKind(s.WorkloadRef)
-	if !o.AnyWorkloadKind && !slices.Contains(workloadKinds, kind) {
-		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "use one of "+list(workloadKinds))}
+	shaped := kind.Kind == "StatefulSet" && strings.Contains(kind.Group, ".") // of whatever group: it may have what a native one has
+	if !o.AnyWorkloadKind && !shaped && !slices.Contains(workloadKinds, kind) {
+		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "use one of "+list(workloadKinds)+", or a StatefulSet of another group")}
 	}
 	if s.Strategy.BlueGreen != nil && !slices.Contains(blueGreenKinds, kind) {
 		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "the blueGreen strategy needs one of "+list(blueGreenKinds)+"; use canary for other kinds")}

@@ -115,6 +115,11 @@ func TestValidateRollout(t *testing.T) {
 				r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps.kruise.io/v9", Kind: "CloneSet", Name: "web"}
 			},
 		},
+		"a StatefulSet of any group": {
+			change: func(r *rollouts.Rollout) {
+				r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "web"}
+			},
+		},
 		"blue-green": {change: blueGreen},
 		"blue-green of a kind that cannot": {
 			change: func(r *rollouts.Rollout) { blueGreen(r); r.Spec.WorkloadRef.Kind = "StatefulSet" },
