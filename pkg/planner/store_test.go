@@ -186,6 +186,19 @@ func (s *store) replace(o object.Object, status bool) error {
 	return nil
 }
 
+// despiteStatus brings want, which was made of base, to the present version of a
+// Deployment that nobody has changed since but for its status (ADR 16).
+func (s *store) despiteStatus(base, want object.Object) object.Object {
+	old := s.objects[keyOf(base)]
+	if _, ok := old.(*appsv1.Deployment); !ok || old.GetLabels()[rollouts.LabelCanaryDeployment] != "" || old.GetUID() != base.GetUID() || old.GetGeneration() != base.GetGeneration() ||
+		!maps.Equal(old.GetLabels(), base.GetLabels()) || !maps.Equal(old.GetAnnotations(), base.GetAnnotations()) {
+		return want
+	}
+	want = clone(want)
+	want.SetResourceVersion(old.GetResourceVersion())
+	return want
+}
+
 // remove deletes an object, or marks it while it has finalizers.
 func (s *store) remove(o object.Object) error {
 	k := keyOf(o)

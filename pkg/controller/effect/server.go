@@ -240,7 +240,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 			return err
 		}
 		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
-		return s.doing("changing", base, s.noting(want, s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))))
+		return s.doing("changing", base, s.noting(want, s.patch(ctx, base, want)))
 	}
 }
 
