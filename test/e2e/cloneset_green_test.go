@@ -276,6 +276,13 @@ func greenScaled(t *testing.T) {
 	s.guard.atMost("v2", 3)
 	s.change(`{"spec":{"replicas":5}}`)
 	s.until("pods of both versions come", s.runsPods(versions{"v1": 5, "v2": 3}))
+	s.until("the Rollout counts them", func(ctx context.Context) error {
+		r, err := s.stored(ctx)
+		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != 3 {
+			err = fmt.Errorf("it counts %d", r.Status.BlueGreen.UpdatedReadyReplicas)
+		}
+		return err
+	})
 	s.greens(1, 3, "50%", "")
 	s.guard.atLeast(5)
 	s.guard.atMost("v2", 5)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +35,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(effect.NewBatchRelease()).
 		Watches(&corev1.Pod{}, effect.Later(gathering, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments))),
 			builder.WithPredicates(telling())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.ScaledBy),
+			builder.WithPredicates(retargeted())).
 		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.BatchReleases)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
 	c, err := b.Build(r)
@@ -51,6 +54,19 @@ func telling() predicate.Predicate {
 		return trouble(e.ObjectOld) != trouble(e.ObjectNew) || !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
 	}}
+}
+
+// retargeted passes autoscalers only when they come, or scale something else: to give
+// one back may be the last that is done.
+func retargeted() predicate.Predicate {
+	target := func(o client.Object) string {
+		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok {
+			return ""
+		}
+		return h.Spec.ScaleTargetRef.Name
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return target(e.ObjectOld) != target(e.ObjectNew) }}
 }
 
 func trouble(o client.Object) string {

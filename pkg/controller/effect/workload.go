@@ -221,6 +221,16 @@ func ScaledKeys(o client.Object) []string {
 	return []string{workload.Scaled(h)}
 }
 
+// ScaledBy names what an autoscaler scales, or would if it were not disabled.
+func ScaledBy(o client.Object) string {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return ""
+	}
+	ref := h.Spec.ScaleTargetRef
+	return WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))
+}
+
 // OwnerKeys indexes anything by its controller.
 func OwnerKeys(o client.Object) []string {
 	if ref := metav1.GetControllerOf(o); ref != nil {
