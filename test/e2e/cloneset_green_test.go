@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,16 +118,26 @@ func (s *cloned) loses(version string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for i := range pods {
-		if versionOf(&pods[i].Spec) == version {
-			if err := here.client.Delete(s.t.Context(), &pods[i]); err != nil {
-				s.t.Fatal(err)
-			}
-			s.until("it is gone", s.gone(&corev1.Pod{}, pods[i].Name))
-			break
-		}
+	there := func(p corev1.Pod) bool { return versionOf(&p.Spec) == version }
+	lost := pods[slices.IndexFunc(pods, there)]
+	if err := here.client.Delete(s.t.Context(), &lost); err != nil {
+		s.t.Fatal(err)
 	}
-	s.until("another one is there", s.counts(10, 5))
+	s.until("another one is there", func(ctx context.Context) error {
+		now, err := s.pods(ctx)
+		if again := func(p corev1.Pod) bool { return p.UID == lost.UID }; err == nil && (len(now) != len(pods) || slices.ContainsFunc(now, again)) {
+			err = fmt.Errorf("%d pods are there, of %d", len(now), len(pods))
+		}
+		return err
+	})
+	s.until("it is ready", s.runsPods(versions{"v1": 5, "v2": 5}))
+	s.until("the Rollout counts it", func(ctx context.Context) error {
+		r, err := s.stored(ctx)
+		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != 5 {
+			err = fmt.Errorf("it counts %d", r.Status.BlueGreen.UpdatedReadyReplicas)
+		}
+		return err
+	})
 }
 
 // scales makes an autoscaler of the CloneSet.
