@@ -77,7 +77,12 @@ func (c *checks) pod(actor string, old, next object.Object) {
 	if was == nil || terminating(was) || is != nil && !terminating(is) {
 		return
 	}
-	if isReady(was) && actor != "kube" && actor != "gc" && actor != "user" {
+	if actor == "kube" || actor == "gc" || actor == "user" {
+		return
+	}
+	if d, ok := c.workload().(*appsv1.DaemonSet); ok {
+		c.taken(actor, d, was)
+	} else if isReady(was) {
 		c.violate("available", "%s takes %s, which is ready", actor, was.Name)
 	}
 }

@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -187,7 +188,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	case *appsv1.StatefulSet:
 		c.ordered(actor, old, next)
 	case *appsv1.ControllerRevision:
-		c.images[o.Name] = tagOf(templateIn(o))
+		c.images[cmp.Or(o.Labels[ordinalKey], o.Name)] = tagOf(templateIn(o))
 	case *corev1.Pod:
 		c.pod(actor, old, next)
 	case *rollouts.BatchRelease:
@@ -265,7 +266,7 @@ func (c *checks) serving() int32 {
 	var n int32
 	d := c.workload()
 	for _, p := range podsIn(c.w.store.objects) {
-		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && ordinalOf(p) < int(replicasOf(d)) {
+		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && c.within(d, p) {
 			n++
 		}
 	}
@@ -321,7 +322,7 @@ func (c *checks) recover() {
 	}
 	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
 	// Those beyond the size are still to go.
-	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return ordinalOf(p) >= int(replicasOf(o)) }) &&
+	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return !c.within(o, p) }) &&
 		c.serving() >= replicasOf(o)-unavailable
 	for _, target := range c.targets() {
 		whole = whole && target.able > 0

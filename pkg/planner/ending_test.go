@@ -148,7 +148,7 @@ func (e *end) stable() string {
 
 // lost tells that neither a set nor a history is left of a revision.
 func (e *end) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.kept(e.rollout(), revision) == nil
+	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil && e.kept(e.rollout(), revision) == nil
 }
 
 // revert puts the stable template back: the invariant "reversible".

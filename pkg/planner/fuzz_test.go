@@ -267,7 +267,7 @@ func (s *schedule) move() {
 func (s *schedule) pass(b byte, run func()) {
 	for k, late := range map[kind]byte{
 		kindRollout: b & 3, kindIndex: b & 3, kindBatch: b & 3, kindRouting: b & 3, kindDeployment: b >> 2 & 3, kindSet: b >> 2 & 3,
-		kindStatefulSet: b >> 2 & 3, kindRevision: b >> 2 & 3, kindPod: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
+		kindStatefulSet: b >> 2 & 3, kindDaemonSet: b >> 2 & 3, kindRevision: b >> 2 & 3, kindPod: b >> 2 & 3, kindService: b >> 4 & 1, kindIngress: b >> 4 & 1,
 	} {
 		s.lag[k] = int(late) * 2
 	}

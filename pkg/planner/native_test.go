@@ -39,10 +39,10 @@ type native interface {
 	returned(o, owner object.Object) bool
 }
 
-var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}}
+var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}, kindDaemonSet: daemonSets{}}
 
 // kindNames are the kinds as references and guards spell them.
-var kindNames = map[kind]string{kindDeployment: "Deployment", kindStatefulSet: "StatefulSet"}
+var kindNames = map[kind]string{kindDeployment: "Deployment", kindStatefulSet: "StatefulSet", kindDaemonSet: "DaemonSet"}
 
 func nativeOf(o object.Object) native { return natives[keyOf(o).kind] }
 

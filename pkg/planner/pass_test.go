@@ -89,12 +89,13 @@ func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f plann
 	revision, whose := planner.Awaits(b, &f)
 	var pods []corev1.Pod
 	for _, o := range owned {
+		p, isPod := o.(*corev1.Pod)
 		switch {
 		case revision == "":
 		case o.GetLabels()[hashKey] == revision:
 			pods = append(pods, w.kubelets(o.(*appsv1.ReplicaSet))...)
-		case o.GetLabels()[ordinalKey] == revision:
-			pods = append(pods, w.shown(corev1.PodTemplateSpec{Spec: o.(*corev1.Pod).Spec}, isReady(o.(*corev1.Pod))))
+		case isPod && p.Labels[ordinalKey] == revision:
+			pods = append(pods, w.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(p)))
 		}
 	}
 	message, _ := workload.Trouble(pods, whose, w.now)

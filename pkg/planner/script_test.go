@@ -6,6 +6,7 @@ package planner_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ var verbs = map[string]func(*story, command){
 	// What there is.
 	"deployment":  (*story).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
+	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
 	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
@@ -40,6 +42,8 @@ var verbs = map[string]func(*story, command){
 	"apply":    (*story).apply,
 	"sneak":    (*story).sneak, // web image=v2 [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
+	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
+	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },
 	"drive":    (*story).drive, // web partition=3 [paused] [image=v2], by the annotation alone
 	"promote":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaVerb) },
 	"approve":  func(s *story, c command) { s.decide(c, rollouts.VerbPromote, rollouts.ViaStatus) },
@@ -127,6 +131,17 @@ func (s *story) statefulSet(c command) {
 	s.deploy(app{
 		kind: kindStatefulSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
 		unavail: c.get("maxUnavailable", "1"), history: s.number(c.get("history", "10")), parallel: c.has("parallel"), onDelete: c.has("ondelete"),
+	})
+}
+
+// daemonSet likewise, with a pod on each node.
+func (s *story) daemonSet(c command) {
+	for i := range s.number(c.get("nodes", "6")) {
+		s.w.join(fmt.Sprintf("node-%d", i))
+	}
+	s.deploy(app{
+		kind: kindDaemonSet, name: c.words[1], image: c.get("image", "v1"), unavail: c.get("maxUnavailable", "1"),
+		history: s.number(c.get("history", "10")), onDelete: c.has("ondelete"),
 	})
 }
 

@@ -44,6 +44,9 @@ const (
 	kindStatefulSet kind = "statefulset"
 	kindRevision    kind = "revision"
 	kindPod         kind = "pod"
+
+	kindDaemonSet kind = "daemonset"
+	kindNode      kind = "node"
 )
 
 type key struct {
@@ -63,6 +66,10 @@ func keyOf(o object.Object) key {
 		return key{kindSet, o.GetName()}
 	case *appsv1.StatefulSet:
 		return key{kindStatefulSet, o.GetName()}
+	case *appsv1.DaemonSet:
+		return key{kindDaemonSet, o.GetName()}
+	case *corev1.Node:
+		return key{kindNode, o.GetName()}
 	case *appsv1.ControllerRevision:
 		return key{kindRevision, o.GetName()}
 	case *corev1.Pod:
@@ -260,6 +267,10 @@ func keepStatus(old, next object.Object) {
 		o := old.(*appsv1.StatefulSet)
 		n.Status = o.Status
 		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *appsv1.DaemonSet:
+		o := old.(*appsv1.DaemonSet)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
 	case *corev1.Pod:
 		n.Status = old.(*corev1.Pod).Status
 	case *unstructured.Unstructured:
@@ -303,6 +314,10 @@ func keepAllButStatus(old, next object.Object) {
 	case *appsv1.StatefulSet:
 		status := n.Status
 		*n = *clone(old.(*appsv1.StatefulSet))
+		n.Status = status
+	case *appsv1.DaemonSet:
+		status := n.Status
+		*n = *clone(old.(*appsv1.DaemonSet))
 		n.Status = status
 	case *corev1.Pod:
 		status := n.Status

@@ -153,7 +153,7 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	switch set := newer(old, next).(type) {
 	case *appsv1.ReplicaSet:
 		t.wroteSet(actor, set, old, next)
-	case *appsv1.Deployment, *appsv1.StatefulSet:
+	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet:
 		t.wroteWorkload(actor, old, next)
 	case *corev1.Pod:
 		t.wrotePod(actor, set, old, next)
@@ -179,6 +179,8 @@ func (t *transcript) wroteWorkload(actor string, old, next object.Object) {
 			what = tag + ", " + what
 		}
 		t.line(actor, "%s %s", name, what)
+	case keyOf(o).kind == kindDaemonSet && tagOf(templateOf(old)) != tagOf(templateOf(next)):
+		t.line(actor, "%s %s", name, tagOf(templateOf(next)))
 	case replicasOf(old) != replicasOf(next):
 		t.line(actor, "%s %d -> %d", name, replicasOf(old), replicasOf(next))
 	}

@@ -34,7 +34,7 @@ type app struct {
 	unavail  string
 	history  int32
 	recreate bool
-	// kind is a Deployment where it is not said; the others are a StatefulSet's.
+	// kind is a Deployment where it is not said; the others are of kinds that make their pods themselves.
 	kind               kind
 	parallel, onDelete bool
 }

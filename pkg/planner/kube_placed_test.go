@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// The native DaemonSet controller, as far as a release can feel it: what it does
+// in one sync, in the order in which kube-controller-manager does it.
+
+// placedSync is one sync of one DaemonSet.
+type placedSync struct {
+	store     *store
+	set       *appsv1.DaemonSet
+	revisions []*appsv1.ControllerRevision
+	live      *appsv1.ControllerRevision
+	// pods are those on a node, by its name; one on its way out still takes the place.
+	pods  map[string]*corev1.Pod
+	nodes []*corev1.Node
+}
+
+// syncDaemonSet runs one sync of the native controller.
+func syncDaemonSet(s *store, name string) {
+	set := find[*appsv1.DaemonSet](s.objects, kindDaemonSet, name)
+	if set == nil || set.DeletionTimestamp != nil {
+		return
+	}
+	k := &placedSync{store: s, set: clone(set), nodes: each[*corev1.Node](s.objects)}
+	if !k.revise() {
+		return
+	}
+	k.read()
+	k.manage()
+	if !(daemonSets{}).stopped(set) {
+		k.replace()
+	}
+	k.truncate()
+	k.read()
+	k.count()
+}
+
+// revise names the revision of the live template: one that it has had before,
+// which is the newest again, or a new one.
+func (k *placedSync) revise() bool {
+	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+		if metav1.IsControlledBy(r, k.set) {
+			k.revisions = append(k.revisions, clone(r))
+		}
+	}
+	slices.SortStableFunc(k.revisions, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	next := int64(1)
+	for _, r := range k.revisions {
+		next = r.Revision + 1
+		if equality.Semantic.DeepEqual(templateIn(r), &k.set.Spec.Template) {
+			k.live = r
+		}
+	}
+	switch {
+	case k.live == nil:
+		return k.record(next)
+	case k.live.Revision < next-1:
+		k.live.Revision = next
+		_ = k.store.update(k.live) // it was read just now
+	}
+	return true
+}
+
+// record keeps the live template under the label value of its pods.
+func (k *placedSync) record(number int64) bool {
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
+	if err != nil {
+		panic(err)
+	}
+	hash := workload.TemplateHash(&k.set.Spec.Template)
+	k.live = &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: k.set.Name + "-" + hash, Labels: with(k.set.Spec.Selector.MatchLabels, ordinalKey, hash), OwnerReferences: k.owner(),
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: number,
+	}
+	k.revisions = append(k.revisions, k.live)
+	return k.store.create(k.live) == nil
+}
+
+func (k *placedSync) owner() []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(k.set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
+}
+
+func (k *placedSync) read() {
+	k.pods = map[string]*corev1.Pod{}
+	for _, p := range podsIn(k.store.objects) {
+		if metav1.IsControlledBy(p, k.set) {
+			k.pods[nodeOf(p)] = p
+		}
+	}
+}
+
+func (k *placedSync) updated(p *corev1.Pod) bool {
+	return p.Labels[ordinalKey] == k.live.Labels[ordinalKey]
+}
+
+// manage gives each node without a pod one of the live template, whatever the
+// strategy is.
+func (k *placedSync) manage() {
+	for _, node := range k.nodes {
+		if k.pods[node.Name] != nil {
+			continue
+		}
+		t := &k.set.Spec.Template
+		labels := maps.Clone(t.Labels)
+		labels[ordinalKey] = k.live.Labels[ordinalKey]
+		_ = k.store.create(&corev1.Pod{ // the store has none of the name, as was read in this sync
+			ObjectMeta: metav1.ObjectMeta{
+				Name: k.set.Name + node.Name[len("node"):], Labels: labels, Annotations: t.Annotations, OwnerReferences: k.owner(),
+			},
+			Spec: t.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending},
+		})
+	}
+}
+
+// replace takes pods of other revisions: those that are not ready, and of the
+// others as many as may be missing.
+func (k *placedSync) replace() {
+	_, spare := daemonSets{}.limits(k.set, int32(len(k.nodes)))
+	var old []*corev1.Pod
+	for _, node := range k.nodes {
+		switch p := k.pods[node.Name]; {
+		case p == nil || terminating(p) || k.updated(p) && !isReady(p):
+			spare--
+		case k.updated(p):
+		case isReady(p):
+			old = append(old, p)
+		default:
+			_ = k.store.remove(p)
+		}
+	}
+	for _, p := range old[:min(max(int(spare), 0), len(old))] {
+		_ = k.store.remove(p)
+	}
+}
+
+// count writes the status.
+func (k *placedSync) count() {
+	set := clone(find[*appsv1.DaemonSet](k.store.objects, kindDaemonSet, k.set.Name))
+	set.Status = appsv1.DaemonSetStatus{ObservedGeneration: k.set.Generation, DesiredNumberScheduled: int32(len(k.nodes))}
+	for _, node := range k.nodes {
+		p := k.pods[node.Name]
+		if p == nil {
+			continue
+		}
+		set.Status.CurrentNumberScheduled++
+		if isReady(p) {
+			set.Status.NumberReady++
+			set.Status.NumberAvailable++
+		}
+		if k.updated(p) {
+			set.Status.UpdatedNumberScheduled++
+		}
+	}
+	set.Status.NumberUnavailable = set.Status.DesiredNumberScheduled - set.Status.NumberAvailable
+	_ = k.store.updateStatus(set)
+}
+
+// truncate forgets the oldest revisions beyond the limit that nothing runs.
+func (k *placedSync) truncate() {
+	past := slices.DeleteFunc(slices.Clone(k.revisions), func(r *appsv1.ControllerRevision) bool {
+		used := r == k.live
+		for _, p := range k.pods {
+			used = used || p.Labels[ordinalKey] == r.Labels[ordinalKey]
+		}
+		return used
+	})
+	for _, r := range past[:max(len(past)-int(*k.set.Spec.RevisionHistoryLimit), 0)] {
+		_ = k.store.remove(r)
+	}
+}

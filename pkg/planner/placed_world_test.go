@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// DaemonSets in the world, and the nodes that their pods are on.
+
+type daemonSets struct{}
+
+func (daemonSets) deployed(a app) object.Object {
+	missing := intstr.Parse(a.unavail)
+	d := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: a.name, Annotations: map[string]string{"owner": "team"}},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": a.name}}, RevisionHistoryLimit: &a.history,
+			Template: podTemplate(a),
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &missing},
+			},
+		},
+	}
+	if a.onDelete {
+		d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+	}
+	return d
+}
+
+func (daemonSets) template(o object.Object) *corev1.PodTemplateSpec {
+	return &o.(*appsv1.DaemonSet).Spec.Template
+}
+
+// size is what its controller has counted; nobody writes it.
+func (daemonSets) size(o object.Object) *int32 {
+	return &o.(*appsv1.DaemonSet).Status.DesiredNumberScheduled
+}
+
+func (daemonSets) sync(s *store, name string) { syncDaemonSet(s, name) }
+
+func (daemonSets) stopped(o object.Object) bool {
+	return o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+}
+
+func (daemonSets) resume(o object.Object) {
+	o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
+}
+
+func (daemonSets) governed(o object.Object) string {
+	return string(o.(*appsv1.DaemonSet).Spec.UpdateStrategy.Type)
+}
+
+func (daemonSets) limits(owner object.Object, n int32) (surge, unavailable int32) {
+	u := owner.(*appsv1.DaemonSet).Spec.UpdateStrategy.RollingUpdate
+	if u == nil || u.MaxUnavailable == nil {
+		return 0, 1
+	}
+	m, _ := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(n), true)
+	return 0, max(int32(m), 1)
+}
+
+func (daemonSets) adopt(o, owner object.Object) {
+	o.(*appsv1.DaemonSet).Spec.UpdateStrategy = *owner.(*appsv1.DaemonSet).Spec.UpdateStrategy.DeepCopy()
+}
+
+// rested leaves out the type, which keeps what was aborted from its pods.
+func (daemonSets) rested(o, owner object.Object) bool {
+	a, b := o.(*appsv1.DaemonSet).Spec.UpdateStrategy, owner.(*appsv1.DaemonSet).Spec.UpdateStrategy
+	return equality.Semantic.DeepEqual(a.RollingUpdate, b.RollingUpdate)
+}
+
+func (n daemonSets) returned(o, owner object.Object) bool {
+	a, b := o.(*appsv1.DaemonSet).Spec, owner.(*appsv1.DaemonSet).Spec
+	return n.rested(o, owner) && (n.stopped(o) || !n.stopped(owner)) && *a.RevisionHistoryLimit == *b.RevisionHistoryLimit
+}
+
+// nodeOf is the name of the node that a pod is on: its own has the same number.
+func nodeOf(p *corev1.Pod) string { return fmt.Sprintf("node-%d", ordinalOf(p)) }
+
+// join adds a node.
+func (w *world) join(name string) {
+	w.tell.did(name + " joins")
+	w.as("user", func() error { return w.store.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
+}
+
+// leave takes a node away, and with it what ran there.
+func (w *world) leave(name string) {
+	w.remove(kindNode, name)
+	for _, p := range podsIn(w.store.objects) {
+		if nodeOf(p) == name {
+			w.as("gc", func() error { w.store.gone(p); return nil })
+		}
+	}
+}
