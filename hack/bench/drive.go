@@ -119,27 +119,29 @@ func (b *bench) approveStep(ctx context.Context, name string, step int32) error 
 		o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: busy, Name: name}}
 		return b.client.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, body))
 	}
-	path, err := url.JoinPath(b.place.config.Host, "apis", v1beta1.SchemeGroupVersion.String(), "namespaces", busy, "rollouts", name, "promote")
-	if err != nil {
-		return err
+	code, said, err := b.post(ctx, busy, name, "promote", fmt.Sprintf(`{"expect":{"step":%d}}`, step))
+	if err == nil && code != http.StatusCreated {
+		err = fmt.Errorf("%d: %s", code, said)
 	}
-	body := fmt.Sprintf(`{"expect":{"step":%d}}`, step)
+	return err
+}
+
+// post tells a Rollout a verb.
+func (b *bench) post(ctx context.Context, namespace, name, verb, body string) (code int, said []byte, err error) {
+	path, err := url.JoinPath(b.place.config.Host, "apis", v1beta1.SchemeGroupVersion.String(), "namespaces", namespace, "rollouts", name, verb)
+	if err != nil {
+		return 0, nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := b.http.Do(request)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode == http.StatusCreated {
-		return nil
-	}
-	said, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s: %s", response.Status, said)
+	said, err = io.ReadAll(response.Body)
+	return response.StatusCode, said, err
 }

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,6 +40,10 @@ type options struct {
 	idle     int
 	approve  string
 	patience time.Duration
+	// measure is what is measured instead of releases, if any.
+	measure  string
+	requests float64
+	lasting  time.Duration
 }
 
 func main() {
@@ -70,6 +76,9 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.idle, "idle", 0, "Deployments without pods, each with a Rollout, that are there besides")
 	f.StringVar(&o.approve, "approve", "verb", "verb, or status: a patch of the status, which other servers of this API need")
 	f.DurationVar(&o.patience, "patience", 30*time.Second, "an approval whose step still waits after this is lost, and sent again")
+	f.StringVar(&o.measure, "measure", "", "instead of releases: "+measured())
+	f.Float64Var(&o.requests, "requests", 100, "requests per second, with -measure")
+	f.DurationVar(&o.lasting, "for", 30*time.Second, "how long requests are sent, with -measure")
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
 	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
@@ -91,6 +100,12 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("-approve=%s: want verb or status", o.approve)
 	case styles[o.style] == nil:
 		return o, fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
+	case o.measure != "" && measures[o.measure] == nil:
+		return o, fmt.Errorf("-measure=%s: want %s", o.measure, measured())
+	case o.measure != "" && o.place.kubeconfig != "":
+		return o, errors.New("-measure goes without -kubeconfig")
+	case o.requests <= 0 || o.lasting <= 0:
+		return o, errors.New("-requests and -for are above 0")
 	case o.place.kubeconfig != "" && o.place.profiles != "":
 		return o, errors.New("-profile goes without -kubeconfig")
 	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
@@ -113,6 +128,13 @@ func run(ctx context.Context, o options) (err error) {
 	defer func() { err = errors.Join(err, b.clean(context.WithoutCancel(ctx))) }()
 	fmt.Printf("# %d releases of %d pods, steps %s, %s, traffic %t, %d idle beside; a control plane after %.0f s\n",
 		o.releases, o.replicas, o.steps, o.style, o.traffic, o.idle, time.Since(began).Seconds())
+	if o.measure != "" {
+		t := newTable()
+		if err := measures[o.measure](b, ctx, t); err != nil {
+			return fmt.Errorf("measuring %s: %w", o.measure, err)
+		}
+		return t.print(os.Stdout)
+	}
 	floor, err := b.floor(ctx)
 	if err != nil {
 		return fmt.Errorf("changing Deployments that nobody holds: %w", err)
@@ -132,6 +154,8 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	return nil
 }
+
+func measured() string { return strings.Join(slices.Sorted(maps.Keys(measures)), ", ") }
 
 // named is a flag of NAME=VALUE that may be repeated.
 type named []struct{ name, value string }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -69,10 +68,7 @@ func writeRow(w io.Writer, row string, d []time.Duration) {
 		return
 	}
 	slices.Sort(d)
-	at := func(p float64) string {
-		i := max(0, int(math.Ceil(p*float64(len(d))))-1)
-		return fmt.Sprintf("%.3f s", d[i].Seconds())
-	}
+	at := func(p float64) string { return fmt.Sprintf("%.3f s", quantile(d, p).Seconds()) }
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", row, at(0.5), at(0.9), at(0.99), at(1), len(d))
 }
 

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// steered is the namespace of releases that wait at step 1 and are told verbs.
+const steered = "weir-bench-steered"
+
+// told is how many those are: each is told one verb a second, so that few
+// decisions pile up in it.
+func (b *bench) told() int { return max(1, int(b.requests)) }
+
+// orders are the verbs in turn: one that is refused, since no step has that
+// number, and two that are stored but move no pod, each undoing the other.
+var orders = []struct{ verb, body string }{
+	{string(rollouts.VerbPromote), `{"expect":{"step":99}}`},
+	{string(rollouts.VerbPause), "{}"},
+	{string(rollouts.VerbResume), "{}"},
+}
+
+// verbs tells verbs to releases that wait, first while nothing moves, then while
+// others are released.
+func (b *bench) verbs(ctx context.Context, t *table) error {
+	if err := b.prepare(ctx); err != nil {
+		return fmt.Errorf("making the applications: %w", err)
+	}
+	if err := b.await(ctx, steered, b.told()); err != nil {
+		return fmt.Errorf("making releases wait: %w", err)
+	}
+	if err := b.load(ctx, t, b.order("none released")); err != nil {
+		return err
+	}
+	moving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- b.again(moving) }()
+	defer stop()
+	if err := b.until(ctx, func(ctx context.Context) (bool, error) {
+		n, err := b.inFlight(ctx)
+		return n == b.releases, err
+	}); err != nil {
+		return fmt.Errorf("waiting until all are in flight: %w", err)
+	}
+	if err := b.load(ctx, t, b.order(fmt.Sprintf("%d released", b.releases))); err != nil {
+		return err
+	}
+	n, err := b.inFlight(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("# %d of %d are in flight at the end\n", n, b.releases)
+	stop()
+	return <-ended
+}
+
+// order is the request number i: each release has each verb in its turn.
+func (b *bench) order(while string) func(context.Context, int) (string, error) {
+	return func(ctx context.Context, i int) (string, error) {
+		o := orders[i/b.told()%len(orders)]
+		code, _, err := b.post(ctx, steered, appName(i%b.told()), o.verb, o.body)
+		return fmt.Sprintf("%s: %s, answered %d", while, o.verb, code), err
+	}
+}
+
+// again releases all applications, round after round, until the context ends.
+func (b *bench) again(ctx context.Context) error {
+	for number := 1; ; number++ {
+		if _, err := b.round(ctx, number); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("round %d: %w", number, err)
+		}
+	}
+}
+
+// await makes applications of one pod whose releases wait at step 1.
+func (b *bench) await(ctx context.Context, namespace string, n int) error {
+	if err := b.each(ctx, namespace, n, func(name string) []client.Object { return b.application(namespace, name, 1) }); err != nil {
+		return err
+	}
+	if err := b.complete(ctx, namespace); err != nil {
+		return err
+	}
+	if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
+		return err
+	}
+	for i := range n {
+		if err := b.patch(ctx, namespace, appName(i), version(1)); err != nil {
+			return err
+		}
+	}
+	return b.until(ctx, func(ctx context.Context) (bool, error) {
+		count, err := b.count(ctx, namespace, func(s v1beta1.RolloutStatus) bool { return s.CurrentStepState == v1beta1.StepPaused })
+		return count == n, err
+	})
+}
+
+func (b *bench) inFlight(ctx context.Context) (int, error) {
+	return b.count(ctx, busy, func(s v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseProgressing })
+}
+
+func (b *bench) count(ctx context.Context, namespace string, is func(v1beta1.RolloutStatus) bool) (int, error) {
+	var list v1beta1.RolloutList
+	if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return 0, err
+	}
+	n := 0
+	for i := range list.Items {
+		if is(list.Items[i].Status) {
+			n++
+		}
+	}
+	return n, nil
+}
