@@ -26,7 +26,8 @@ const mostPatience = 30 * time.Second
 
 // measures are what can be measured besides releases, by -measure.
 var measures = map[string]func(*bench, context.Context, *table) error{
-	"verbs": (*bench).verbs,
+	"admission": (*bench).admission,
+	"verbs":     (*bench).verbs,
 }
 
 // table is what was measured, by row.
