@@ -91,27 +91,33 @@ func parse(args []string) (options, error) {
 	if o.place.podReady, err = cluster.ParseRange(podReady); err != nil {
 		return o, err
 	}
-	switch {
-	case f.NArg() > 0:
+	if f.NArg() > 0 {
 		return o, fmt.Errorf("what is %s?", strconv.Quote(f.Arg(0)))
-	case o.releases < 1 || o.rounds < 1 || o.replicas < 1 || o.idle < 0 || o.rate < 0:
-		return o, errors.New("-n, -rounds and -replicas are at least 1, -idle and -rate at least 0")
-	case o.approve != "verb" && o.approve != "status":
-		return o, fmt.Errorf("-approve=%s: want verb or status", o.approve)
-	case styles[o.style] == nil:
-		return o, fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
-	case o.measure != "" && measures[o.measure] == nil:
-		return o, fmt.Errorf("-measure=%s: want %s", o.measure, measured())
-	case o.measure != "" && o.place.kubeconfig != "":
-		return o, errors.New("-measure goes without -kubeconfig")
-	case o.requests <= 0 || o.lasting <= 0:
-		return o, errors.New("-requests and -for are above 0")
-	case o.place.kubeconfig != "" && o.place.profiles != "":
-		return o, errors.New("-profile goes without -kubeconfig")
-	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
-		return o, errors.New("-etcd and -process go with -kubeconfig")
 	}
-	return o, nil
+	return o, o.check()
+}
+
+// check refuses flags that make no sense, or not together.
+func (o options) check() error {
+	switch {
+	case o.releases < 1 || o.rounds < 1 || o.replicas < 1 || o.idle < 0 || o.rate < 0:
+		return errors.New("-n, -rounds and -replicas are at least 1, -idle and -rate at least 0")
+	case o.approve != "verb" && o.approve != "status":
+		return fmt.Errorf("-approve=%s: want verb or status", o.approve)
+	case styles[o.style] == nil:
+		return fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
+	case o.measure != "" && measures[o.measure] == nil:
+		return fmt.Errorf("-measure=%s: want %s", o.measure, measured())
+	case o.measure != "" && o.place.kubeconfig != "":
+		return errors.New("-measure goes without -kubeconfig")
+	case o.requests <= 0 || o.lasting <= 0:
+		return errors.New("-requests and -for are above 0")
+	case o.place.kubeconfig != "" && o.place.profiles != "":
+		return errors.New("-profile goes without -kubeconfig")
+	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
+		return errors.New("-etcd and -process go with -kubeconfig")
+	}
+	return nil
 }
 
 func run(ctx context.Context, o options) (err error) {

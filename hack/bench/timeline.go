@@ -151,3 +151,10 @@ func (t *timeline) approvals() (sent, lost int) {
 	}
 	return sent, lost
 }
+
+// isScaled tells whether the first batch was seen, and the hold before it.
+func (t *timeline) isScaled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.scaled.IsZero() && !t.held.IsZero()
+}

@@ -73,13 +73,12 @@ func (b *bench) order(while string) func(context.Context, int) (string, error) {
 
 // again releases all applications, round after round, until the context ends.
 func (b *bench) again(ctx context.Context) error {
-	for number := 1; ; number++ {
-		if _, err := b.round(ctx, number); ctx.Err() != nil {
-			return nil
-		} else if err != nil {
+	for number := 1; ctx.Err() == nil; number++ {
+		if _, err := b.round(ctx, number); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("round %d: %w", number, err)
 		}
 	}
+	return nil
 }
 
 // await makes applications of one pod whose releases wait at step 1.
