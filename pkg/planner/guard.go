@@ -118,8 +118,12 @@ func (x *pass) catch() {
 	x.act(Hold{})
 }
 
-// missed records a release that was over before it was noticed.
+// missed records a release that was over before it was noticed. Where there are no
+// pods, nothing was to be held.
 func (x *pass) missed() {
+	if x.w.Replicas == 0 {
+		return
+	}
 	x.warn(string(rollouts.ConditionBypassed), fmt.Sprintf(
 		"revision %s was set without being held, and every pod runs it; no part of admission saw it", x.w.UpdateRevision))
 }
