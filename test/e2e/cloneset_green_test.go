@@ -131,13 +131,18 @@ func (s *cloned) loses(version string) {
 		return err
 	})
 	s.until("it is ready", s.runsPods(versions{"v1": 5, "v2": 5}))
-	s.until("the Rollout counts it", func(ctx context.Context) error {
+	s.until("the Rollout counts it", s.serving(5))
+}
+
+// serving wants the Rollout to count so many new pods as ready.
+func (s *cloned) serving(n int32) func(context.Context) error {
+	return func(ctx context.Context) error {
 		r, err := s.stored(ctx)
-		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != 5 {
+		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != n {
 			err = fmt.Errorf("it counts %d", r.Status.BlueGreen.UpdatedReadyReplicas)
 		}
 		return err
-	})
+	}
 }
 
 // scales makes an autoscaler of the CloneSet.
@@ -287,13 +292,7 @@ func greenScaled(t *testing.T) {
 	s.guard.atMost("v2", 3)
 	s.change(`{"spec":{"replicas":5}}`)
 	s.until("pods of both versions come", s.runsPods(versions{"v1": 5, "v2": 3}))
-	s.until("the Rollout counts them", func(ctx context.Context) error {
-		r, err := s.stored(ctx)
-		if err == nil && r.Status.BlueGreen.UpdatedReadyReplicas != 3 {
-			err = fmt.Errorf("it counts %d", r.Status.BlueGreen.UpdatedReadyReplicas)
-		}
-		return err
-	})
+	s.until("the Rollout counts them", s.serving(3))
 	s.greens(1, 3, "50%", "")
 	s.guard.atLeast(5)
 	s.guard.atMost("v2", 5)
