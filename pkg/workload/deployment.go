@@ -28,7 +28,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	r := findRevisions(d, owned)
 	w := r.live(d)
 	w.Generation = d.Generation
-	w.Settled = settled(d)
+	w.Settled = settled(d) && emptied(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
 	w.Held = held(d)
 	w.Noted = wished(d)
@@ -73,7 +73,7 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && w.UpdatedReplicas == 0
+	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && (r.update == nil || size(r.update) == 0)
 }
 
 // live is the facts that identify the live template.
@@ -115,6 +115,12 @@ func ownersLimits(d *appsv1.Deployment) (surge, unavailable int32) {
 
 func settled(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation
+}
+
+// emptied tells that the controller of a set that is to have no pods knows it.
+// Until then it may bring pods that it does not count yet.
+func emptied(rs *appsv1.ReplicaSet) bool {
+	return rs == nil || size(rs) > 0 || rs.Status.ObservedGeneration >= rs.Generation
 }
 
 func replicas(d *appsv1.Deployment) int32 {

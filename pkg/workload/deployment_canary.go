@@ -38,9 +38,10 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	if extra == nil {
 		return w
 	}
-	w.Settled = w.Settled && settled(extra)
+	set := findRevisions(extra, owned).update
+	w.Settled = w.Settled && settled(extra) && emptied(set)
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = extra.Status.Replicas, extra.Status.AvailableReplicas
-	if set := findRevisions(extra, owned).update; set != nil {
+	if set != nil {
 		w.PodTemplateHash = set.Labels[hashKey]
 	}
 	return w

@@ -109,6 +109,13 @@ func TestObserve(t *testing.T) {
 		"a stranger's set does not count": {driven, orphan("web-two"), func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 		}},
+		"a set whose controller has not seen yet that it is to be empty may bring pods": {driven, edits(resize("web-two", 0), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+			rs := set(t, owned, "web-two")
+			rs.Generation, rs.Status.ObservedGeneration = 2, 1
+			rs.Status.Replicas, rs.Status.ReadyReplicas = 0, 0
+		}), func(w *planner.Workload) {
+			w.Settled, w.UpdatedReplicas, w.UpdatedReadyReplicas = false, 0, 0
+		}},
 		"a set that is going does not count": {driven, func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
 		}, func(w *planner.Workload) {
@@ -172,6 +179,13 @@ func TestObserve(t *testing.T) {
 		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
 			w.Drive.Abort, w.Drive.Revision, w.Untold = true, "", false
+		}},
+		"pods that go after all has come to rest ask for nothing": {base{"aborted", driven.want}, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+			set(t, owned, "web-two").Status.Replicas = 2
+		}, func(w *planner.Workload) {
+			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
+			w.Drive.Abort, w.Drive.Revision, w.Untold, w.Native = true, "", false, true
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
 			w.Mine, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
