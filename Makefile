@@ -17,6 +17,7 @@ VERSIONS ?= 1.34 1.36
 FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
+run = $(if $(RUN),-run '^($(RUN))$$')
 go_build = go build -trimpath -ldflags="-s -w" -o
 
 help: ## print this help
@@ -48,11 +49,11 @@ demo: cluster ## release an application step by step on a local control plane; K
 	go run ./hack/demo $(if $(KEEP),-keep)
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
-	go test ./...
-	go test -tags e2e -count=1 -p 1 -short -timeout 20m ./test/...
+	go test $(run) ./...
+	go test -tags e2e -count=1 -p 1 -short -timeout 20m $(run) ./test/...
 
-e2e: build kube clients ## every end-to-end test on a real control plane
-	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m ./test/...
+e2e: build kube clients ## every end-to-end test on a real control plane; here and above RUN='TestA|TestB' runs some
+	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m $(run) ./test/...
 
 matrix: build kube ## the short end-to-end pass on other versions of Kubernetes: VERSIONS="1.34 1.36" (each is built once, for 20 minutes)
 	for version in $(VERSIONS); do hack/kube.sh "$$version"; done
@@ -60,7 +61,7 @@ matrix: build kube ## the short end-to-end pass on other versions of Kubernetes:
 		go test -tags e2e -count=1 -short -timeout 40m ./test/e2e -e2e.kube="$(CURDIR)/bin/kube-$$version"; done
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
-	go test -tags e2e,traffic -count=1 -timeout 15m -v ./test/dataplane
+	go test -tags e2e,traffic -count=1 -timeout 15m -v $(run) ./test/dataplane
 
 upgrade: build kube ## upgrade from PREVIOUS= (a commit, or else this one without a field) and back, mid-release, process by process
 	hack/previous.sh $(PREVIOUS)
