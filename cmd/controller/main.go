@@ -114,12 +114,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
+		&forgotten.Foreign{Server: server, Recorder: mgr.GetEventRecorder("weir")},
 	}
 	for _, row := range workload.Kinds() {
-		if !server.Native(row) {
-			continue // the Rollout that is deleted gives those back
+		if server.Native(row) {
+			controllers = append(controllers, &forgotten.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
 		}
-		controllers = append(controllers, &forgotten.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
 	}
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {

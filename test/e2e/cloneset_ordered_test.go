@@ -147,4 +147,7 @@ func orderedOfAnyGroup(t *testing.T) {
 	s.guard.atMost("v2", 5)
 	s.promoteAll()
 	s.gives("v2")
+	s.leaves()
+	s.change(heldByHand("v3", `{"rollingUpdate":{"partition":32767}}`))
+	s.forgotten("v3")
 }

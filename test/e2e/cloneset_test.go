@@ -45,6 +45,7 @@ func TestKruise(t *testing.T) {
 		"deleted":      clonesDeleted,
 		"disabled":     clonesDisabled,
 		"from outside": clonesFromOutside,
+		"forgotten":    clonesForgotten,
 
 		"green to the end": greenToTheEnd,
 		"green back":       greenBack,
@@ -70,7 +71,7 @@ func TestKruise(t *testing.T) {
 		"on nodes left out":    agentsChoosy,
 		"on nodes by an owner": agentsByHand,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled", "green third", "green aborted", "ordered in place", "on nodes aborted") {
+	for _, name := range some(stories, "to the end", "aborted", "scaled", "forgotten", "green third", "green aborted", "ordered in place", "on nodes aborted") {
 		t.Run(name, stories[name])
 	}
 }

@@ -108,12 +108,12 @@ func (k *Kinds) WatchNative(s Server) error {
 func (k *Kinds) watch(s Server, row workload.Row) error {
 	gk := row.GVK.GroupKind()
 	is := s.Enqueue(k.Releases, ByWorkload, IsWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(row.GVK), is, WorkloadChanged())); err != nil {
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, WorkloadChanged())); err != nil {
 		return err
 	}
 	owned := s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk))
 	for _, kind := range row.Owns {
-		if err := k.Controller.Watch(source.Kind(k.Cache, s.stored(kind), owned, OwnedChanged())); err != nil {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, OwnedChanged())); err != nil {
 			return err
 		}
 	}
@@ -140,14 +140,14 @@ func Definitions() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// served is how long kube-apiserver may take to serve a kind that it has accepted.
-const served = time.Second
+// Served is how long kube-apiserver may take to serve a kind that it has accepted.
+const Served = time.Second
 
 // EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
 // release a workload of the group of a definition, shortly after that has changed:
 // what was not served may be by then.
 func (s Server) EnqueueDefined(list func() client.ObjectList) handler.EventHandler {
-	return Later(served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return Later(Served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		found := list()
 		group := schema.ParseGroupResource(o.GetName()).Group
 		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}, client.UnsafeDisableDeepCopy); err != nil {

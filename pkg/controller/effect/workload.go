@@ -53,7 +53,7 @@ type Workload struct {
 
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	stored := s.stored(row.GVK)
+	stored := s.Stored(row.GVK)
 	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
@@ -162,9 +162,9 @@ func (s Server) listed(ctx context.Context, from client.Reader, kind schema.Grou
 	return out, err
 }
 
-// stored makes an empty object as the caches have it: typed where the scheme has
+// Stored makes an empty object as the caches have it: typed where the scheme has
 // the kind, else as it comes.
-func (s Server) stored(gvk schema.GroupVersionKind) client.Object {
+func (s Server) Stored(gvk schema.GroupVersionKind) client.Object {
 	if o, err := s.Scheme().New(gvk); err == nil {
 		if typed, ok := o.(client.Object); ok {
 			return typed
@@ -192,6 +192,12 @@ func GroupKeys(o client.Object) []string {
 		return []string{gk.Group}
 	}
 	return nil
+}
+
+// Released is the kind of what a Rollout or a BatchRelease releases.
+func Released(o client.Object) schema.GroupKind {
+	gk, _ := released(o)
+	return gk
 }
 
 // released is what a Rollout or a BatchRelease releases; no name if nothing.

@@ -44,11 +44,6 @@ const settling = time.Second
 // SetupWithManager registers the watches: of what is held, and of the Rollouts
 // and BatchReleases that leave.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	gone := builder.WithPredicates(predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	})
 	// What is held already is named; whoever names it is looked at when that leaves.
 	held := predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
@@ -56,11 +51,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.Kind)).
-		For(r.Row.New().(client.Object), builder.WithPredicates(held)).
-		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
-		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), gone).
+	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.GroupKind().String())).
+		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
+		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
+		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
 		Complete(r)
+}
+
+// leaving passes what is deleted.
+func leaving() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
 }
 
 // named is the workload that a Rollout or a BatchRelease names.
