@@ -121,7 +121,7 @@ func advancedDeleted(t *testing.T) {
 func orderedOfAnyGroup(t *testing.T) {
 	t.Parallel()
 	s := newOrdered(t, kruise.LookAlikeKind, false, manual("20%"), manual("60%"), manual("100%"))
-	s.make(map[string]any{"rollingUpdate": map[string]any{"partition": int64(0)}})
+	s.make(map[string]any{"rollingUpdate": map[string]any{"partition": "0%"}})
 	s.create(s.newRollout())
 	s.until("the missing permission is told", s.says("may not list them in every namespace", "aggregate-to-weir-controller"))
 	if err := here.client.Create(t.Context(), &rbacv1.ClusterRole{
@@ -130,8 +130,13 @@ func orderedOfAnyGroup(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	s.until("what does not fit is told", s.says("a value of type string in spec.updateStrategy.rollingUpdate.partition"))
+	s.change(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+	s.was = s.set()
+	s.until("it is not protected", s.condition("Protected", "AdmissionIncomplete", "is asked about updates of statefulsets.apps.example.com"))
 	here.admin.kubectl(s.app, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json", "--patch", `[{"op": "add", "path": "/webhooks/1/rules/-",
 		"value": {"apiGroups": ["apps.example.com"], "apiVersions": ["*"], "resources": ["statefulsets"], "operations": ["UPDATE"], "scope": "Namespaced"}}]`).works("patched")
+	s.until("it is protected", s.condition("Protected", ""))
 	s.until("the Rollout is Healthy", s.healthy)
 	s.guard = watchPods(s.app)
 	s.guard.atLeast(4)

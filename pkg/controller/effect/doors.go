@@ -6,6 +6,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -89,21 +90,49 @@ func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
 	}))
 }
 
-// Missing says which part of admission is not there; empty if all is.
-func (d Doors) Missing(ctx context.Context) (string, error) {
+// Missing says which part of admission is not there for workloads of a resource;
+// empty if all is, or if there is no such resource.
+func (d Doors) Missing(ctx context.Context, resource schema.GroupResource) (string, error) {
 	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
 	switch {
 	case err != nil:
 		return "", err
 	case w == nil || len(w.Webhooks) == 0:
 		return "the MutatingWebhookConfiguration " + WebhookName + " does not exist; apply the manifests of Weir again", nil
-	case len(w.Webhooks[0].ClientConfig.CABundle) == 0:
+	case resource.Empty():
+		return "", nil
+	}
+	i := slices.IndexFunc(w.Webhooks, asked(resource))
+	switch {
+	case i < 0:
+		return fmt.Sprintf("no webhook of the MutatingWebhookConfiguration %s is asked about updates of %s, so that a release begins before it is held; add a rule for them", WebhookName, resource), nil
+	case len(w.Webhooks[i].ClientConfig.CABundle) == 0:
 		return "the MutatingWebhookConfiguration " + WebhookName + " has no caBundle, so that kube-apiserver cannot ask weir-apiserver", nil
 	}
-	if p := w.Webhooks[0].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
+	if p := w.Webhooks[i].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
 		return "", nil // an update that cannot be held is refused
 	}
+	if resource.Group != native {
+		return fmt.Sprintf("the webhook %s ignores failures, and no policy is beside it; set its failurePolicy to Fail", w.Webhooks[i].Name), nil
+	}
 	return d.missingPolicy(ctx)
+}
+
+// native is the group of the kinds that the policies hold.
+const native = "apps"
+
+// asked tells that kube-apiserver asks a webhook about updates of a resource, in
+// whatever version they are written.
+func asked(resource schema.GroupResource) func(admissionregistrationv1.MutatingWebhook) bool {
+	has := func(values []string, value string) bool {
+		return slices.Contains(values, value) || slices.Contains(values, "*")
+	}
+	return func(w admissionregistrationv1.MutatingWebhook) bool {
+		return slices.ContainsFunc(w.Rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			operations := slices.Contains(r.Operations, admissionregistrationv1.Update) || slices.Contains(r.Operations, admissionregistrationv1.OperationAll)
+			return operations && has(r.APIGroups, resource.Group) && has(r.Resources, resource.Resource)
+		})
+	}
 }
 
 // missingPolicy is asked where the webhook alone does not do.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -132,6 +133,22 @@ func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence
 
 // Native tells that every cluster serves the kind of a row.
 func (s Server) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
+
+// Resource is that of a workload; empty where the cluster does not serve it.
+func (s Server) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
+	if ref == nil {
+		return schema.GroupResource{}, nil
+	}
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	mapping, err := s.RESTMapper().RESTMapping(gvk.GroupKind())
+	if meta.IsNoMatchError(err) {
+		return schema.GroupResource{}, nil
+	}
+	if err != nil {
+		return schema.GroupResource{}, fmt.Errorf("looking for %s: %w", gvk.GroupKind(), err)
+	}
+	return mapping.Resource.GroupResource(), nil
+}
 
 // Definitions is an empty object of what brings kinds to a cluster, to watch.
 func Definitions() *metav1.PartialObjectMetadata {

@@ -64,7 +64,7 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	if u, ok := stored.(*unstructured.Unstructured); ok {
 		w.Object = row.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
-			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
+			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, misfit(u, row.New(), err))
 		}
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -77,7 +78,11 @@ func (r *Reconciler) observeAdmission(ctx context.Context, obs *observation) err
 		return err
 	}
 	obs.facts.Indexed, obs.facts.Listed = obs.entry.Right, obs.entry.Listed
-	obs.facts.Unprotected, err = r.Doors.Missing(ctx)
+	resource, err := r.Server.Resource(obs.rollout.Spec.WorkloadRef)
+	if err != nil {
+		return err
+	}
+	obs.facts.Unprotected, err = r.Doors.Missing(ctx, resource)
 	return err
 }
 
@@ -103,6 +108,9 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 		return workload.Row{}, err
 	}
 	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name)
+	if misfit, ok := errors.AsType[*effect.MisfitError](err); ok {
+		return workload.Row{}, without(obs, misfit.Why, true)
+	}
 	if err != nil || w == nil {
 		return row, err
 	}
@@ -121,16 +129,22 @@ func (r *Reconciler) absent(ctx context.Context, obs *observation, row workload.
 	if err != nil || absence.Why == "" {
 		return false, err
 	}
+	obs.unread = absence.Forbidden
+	return true, without(obs, absence.Why, absence.Forbidden)
+}
+
+// without goes on where the workload cannot be read, though it may be there.
+func without(obs *observation, why string, there bool) error {
 	phase := obs.rollout.Status.Phase
 	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
 	switch {
 	case atRest && obs.rollout.DeletionTimestamp == nil && !obs.rollout.Spec.Disabled:
-		obs.facts.Unsupported, obs.unread = absence.Why, absence.Forbidden
+		obs.facts.Unsupported = why
 		obs.facts.Workload = &planner.Workload{Settled: true, Labelled: true}
-	case absence.Forbidden && !atRest:
-		return true, fmt.Errorf("reading the %s: %s", row.GVK.Kind, absence.Why)
+	case there && !atRest:
+		return fmt.Errorf("reading the %s: %s", obs.rollout.Spec.WorkloadRef.Kind, why)
 	}
-	return true, nil
+	return nil
 }
 
 // observeKept looks up a stable set that has gone.
