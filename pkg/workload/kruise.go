@@ -92,6 +92,57 @@ func (c *CloneSet) DeepCopyObject() runtime.Object {
 	return &out
 }
 
+// AdvancedStatefulSet is a view of Kruise's kind StatefulSet. Of what Weir needs, it
+// spells all as the native one does, and has a little more.
+type AdvancedStatefulSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   AdvancedStatefulSetSpec  `json:"spec,omitempty"`
+	Status appsv1.StatefulSetStatus `json:"status,omitempty"`
+}
+
+// AdvancedStatefulSetSpec is what its owner asks for.
+type AdvancedStatefulSetSpec struct {
+	Replicas             *int32                            `json:"replicas,omitempty"`
+	Template             corev1.PodTemplateSpec            `json:"template"`
+	UpdateStrategy       AdvancedStatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
+	RevisionHistoryLimit *int32                            `json:"revisionHistoryLimit,omitempty"`
+	Ordinals             *appsv1.StatefulSetOrdinals       `json:"ordinals,omitempty"`
+	// ReserveOrdinals are left out: numbers, and ranges such as 3-5.
+	ReserveOrdinals []intstr.IntOrString `json:"reserveOrdinals,omitempty"`
+}
+
+// AdvancedStatefulSetUpdateStrategy is whether its controller replaces pods, and how.
+type AdvancedStatefulSetUpdateStrategy struct {
+	Type          appsv1.StatefulSetUpdateStrategyType `json:"type,omitempty"`
+	RollingUpdate *RollingUpdateAdvancedStatefulSet    `json:"rollingUpdate,omitempty"`
+}
+
+// RollingUpdateAdvancedStatefulSet is how.
+type RollingUpdateAdvancedStatefulSet struct {
+	// Partition is how many pods stay at the earlier revision.
+	Partition      *int32              `json:"partition,omitempty"`
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// Paused stops all of it.
+	Paused *bool `json:"paused,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (s *AdvancedStatefulSet) DeepCopyObject() runtime.Object {
+	out := *s
+	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	s.Spec.Template.DeepCopyInto(&out.Spec.Template)
+	s.Status.DeepCopyInto(&out.Status)
+	out.Spec.Replicas, out.Spec.RevisionHistoryLimit = copied(s.Spec.Replicas), copied(s.Spec.RevisionHistoryLimit)
+	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copied(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
+	if u := copied(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
+		u.Partition, u.MaxUnavailable, u.Paused = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused)
+		out.Spec.UpdateStrategy.RollingUpdate = u
+	}
+	return &out
+}
+
 // AdvancedDaemonSet is a view of Kruise's kind DaemonSet: a pod on each node, of
 // which a partition keeps a number at the earlier revision.
 type AdvancedDaemonSet struct {

@@ -144,14 +144,13 @@ var Table = []Row{
 		Adapter:     daemonSet{daemonSetLabel},
 	},
 	{
-		// Of what Weir needs, it spells all as the native one does.
 		GVK:         advancedStatefulSetKind,
-		New:         func() object.Object { return &appsv1.StatefulSet{} },
+		New:         func() object.Object { return &AdvancedStatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
-		Adapter:     statefulSet{statefulSetLabel},
+		Adapter:     advancedStatefulSet{statefulSet{statefulSetLabel}},
 	},
 	{
 		GVK:         advancedDaemonSetKind,

@@ -6,13 +6,17 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/kruise"
@@ -94,6 +98,34 @@ func advancedInPlace(t *testing.T) {
 	s.same("the pods", was, s.uids())
 }
 
+// What its owner has paused goes on step by step, and is paused again in the end; an
+// ordinal that is reserved is no pod that is missing.
+func advancedPaused(t *testing.T) {
+	t.Parallel()
+	s := newOrdered(t, kruise.StatefulSetKind, false, manual("20%"), manual("60%"))
+	s.begin(map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": int64(0), "paused": true}})
+	s.change(`{"spec":{"reserveOrdinals":[1]}}`)
+	s.until("pod 5 is there instead of pod 1", func(ctx context.Context) error {
+		var last corev1.Pod
+		return errors.Join(here.client.Get(ctx, s.key(name+"-5"), &last), s.runsPods(versions{"v1": 5})(ctx))
+	})
+	s.was = s.set()
+	s.ships("v2")
+	s.step(1, 1)
+	s.promote(1)
+	s.step(2, 3)
+	s.abort()
+	s.until("its controller has counted them", s.runsPods(versions{"v1": 5}))
+	s.post(here.admin, "retry", "", http.StatusCreated)
+	s.step(1, 1)
+	s.promoteAll()
+	s.gives("v2")
+	s.ships("v3")
+	s.until("step 1 waits", s.waitsAt(1))
+	s.ships("v2")
+	s.gives("v2")
+}
+
 // Case 69: a version that never gets ready, and the way back, for which nobody has
 // to delete a pod.
 func advancedBack(t *testing.T) {
@@ -123,19 +155,16 @@ func orderedOfAnyGroup(t *testing.T) {
 	s := newOrdered(t, kruise.LookAlikeKind, false, manual("20%"), manual("60%"), manual("100%"))
 	s.make(map[string]any{"rollingUpdate": map[string]any{"partition": "0%"}})
 	s.create(s.newRollout())
-	s.until("the missing permission is told", s.says("may not list them in every namespace", "aggregate-to-weir-controller"))
-	if err := here.client.Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "e2e-look-alikes", Labels: map[string]string{"rollouts.kruise.io/aggregate-to-weir-controller": "true"}},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{s.kind.Group}, Resources: []string{"statefulsets"}, Verbs: []string{"get", "list", "watch", "patch"}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.permit()
 	s.until("what does not fit is told", s.says("a value of type string in spec.updateStrategy.rollingUpdate.partition"))
 	s.change(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
 	s.was = s.set()
 	s.until("it is not protected", s.condition("Protected", "AdmissionIncomplete", "is asked about updates of statefulsets.apps.example.com"))
 	here.admin.kubectl(s.app, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json", "--patch", `[{"op": "add", "path": "/webhooks/1/rules/-",
 		"value": {"apiGroups": ["apps.example.com"], "apiVersions": ["*"], "resources": ["statefulsets"], "operations": ["UPDATE"], "scope": "Namespaced"}}]`).works("patched")
+	defer func() {
+		here.admin.kubectl(s.app, "patch", "mutatingwebhookconfiguration/weir-workloads", "--type=json", "--patch", `[{"op": "remove", "path": "/webhooks/1/rules/1"}]`).works("patched")
+	}()
 	s.until("it is protected", s.condition("Protected", ""))
 	s.until("the Rollout is Healthy", s.healthy)
 	s.guard = watchPods(s.app)
@@ -155,4 +184,21 @@ func orderedOfAnyGroup(t *testing.T) {
 	s.leaves()
 	s.change(heldByHand("v3", `{"rollingUpdate":{"partition":32767}}`))
 	s.forgotten("v3")
+}
+
+// permit lets weir-controller read them, which is told before. What it watches by
+// then it goes on to watch, so that this is not taken back.
+func (s *advanced) permit() {
+	s.t.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "e2e-look-alikes", Labels: map[string]string{"rollouts.kruise.io/aggregate-to-weir-controller": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{s.kind.Group}, Resources: []string{"statefulsets"}, Verbs: []string{"get", "list", "watch", "patch"}}},
+	}
+	if err := here.client.Get(s.t.Context(), client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{}); err == nil {
+		return
+	}
+	s.until("the missing permission is told", s.says("may not list them in every namespace", "aggregate-to-weir-controller"))
+	if err := here.client.Create(s.t.Context(), role); err != nil {
+		s.t.Fatal(err)
+	}
 }

@@ -57,6 +57,7 @@ func TestKruise(t *testing.T) {
 
 		"ordered to the end": advancedToTheEnd,
 		"ordered in place":   advancedInPlace,
+		"ordered paused":     advancedPaused,
 		"ordered back":       advancedBack,
 		"ordered deleted":    advancedDeleted,
 		"ordered, any group": orderedOfAnyGroup,

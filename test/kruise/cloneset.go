@@ -44,6 +44,7 @@ type spec struct {
 	Template             corev1.PodTemplateSpec `json:"template"`
 	RevisionHistoryLimit *int32                 `json:"revisionHistoryLimit"`
 	MinReadySeconds      int32                  `json:"minReadySeconds"`
+	ReserveOrdinals      []int                  `json:"reserveOrdinals"`
 	ScaleStrategy        struct {
 		PodsToDelete []string `json:"podsToDelete"`
 	} `json:"scaleStrategy"`

@@ -6,6 +6,7 @@ package kruise
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +45,15 @@ func (r *statefulSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return ctrl.Result{}, r.count(ctx, s)
 }
 
-func (s *cloneSet) ordinal(i int) string { return fmt.Sprintf("%s-%d", s.object.GetName(), i) }
+// ordinal is the name of a pod: ordinals that are reserved are left out.
+func (s *cloneSet) ordinal(i int) string {
+	n := -1
+	for range i + 1 {
+		for n++; slices.Contains(s.spec.ReserveOrdinals, n); n++ {
+		}
+	}
+	return fmt.Sprintf("%s-%d", s.object.GetName(), n)
+}
 
 func (r *statefulSets) order(ctx context.Context, s *cloneSet) error {
 	pods := map[string]*corev1.Pod{}
@@ -63,7 +72,7 @@ func (r *statefulSets) order(ctx context.Context, s *cloneSet) error {
 		return r.Delete(ctx, p) // beyond the size
 	}
 	for i := range s.pods {
-		if ready(&s.pods[i]) == nil {
+		if ready(&s.pods[i]) == nil || s.spec.UpdateStrategy.RollingUpdate.Paused {
 			return nil
 		}
 	}

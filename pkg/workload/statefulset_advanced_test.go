@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// advancedOf is Kruise's of what a scene has, paused if its owner has done that.
+func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
+	a := &AdvancedStatefulSet{TypeMeta: s.set.TypeMeta, Status: s.set.Status}
+	a.APIVersion = advancedStatefulSetKind.GroupVersion().String()
+	a.Spec.Replicas = s.set.Spec.Replicas
+	a.take(s.set)
+	a.pause(paused)
+	return a
+}
+
+func driveTo(share string, abort bool) planner.DriveTo {
+	return planner.DriveTo{Drive: planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}}
+}
+
+// TestAdvancedPaused has one golden file for each case: what its owner has paused
+// goes on from the first step, and is paused again in the end.
+func TestAdvancedPaused(t *testing.T) {
+	var a advancedStatefulSet
+	held := func(paused bool) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
+		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
+			s := stateful(t, "b", "AAAAA")
+			set := advancedOf(s, paused)
+			a.Hold(set, "db")
+			return set, s.owned
+		}
+	}
+	driven := func(paused bool, own string) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
+		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
+			s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
+			annotate(s.set, rollouts.AnnotationOriginalStrategy, own)
+			return advancedOf(s, paused), s.owned
+		}
+	}
+	drive := func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
+		return a.Drive(set, owned, driveTo("20%", false), owner())
+	}
+	restore := func(how planner.RestoreWorkload) func(*AdvancedStatefulSet, []object.Object) []object.Change {
+		return func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
+			return a.Restore(set, owned, how)
+		}
+	}
+	wait := planner.RestoreWorkload{Wait: true}
+	complete := func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
+		s := stateful(t, "b", "BBBBB", toldSo(0, 5, false, ""), completed)
+		annotate(s.set, rollouts.AnnotationOriginalStrategy, `{"paused":true}`)
+		return advancedOf(s, false), s.owned
+	}
+	for name, tc := range map[string]struct {
+		in func(*testing.T) (*AdvancedStatefulSet, []object.Object)
+		op func(*AdvancedStatefulSet, []object.Object) []object.Change
+	}{
+		"drive":            {held(false), drive},
+		"drive-paused":     {held(true), drive},
+		"drive-paused-now": {driven(true, `{"partition":2}`), drive},
+		"restore":          {driven(false, `{"partition":2,"paused":true}`), restore(wait)},
+		"restore-rest":     {driven(false, `{"paused":true}`), restore(wait)},
+		"restore-complete": {complete, restore(wait)},
+		"restore-deleted":  {driven(false, `{"paused":true}`), restore(planner.RestoreWorkload{})},
+		"restore-held":     {held(true), restore(planner.RestoreWorkload{})},
+		"restore-aborted":  {driven(false, `{"paused":true}`), restore(planner.RestoreWorkload{KeepPaused: true})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, owned := tc.in(t)
+			before := golden.Text(t, set)
+			changes := tc.op(set, owned)
+			golden.Changes(t, "advanced-"+name, changes)
+			if diff := cmp.Diff(before, golden.Text(t, set)); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			for _, c := range changes {
+				set = c.Want.(*AdvancedStatefulSet)
+			}
+			if again := tc.op(set, owned); len(again) != 0 {
+				t.Error("not done after one pass")
+			}
+		})
+	}
+}
+
+// What its owner writes of the pause in the middle of a release counts in the end.
+func TestAdvancedKeep(t *testing.T) {
+	var a advancedStatefulSet
+	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
+	paused := was.DeepCopyObject().(*AdvancedStatefulSet)
+	paused.pause(true)
+	a.Keep(was, paused)
+	if paused.paused() || !owners(paused).Paused {
+		t.Errorf("is paused %t, will be %t", paused.paused(), owners(paused).Paused)
+	}
+	third := paused.DeepCopyObject().(*AdvancedStatefulSet)
+	third.Spec.Template, third.Spec.UpdateStrategy.RollingUpdate.Partition = *templateOf("c"), new(int32(1))
+	a.Keep(paused, third)
+	if own := owners(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
+		t.Errorf("the owner's are %+v, it has %+v", own, third.Spec.UpdateStrategy.RollingUpdate)
+	}
+	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
+	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
+	goes.pause(false)
+	if a.Keep(held, goes); goes.paused() || owners(goes).Paused {
+		t.Error("before the first step the pause is its owner's")
+	}
+}
+
+// gaps has pods 0, 2, 6, 7 and 8.
+func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Object) {
+	s := stateful(t, live, pods, toldSo(4, 1, false, ""))
+	set := advancedOf(s, false)
+	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-5"), intstr.FromString("4")}
+	for _, o := range s.owned {
+		if p, ok := o.(*corev1.Pod); ok {
+			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[ordinal(&appsv1.StatefulSet{}, p)])
+		}
+	}
+	return set, s.owned
+}
+
+// Ordinals that are left out are no pods that are missing, nor does a step stop short
+// of them; a pod that has one is about to go.
+func TestAdvancedGaps(t *testing.T) {
+	var a advancedStatefulSet
+	set, owned := gaps(t, "b", "AAAAB")
+	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
+	goes.Name = "db-4"
+	w := a.Observe(set, append(owned, goes))
+	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.Obeyed {
+		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.Obeyed)
+	}
+	changes := a.Drive(set, owned, driveTo("60%", false), owner())
+	if got := *changes[0].Want.(*AdvancedStatefulSet).Spec.UpdateStrategy.RollingUpdate.Partition; got != 2 {
+		t.Errorf("partition %d, want 2", got)
+	}
+	// One that hangs is deleted by the name that it has.
+	set, owned = gaps(t, "c", "AAABb")
+	var deleted []string
+	for _, c := range a.Drive(set, owned, driveTo("1", false), owner()) {
+		if c.Want == nil {
+			deleted = append(deleted, c.Base.GetName())
+		}
+	}
+	if strings.Join(deleted, " ") != "db-8" {
+		t.Errorf("deletes %v", deleted)
+	}
+}
