@@ -205,6 +205,7 @@ func greenThird(t *testing.T) {
 		}
 		return nil
 	})
+	s.until("Kruise has seen that", s.counts(10, 5))
 	s.greens(2, 5, "100%", "50")
 	s.same("the pods", was, s.uids())
 	s.sees(s.unmarked)

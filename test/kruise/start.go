@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -39,16 +40,20 @@ var (
 )
 
 // Start plays Kruise until the context ends. Its kinds must be served.
-func Start(ctx context.Context, config *rest.Config) error {
+func Start(ctx context.Context, at *rest.Config) error {
 	ctrl.SetLogger(logr.Discard()) // a conflict is no news
-	config = rest.CopyConfig(config)
-	config.QPS = -1
+	at = rest.CopyConfig(at)
+	at.QPS = -1
 	// What it reads must be what is stored, or it makes pods twice.
-	live, err := client.New(config, client.Options{})
+	live, err := client.New(at, client.Options{})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(at, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		// A test may be run twice.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
 	if err != nil {
 		return fmt.Errorf("making a manager: %w", err)
 	}
