@@ -223,11 +223,7 @@ func (cloneSet) Keep(oldObj, newObj object.Object) {
 		keepClones(c, own)
 	}
 	wrote.Partition, wrote.Paused = before.Partition, before.Paused
-	v, driven := readDriving(was)
-	if limit := c.Spec.RevisionHistoryLimit; driven && v.RevisionHistoryLimit != nil && limit != nil && *limit < minHistory {
-		v.RevisionHistoryLimit, c.Spec.RevisionHistoryLimit = limit, was.Spec.RevisionHistoryLimit
-		writeDriving(c, v)
-	}
+	keepLimit(was, c, &c.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
 	if !sameTemplate(&was.Spec.Template, &c.Spec.Template) {
 		wrote.Partition = new(all)
 		setAside(c, "")

@@ -85,7 +85,9 @@ func (surgingClones) Drive(obj object.Object, owned []object.Object, to planner.
 	if !to.Abort {
 		changes = aim(scalers(obj, owned, false), obj.GetName()+disabledSuffix)
 	}
-	return append(changes, change(obj, o.told(o.switched(to.Drive), rollouts.StyleBlueGreen, to.Drive, owner))...)
+	want := o.switched(to.Drive)
+	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StyleBlueGreen, to.Drive, owner)
+	return append(changes, change(obj, want)...)
 }
 
 // switched is the CloneSet as a drive needs it. The way back is that of the

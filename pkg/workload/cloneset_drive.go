@@ -19,22 +19,9 @@ import (
 // Drive implements Adapter.
 func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
-	return change(obj, o.told(o.aimed(to.Drive), rollouts.StylePartition, to.Drive, owner))
-}
-
-// told notes on the CloneSet what it was told.
-func (o clones) told(want *CloneSet, style rollouts.Style, to planner.Drive, owner metav1.OwnerReference) *CloneSet {
-	if o.stable != "" {
-		label(want, rollouts.LabelStableRevision, o.stable)
-	}
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = style, to.Partition, to.Abort, to.Revision
-	if limit := want.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
-		v.RevisionHistoryLimit, want.Spec.RevisionHistoryLimit = limit, new(minHistory)
-	}
-	writeDriving(want, v)
-	return want
+	want := o.aimed(to.Drive)
+	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Drive, owner)
+	return change(obj, want)
 }
 
 // aimed is the CloneSet with the template and the partition that a drive needs.
@@ -153,9 +140,7 @@ func (o clones) restored(how planner.RestoreWorkload) *CloneSet {
 	if how.KeepPaused {
 		want.Spec.UpdateStrategy.Partition = new(all)
 	}
-	if limit := want.Spec.RevisionHistoryLimit; v.RevisionHistoryLimit != nil && limit != nil && *limit == minHistory {
-		want.Spec.RevisionHistoryLimit = v.RevisionHistoryLimit
-	}
+	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
 	want.Annotations = without(want.Annotations, ourAnnotations...)
 	want.Labels = without(want.Labels, ourLabels...)
 	return want

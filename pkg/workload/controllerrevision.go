@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 const controllerRevision = "ControllerRevision"
@@ -69,13 +71,19 @@ func (h history) names() []string {
 	return names
 }
 
-// raiseLimit keeps the native controller from forgetting the stable template, and
-// notes what the owner wrote.
-func raiseLimit(v *driving, limit **int32) {
-	if *limit != nil && **limit < minHistory {
-		raised := minHistory
-		v.RevisionHistoryLimit, *limit = *limit, &raised
+// noteDrive notes on a workload what it is told, and keeps the native controller from
+// forgetting the stable template.
+func noteDrive(want metav1.Object, limit **int32, stable string, style rollouts.Style, to planner.Drive, owner metav1.OwnerReference) {
+	if stable != "" {
+		label(want, rollouts.LabelStableRevision, stable)
 	}
+	writeOwner(want, owner)
+	v, _ := readDriving(want)
+	v.RollingStyle, v.Partition, v.Abort, v.Revision = style, to.Partition, to.Abort, to.Revision
+	if *limit != nil && **limit < minHistory {
+		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
+	}
+	writeDriving(want, v)
 }
 
 // keepLimit does so with what the owner writes meanwhile; had is what it was.

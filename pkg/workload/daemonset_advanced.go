@@ -145,14 +145,7 @@ func (advancedDaemonSet) Drive(obj object.Object, owned []object.Object, to plan
 	d := obj.(*AdvancedDaemonSet)
 	p := placeAdvanced(d, owned)
 	want := p.aimedAdvanced(d, to.Drive)
-	if p.stable != "" {
-		label(want, rollouts.LabelStableRevision, p.stable)
-	}
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
-	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
-	writeDriving(want, v)
+	noteDrive(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Drive, owner)
 	return change(obj, want)
 }
 

@@ -29,14 +29,7 @@ var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revisio
 func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	want := p.aimed(to.Drive)
-	if p.stable != "" {
-		label(want, rollouts.LabelStableRevision, p.stable)
-	}
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
-	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
-	writeDriving(want, v)
+	noteDrive(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Drive, owner)
 	if changes := change(obj, want); len(changes) > 0 {
 		return changes
 	}

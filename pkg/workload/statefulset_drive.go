@@ -23,14 +23,7 @@ import (
 func (statefulSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	o := sortOut(obj.(*appsv1.StatefulSet), owned)
 	want := o.aimed(to.Drive)
-	if o.stable != "" {
-		label(want, rollouts.LabelStableRevision, o.stable)
-	}
-	writeOwner(want, owner)
-	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = rollouts.StylePartition, to.Partition, to.Abort, to.Revision
-	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
-	writeDriving(want, v)
+	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Drive, owner)
 	if changes := change(obj, want); len(changes) > 0 {
 		return changes
 	}
