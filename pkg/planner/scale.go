@@ -169,23 +169,25 @@ func (x *sizing) first() bool {
 func (x *sizing) raiseBy(room int32) {
 	update := func() {
 		grow := min(room, x.target-x.Update.size())
-		if grow <= 0 {
+		switch {
+		case grow <= 0:
 			return
+		case x.Update == nil:
+			x.steps = append(x.steps, ScaleStep{Replicas: grow})
+		case !x.Update.Shrinks:
+			x.write(x.Update, x.Update.Replicas+grow)
 		}
 		room -= grow
-		if x.Update == nil {
-			x.steps = append(x.steps, ScaleStep{Replicas: grow})
-			return
-		}
-		x.write(x.Update, x.Update.Replicas+grow)
 	}
 	stable := func() {
 		grow := min(room, x.stableTarget()-x.Stable.size())
-		if x.Stable == nil || grow <= 0 {
+		switch {
+		case x.Stable == nil || grow <= 0:
 			return
+		case !x.Stable.Shrinks:
+			x.write(x.Stable, x.Stable.Replicas+grow)
 		}
 		room -= grow
-		x.write(x.Stable, x.Stable.Replicas+grow)
 	}
 	if x.Abort {
 		stable()

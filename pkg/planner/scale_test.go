@@ -41,6 +41,14 @@ func TestSizes(t *testing.T) {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 3, Update: fresh("u", 2, 2, 0), Stable: fresh("s", 3, 3, 1)},
 			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 2}}, Rule: "bring update up"},
 		},
+		"a set whose last pods have not gone yet is not raised again, whose counters they would be in": {
+			planner.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 2, 2), Stable: shrinking("s", 4)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "u", Replicas: 1}}, Rule: "bring stable back"},
+		},
+		"nor is the update set": {
+			planner.Scaling{Replicas: 6, Surge: 2, Unavailable: 1, Target: 4, Update: shrinking("u", 1), Stable: set("s", 6, 6)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 4}}, Rule: "bring update up"},
+		},
 		"nothing is taken below the floor": {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 2, 1), Stable: set("s", 3, 3)},
 			planner.Scale{Rule: "sized"},

@@ -44,6 +44,9 @@ type Set struct {
 	// Unjudged tells that the counters may be wrong: the time that pods must be
 	// ready was changed a moment ago, or the size more than once.
 	Unjudged bool
+	// Shrinks tells that pods are counted that are to go, or are gone already. Once
+	// the set were larger again, nobody could tell them from those that stay.
+	Shrinks  bool
 	Revision int64
 	Created  time.Time
 	// Annotated tells that the native controller left its size annotations.

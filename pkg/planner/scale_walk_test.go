@@ -100,6 +100,13 @@ func set(name string, replicas, available int32) *planner.Set {
 	return &planner.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
 }
 
+// shrinking is a set that was larger a moment ago.
+func shrinking(name string, replicas int32) *planner.Set {
+	s := set(name, replicas, replicas)
+	s.Shrinks = true
+	return s
+}
+
 func TestSizesWalk(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

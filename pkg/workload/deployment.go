@@ -28,7 +28,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	r := findRevisions(d, owned)
 	w := r.live(d)
 	w.Generation = d.Generation
-	w.Settled = settled(d) && emptied(r.update)
+	w.Settled = settled(d) && Emptied(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
 	w.Held = held(d)
 	w.Noted = wished(d)
@@ -117,9 +117,9 @@ func settled(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation
 }
 
-// emptied tells that the controller of a set that is to have no pods knows it.
+// Emptied tells that the controller of a set that is to have no pods knows it.
 // Until then it may bring pods that it does not count yet.
-func emptied(rs *appsv1.ReplicaSet) bool {
+func Emptied(rs *appsv1.ReplicaSet) bool {
 	return rs == nil || size(rs) > 0 || rs.Status.ObservedGeneration >= rs.Generation
 }
 

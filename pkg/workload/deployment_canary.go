@@ -39,7 +39,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		return w
 	}
 	set := findRevisions(extra, owned).update
-	w.Settled = w.Settled && settled(extra) && emptied(set)
+	w.Settled = w.Settled && settled(extra) && Emptied(set)
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = extra.Status.Replicas, extra.Status.AvailableReplicas
 	if set != nil {
 		w.PodTemplateHash = set.Labels[hashKey]

@@ -174,6 +174,7 @@ func facts(rs *appsv1.ReplicaSet) *planner.Set {
 		Ready:     min(rs.Status.ReadyReplicas, exist),
 		Available: min(available(rs), exist),
 		Unjudged:  Unjudged(rs),
+		Shrinks:   rs.Status.Replicas > size(rs),
 		Revision:  revision(rs),
 		Created:   rs.CreationTimestamp.Time,
 		Annotated: annotated(rs),

@@ -100,7 +100,7 @@ func TestScaling(t *testing.T) {
 		"counters of a larger size": {"driven", edits(resize("web-one", 4), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *planner.Scaling) {
 				less := one
-				less.Replicas, less.Ready, less.Available = 4, 4, 4
+				less.Replicas, less.Ready, less.Available, less.Shrinks = 4, 4, 4, true
 				s.Stable = &less
 			})},
 		"counters from before two changes of the size": {"driven", edits(unseen("web-one", 2), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),

@@ -64,7 +64,7 @@ func OwnedChanged() predicate.Predicate {
 
 func setChanged(was, is *appsv1.ReplicaSet) bool {
 	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
-		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) ||
+		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) || workload.Emptied(was) != workload.Emptied(is) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
 		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
 }

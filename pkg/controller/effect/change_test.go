@@ -153,6 +153,18 @@ func TestOwnedChanged(t *testing.T) {
 	}
 }
 
+// No pod comes any more of a set that is seen to be empty, though no counter changes.
+func TestEmptiedWakes(t *testing.T) {
+	t.Parallel()
+	was := setsOf(heldDeployment())[0].(*appsv1.ReplicaSet)
+	was.Spec.Replicas, was.Generation, was.Status.ObservedGeneration = new(int32(0)), 4, 3
+	is := was.DeepCopy()
+	is.Status.ObservedGeneration = 4
+	if !effect.OwnedChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}) {
+		t.Error("it wakes nobody")
+	}
+}
+
 // woken is a queue that knows only what is put into it.
 type woken struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
