@@ -73,7 +73,12 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Obeyed = !w.Native || w.Drive != nil && w.Drive.Abort && (r.update == nil || size(r.update) == 0)
+	w.Obeyed = !w.Native || r.rests(w.Drive)
+}
+
+// rests tells that an abort asks for no more: what is left of the update set goes.
+func (r revisions) rests(drive *planner.Drive) bool {
+	return drive != nil && drive.Abort && (r.update == nil || size(r.update) == 0)
 }
 
 // live is the facts that identify the live template.
