@@ -27,6 +27,7 @@ const mostPatience = 30 * time.Second
 // measures are what can be measured besides releases, by -measure.
 var measures = map[string]func(*bench, context.Context, *table) error{
 	"admission": (*bench).admission,
+	"lists":     (*bench).lists,
 	"restart":   (*bench).restart,
 	"verbs":     (*bench).verbs,
 }

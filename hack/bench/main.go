@@ -44,6 +44,7 @@ type options struct {
 	measure  string
 	requests float64
 	lasting  time.Duration
+	watchers int
 }
 
 func main() {
@@ -79,6 +80,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.measure, "measure", "", "instead of releases: "+measured())
 	f.Float64Var(&o.requests, "requests", 100, "requests per second, with -measure")
 	f.DurationVar(&o.lasting, "for", 30*time.Second, "how long requests are sent, with -measure")
+	f.IntVar(&o.watchers, "watchers", 500, "clients that watch all objects, with -measure lists")
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
 	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
@@ -110,8 +112,8 @@ func (o options) check() error {
 		return fmt.Errorf("-measure=%s: want %s", o.measure, measured())
 	case o.measure != "" && o.place.kubeconfig != "":
 		return errors.New("-measure goes without -kubeconfig")
-	case o.requests <= 0 || o.lasting <= 0:
-		return errors.New("-requests and -for are above 0")
+	case o.requests <= 0 || o.lasting <= 0 || o.watchers < 1:
+		return errors.New("-requests, -for and -watchers are above 0")
 	case o.place.kubeconfig != "" && o.place.profiles != "":
 		return errors.New("-profile goes without -kubeconfig")
 	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:

@@ -5,11 +5,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,7 +27,7 @@ func newScheme() (*runtime.Scheme, error) {
 	if err := clientscheme.AddToScheme(s); err != nil {
 		return nil, err
 	}
-	return s, v1beta1.AddToScheme(s)
+	return s, errors.Join(v1beta1.AddToScheme(s), apiextensionsv1.AddToScheme(s))
 }
 
 // watcher sees what happens to applications of one namespace, by watches only,
