@@ -10,6 +10,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Invariants of workloads of which pods are deleted for a release.
@@ -18,6 +19,9 @@ import (
 func (c *checks) within(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil
+	}
+	if _, ok := o.(*workload.CloneSet); ok {
+		return true // its pods have no order, and it takes those that are too many
 	}
 	return ordinalOf(p) < int(replicasOf(o))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // checks are the invariants that hold at every moment, whoever acts in
@@ -187,6 +188,8 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	switch o := newer(old, next).(type) {
 	case *appsv1.StatefulSet:
 		c.ordered(actor, old, next)
+	case *workload.CloneSet:
+		c.cloned(actor, next)
 	case *appsv1.ControllerRevision:
 		c.images[cmp.Or(o.Labels[ordinalKey], o.Name)] = tagOf(templateIn(o))
 	case *corev1.Pod:

@@ -39,10 +39,18 @@ type native interface {
 	returned(o, owner object.Object) bool
 }
 
-var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}, kindDaemonSet: daemonSets{}}
+var natives = map[kind]native{kindDeployment: deployments{}, kindStatefulSet: statefulSets{}, kindDaemonSet: daemonSets{}, kindCloneSet: cloneSets{}}
 
 // kindNames are the kinds as references and guards spell them.
-var kindNames = map[kind]string{kindDeployment: "Deployment", kindStatefulSet: "StatefulSet", kindDaemonSet: "DaemonSet"}
+var kindNames = map[kind]string{kindDeployment: "Deployment", kindStatefulSet: "StatefulSet", kindDaemonSet: "DaemonSet", kindCloneSet: "CloneSet"}
+
+// versionOf is the version of the API of a kind.
+func versionOf(k kind) string {
+	if k == kindCloneSet {
+		return "apps.kruise.io/v1alpha1"
+	}
+	return "apps/v1"
+}
 
 func nativeOf(o object.Object) native { return natives[keyOf(o).kind] }
 

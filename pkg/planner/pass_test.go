@@ -92,7 +92,7 @@ func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f plann
 		p, isPod := o.(*corev1.Pod)
 		switch {
 		case revision == "":
-		case o.GetLabels()[hashKey] == revision:
+		case !isPod && o.GetLabels()[hashKey] == revision:
 			pods = append(pods, w.kubelets(o.(*appsv1.ReplicaSet))...)
 		case isPod && p.Labels[ordinalKey] == revision:
 			pods = append(pods, w.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(p)))

@@ -32,6 +32,7 @@ var verbs = map[string]func(*story, command){
 	"deployment":  (*story).deployment,  // web replicas=6 image=v1 surge=25% unavailable=25% history=10 [recreate]
 	"statefulset": (*story).statefulSet, // web replicas=6 image=v1 [parallel] [maxUnavailable=2] [ondelete] [history=10]
 	"daemonset":   (*story).daemonSet,   // web nodes=6 image=v1 [maxUnavailable=2] [ondelete] [history=10]
+	"cloneset":    (*story).cloneSet,    // web replicas=6 image=v1 [maxUnavailable=2] [history=10]
 	"service":     func(s *story, c command) { s.w.expose(c.words[1]) },
 	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
@@ -142,6 +143,14 @@ func (s *story) daemonSet(c command) {
 	s.deploy(app{
 		kind: kindDaemonSet, name: c.words[1], image: c.get("image", "v1"), unavail: c.get("maxUnavailable", "1"),
 		history: s.number(c.get("history", "10")), onDelete: c.has("ondelete"),
+	})
+}
+
+// cloneSet likewise.
+func (s *story) cloneSet(c command) {
+	s.deploy(app{
+		kind: kindCloneSet, name: c.words[1], replicas: s.number(c.get("replicas", "6")), image: c.get("image", "v1"),
+		unavail: c.get("maxUnavailable", "1"), history: s.number(c.get("history", "10")),
 	})
 }
 

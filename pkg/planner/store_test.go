@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // errMoved is every answer that means "somebody else wrote first": a conflict,
@@ -47,6 +48,8 @@ const (
 
 	kindDaemonSet kind = "daemonset"
 	kindNode      kind = "node"
+
+	kindCloneSet kind = "cloneset"
 )
 
 type key struct {
@@ -68,6 +71,8 @@ func keyOf(o object.Object) key {
 		return key{kindStatefulSet, o.GetName()}
 	case *appsv1.DaemonSet:
 		return key{kindDaemonSet, o.GetName()}
+	case *workload.CloneSet:
+		return key{kindCloneSet, o.GetName()}
 	case *corev1.Node:
 		return key{kindNode, o.GetName()}
 	case *appsv1.ControllerRevision:
@@ -271,6 +276,10 @@ func keepStatus(old, next object.Object) {
 		o := old.(*appsv1.DaemonSet)
 		n.Status = o.Status
 		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
+	case *workload.CloneSet:
+		o := old.(*workload.CloneSet)
+		n.Status = o.Status
+		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
 	case *corev1.Pod:
 		n.Status = old.(*corev1.Pod).Status
 	case *unstructured.Unstructured:
@@ -318,6 +327,10 @@ func keepAllButStatus(old, next object.Object) {
 	case *appsv1.DaemonSet:
 		status := n.Status
 		*n = *clone(old.(*appsv1.DaemonSet))
+		n.Status = status
+	case *workload.CloneSet:
+		status := n.Status
+		*n = *clone(old.(*workload.CloneSet))
 		n.Status = status
 	case *corev1.Pod:
 		status := n.Status

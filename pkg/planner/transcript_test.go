@@ -153,7 +153,7 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 	switch set := newer(old, next).(type) {
 	case *appsv1.ReplicaSet:
 		t.wroteSet(actor, set, old, next)
-	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet:
+	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *workload.CloneSet:
 		t.wroteWorkload(actor, old, next)
 	case *corev1.Pod:
 		t.wrotePod(actor, set, old, next)

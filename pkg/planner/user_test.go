@@ -102,7 +102,7 @@ func (w *world) govern(name string, release rollouts.Release, blueGreen bool) {
 	if o := appOf(w.store.objects, name); o != nil {
 		kind = keyOf(o).kind
 	}
-	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: kindNames[kind], Name: name}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: versionOf(kind), Kind: kindNames[kind], Name: name}
 	style := rollouts.StyleBlueGreen
 	if r.Spec.Strategy.BlueGreen = &release; !blueGreen {
 		r.Spec.Strategy, style = rollouts.Strategy{Canary: &release}, rollouts.StylePartition
@@ -186,7 +186,7 @@ func (w *world) admit(before, update object.Object) string {
 			style = rollouts.StyleFor(&r.Spec.Strategy, ref)
 		}
 	}
-	row, ok := workload.Find("apps/v1", kindNames[keyOf(before).kind], style)
+	row, ok := workload.Find(versionOf(keyOf(before).kind), kindNames[keyOf(before).kind], style)
 	if !ok || label == "" && update.GetLabels()[rollouts.LabelWorkloadType] == "" {
 		return "not asked"
 	}

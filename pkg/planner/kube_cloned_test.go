@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Kruise's CloneSet controller, as far as a release can feel it: what it does in
+// one sync. It replaces pods; it does not update them in place, nor surge.
+
+// clonedSync is one sync of one CloneSet.
+type clonedSync struct {
+	store           *store
+	set             *workload.CloneSet
+	current, update *appsv1.ControllerRevision
+	// pods are those that are not on their way out.
+	pods []*corev1.Pod
+}
+
+// syncCloneSet runs one sync.
+func syncCloneSet(s *store, name string) {
+	set := find[*workload.CloneSet](s.objects, kindCloneSet, name)
+	if set == nil || set.DeletionTimestamp != nil {
+		return
+	}
+	k := &clonedSync{store: s, set: clone(set)}
+	if !k.revise() {
+		return
+	}
+	k.read()
+	if !k.scale() && !k.set.Spec.UpdateStrategy.Paused {
+		k.replace()
+	}
+	k.read()
+	k.count()
+}
+
+// revise names the revision of the live template: one that it has had before,
+// which is the newest again, or a new one.
+func (k *clonedSync) revise() bool {
+	next := int64(1)
+	for _, r := range each[*appsv1.ControllerRevision](k.store.objects) {
+		if !metav1.IsControlledBy(r, k.set) {
+			continue
+		}
+		next = max(next, r.Revision+1)
+		if equality.Semantic.DeepEqual(templateIn(r), &k.set.Spec.Template) {
+			k.update = clone(r)
+		}
+		if r.Name == k.set.Status.CurrentRevision {
+			k.current = clone(r)
+		}
+	}
+	switch {
+	case k.update == nil && !k.record(next):
+		return false
+	case k.update.Revision < next-1:
+		k.update.Revision = next
+		_ = k.store.update(k.update) // it was read just now
+	}
+	if k.current == nil {
+		k.current = k.update
+	}
+	return true
+}
+
+// record keeps the live template.
+func (k *clonedSync) record(number int64) bool {
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": k.set.Spec.Template}})
+	if err != nil {
+		panic(err)
+	}
+	hash := workload.TemplateHash(&k.set.Spec.Template)
+	k.update = &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: k.set.Name + "-" + hash, Labels: map[string]string{"app": k.set.Name, ordinalKey: hash}, OwnerReferences: k.owner(),
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: number,
+	}
+	return k.store.create(k.update) == nil
+}
+
+func (k *clonedSync) owner() []metav1.OwnerReference {
+	kind := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
+	return []metav1.OwnerReference{*metav1.NewControllerRef(k.set, kind)}
+}
+
+func (k *clonedSync) read() {
+	k.pods = slices.DeleteFunc(podsIn(k.store.objects), func(p *corev1.Pod) bool {
+		return !metav1.IsControlledBy(p, k.set) || terminating(p)
+	})
+}
+
+func (k *clonedSync) updated(p *corev1.Pod) bool {
+	return p.Labels[ordinalKey] == k.update.Labels[ordinalKey]
+}
+
+// scale makes the pods that are missing, those that the partition keeps first, or
+// takes those that are too many, and tells whether it did.
+func (k *clonedSync) scale() bool {
+	n, old := int(*k.set.Spec.Replicas), k.old()
+	keep := int(cloneSets{}.left(k.set))
+	for range n - len(k.pods) {
+		r := k.update
+		if old < keep {
+			r, old = k.current, old+1
+		}
+		k.make(r)
+	}
+	for range len(k.pods) - n {
+		fromOld := old > keep
+		i := slices.IndexFunc(k.pods, func(p *corev1.Pod) bool { return k.updated(p) != fromOld })
+		if i < 0 {
+			i = len(k.pods) - 1
+		}
+		if !k.updated(k.pods[i]) {
+			old--
+		}
+		_ = k.store.remove(k.pods[i])
+		k.pods = slices.Delete(k.pods, i, i+1)
+	}
+	before := len(k.pods)
+	k.read()
+	return before != n || len(k.pods) != before
+}
+
+func (k *clonedSync) old() int {
+	n := 0
+	for _, p := range k.pods {
+		if !k.updated(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// make makes a pod under the first name that is free.
+func (k *clonedSync) make(r *appsv1.ControllerRevision) {
+	t, i := templateIn(r), 0
+	name := func() string { return fmt.Sprintf("%s-%d", k.set.Name, i) }
+	for k.store.objects[key{kindPod, name()}] != nil {
+		i++
+	}
+	labels := maps.Clone(t.Labels)
+	labels[ordinalKey], labels[hashKey] = r.Labels[ordinalKey], r.Labels[ordinalKey]
+	_ = k.store.create(&corev1.Pod{ // the name is free
+		ObjectMeta: metav1.ObjectMeta{Name: name(), Labels: labels, Annotations: t.Annotations, OwnerReferences: k.owner()},
+		Spec:       t.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending},
+	})
+}
+
+// replace takes pods of other revisions beyond those that the partition keeps: as
+// many as may be missing, and those first that are missing already.
+func (k *clonedSync) replace() {
+	_, spare := cloneSets{}.limits(k.set, *k.set.Spec.Replicas)
+	var sick, well []*corev1.Pod
+	for _, p := range k.pods {
+		switch {
+		case !isReady(p) && k.updated(p):
+			spare--
+		case !isReady(p):
+			spare--
+			sick = append(sick, p)
+		case !k.updated(p):
+			well = append(well, p)
+		}
+	}
+	n := max(len(sick)+len(well)-int(cloneSets{}.left(k.set)), 0)
+	sick = sick[:min(n, len(sick))]
+	well = well[:min(n-len(sick), max(int(spare), 0), len(well))]
+	for _, p := range slices.Concat(sick, well) {
+		_ = k.store.remove(p)
+	}
+}
+
+// count takes the update revision for the current one once every pod is of it,
+// and writes the status.
+func (k *clonedSync) count() {
+	set := clone(find[*workload.CloneSet](k.store.objects, kindCloneSet, k.set.Name))
+	set.Status = workload.CloneSetStatus{ObservedGeneration: k.set.Generation, UpdateRevision: k.update.Name}
+	for _, p := range k.pods {
+		set.Status.Replicas++
+		if isReady(p) {
+			set.Status.ReadyReplicas++
+		}
+		if k.updated(p) {
+			set.Status.UpdatedReplicas++
+		}
+		if k.updated(p) && isReady(p) {
+			set.Status.UpdatedReadyReplicas++
+		}
+	}
+	if set.Status.CurrentRevision = k.current.Name; set.Status.UpdatedReplicas == set.Status.Replicas {
+		set.Status.CurrentRevision = k.update.Name
+	}
+	_ = k.store.updateStatus(set)
+}
