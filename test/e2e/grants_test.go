@@ -126,8 +126,9 @@ func (g *grants) judge() error {
 	}
 	denied := map[string]bool{}
 	for p := range g.asked.Denied {
-		// A kube-apiserver that has just started does not know the roles yet.
-		known := len(g.covering(p)) > 0
+		// A kube-apiserver that has just started does not know the roles yet, be they
+		// ours or, as of the ConfigMap that each aggregated server reads, its own.
+		known := len(g.covering(p)) > 0 || g.asked.Granted[p]
 		p.Namespace, p.Name = "", ""
 		denied[p.String()] = denied[p.String()] || !known && refused[p.String()] == ""
 	}
