@@ -99,7 +99,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
-	server := effect.Server{Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: beside, Written: &effect.Written{Clock: clock.RealClock{}}}
+	server := effect.Server{
+		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
+		Indexes: beside, Registrar: &effect.Registrar{}, Written: &effect.Written{Clock: clock.RealClock{}},
+	}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -197,7 +198,14 @@ func (b *bench) clean(ctx context.Context) error {
 	return errors.Join(b.forget(ctx, busy), b.forget(ctx, quiet), b.forget(ctx, bare))
 }
 
+// forget waits until all is gone, so that what is measured next has nothing of it.
 func (b *bench) forget(ctx context.Context, namespace string) error {
-	err := b.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	return client.IgnoreNotFound(err)
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := b.client.Delete(ctx, n); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return b.until(ctx, func(ctx context.Context) (bool, error) {
+		err := b.client.Get(ctx, client.ObjectKeyFromObject(n), n)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
 }

@@ -68,7 +68,7 @@ func (p *place) start(ctx context.Context) error {
 	p.servers = append(p.servers, weir)
 	p.unlimited()
 	p.controller = p.own.Metrics()
-	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer, cluster.Etcd, cluster.ControllerManager} {
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer, cluster.Etcd, cluster.ControllerManager, cluster.Scheduler, cluster.Kwok} {
 		pid, err := p.own.Pid(name)
 		if err != nil {
 			return err

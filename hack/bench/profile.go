@@ -21,6 +21,9 @@ import (
 // profile writes what CPU each process of Weir spends in the next ten seconds,
 // and what it allocated until then.
 func (p *place) profile(ctx context.Context, round int) error {
+	if err := os.MkdirAll(p.profiles, 0o755); err != nil {
+		return err
+	}
 	weir := p.servers[len(p.servers)-1]
 	client, err := rest.HTTPClientFor(weir)
 	if err != nil {

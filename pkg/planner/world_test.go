@@ -305,9 +305,9 @@ func (w *world) act(o *observation, action planner.Action) error {
 	case planner.Unlabel:
 		return w.write(o.row.Adapter.Unlabel(o.workload)...)
 	case planner.Index:
-		return w.write(workload.Enter(o.index, o.rollout.Namespace, o.rollout.Name, o.key)...)
+		return w.write(workload.Enter(o.index, o.rollout.Namespace, map[string]string{o.rollout.Name: o.key})...)
 	case planner.Unindex:
-		return w.write(workload.Enter(o.index, o.rollout.Namespace, o.rollout.Name, "")...)
+		return w.write(workload.Enter(o.index, o.rollout.Namespace, map[string]string{o.rollout.Name: ""})...)
 	case planner.Hold:
 		return w.write(o.row.Take(o.workload, o.rollout.Name)...)
 	case planner.TakeUp:

@@ -94,11 +94,30 @@ func owners(obj metav1.Object) ownersStrategy {
 	return o
 }
 
+var drivings = newMemo[*driving]()
+
 // readDriving tells false when the annotation is absent or unreadable.
 func readDriving(obj metav1.Object) (driving, bool) {
-	var v driving
-	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationDeploymentStrategy]), &v)
-	return v, err == nil
+	value := obj.GetAnnotations()[rollouts.AnnotationDeploymentStrategy]
+	if value == "" {
+		return driving{}, false
+	}
+	v := drivings.of(value, func() *driving {
+		v := &driving{}
+		if err := json.Unmarshal([]byte(value), v); err != nil {
+			return nil
+		}
+		return v
+	})
+	if v == nil {
+		return driving{}, false
+	}
+	own := *v
+	own.RollingUpdate = v.RollingUpdate.DeepCopy()
+	if v.RevisionHistoryLimit != nil {
+		own.RevisionHistoryLimit = new(*v.RevisionHistoryLimit)
+	}
+	return own, true
 }
 
 // StyleOf is the style in which a workload was last driven.
@@ -116,17 +135,22 @@ func writeDriving(obj metav1.Object, v driving) {
 	annotate(obj, rollouts.AnnotationDeploymentStrategy, encode(v))
 }
 
+var controllers = newMemo[types.UID]()
+
+// readOwner has no UID where the annotation is unreadable: under control all the
+// same, since others write names there that lead nowhere.
 func readOwner(obj metav1.Object) (types.UID, bool) {
 	value := obj.GetAnnotations()[rollouts.AnnotationControlInfo]
 	if value == "" {
 		return "", false
 	}
-	var ref metav1.OwnerReference
-	if err := json.Unmarshal([]byte(value), &ref); err != nil {
-		// Under control all the same: others write names here that lead nowhere.
-		return "", true
-	}
-	return ref.UID, true
+	return controllers.of(value, func() types.UID {
+		var ref metav1.OwnerReference
+		if err := json.Unmarshal([]byte(value), &ref); err != nil {
+			return ""
+		}
+		return ref.UID
+	}), true
 }
 
 // alone tells that no release drives a workload, but its annotation does: every

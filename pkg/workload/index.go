@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -39,31 +40,43 @@ func Entries(index *corev1.ConfigMap, rollout string) []string {
 	return keys
 }
 
-// Enter makes key the only entry of a Rollout, or takes all out where it is
-// empty; with the last one the index goes.
-func Enter(index *corev1.ConfigMap, namespace, rollout, key string) []object.Change {
-	if index == nil {
-		if key == "" {
-			return nil
-		}
-		return []object.Change{{Want: &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: "true"},
-			},
-			Data: map[string]string{key: rollout},
-		}}}
-	}
-	want := index.DeepCopy()
-	label(want, rollouts.LabelIndex, "true")
-	maps.DeleteFunc(want.Data, func(k, by string) bool { return by == rollout && k != key })
+// Enter makes a key the only entry of each Rollout that it is given, or takes all
+// of a Rollout out where the key is empty; with the last entry the index goes.
+func Enter(index *corev1.ConfigMap, namespace string, keys map[string]string) []object.Change {
+	want := entered(index, namespace, keys)
 	switch {
-	case key != "":
-		if want.Data == nil {
-			want.Data = map[string]string{}
-		}
-		want.Data[key] = rollout
+	case index == nil && len(want.Data) == 0:
+		return nil
+	case index == nil:
+		return []object.Change{{Want: want}}
 	case len(want.Data) == 0:
 		return []object.Change{{Base: index}}
+	case equality.Semantic.DeepEqual(index, want):
+		return nil
 	}
-	return change(index, want)
+	// Nobody applies it field by field, and to have on record who wrote which of
+	// thousands of entries would double it: from this the API server stops to.
+	want.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	return []object.Change{{Base: index, Want: want}}
+}
+
+func entered(index *corev1.ConfigMap, namespace string, keys map[string]string) *corev1.ConfigMap {
+	want := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rollouts.IndexName}}
+	if index != nil {
+		want = index.DeepCopy()
+	}
+	label(want, rollouts.LabelIndex, "true")
+	if want.Data == nil {
+		want.Data = map[string]string{}
+	}
+	maps.DeleteFunc(want.Data, func(key, by string) bool {
+		only, ours := keys[by]
+		return ours && key != only
+	})
+	for by, key := range keys {
+		if key != "" {
+			want.Data[key] = by
+		}
+	}
+	return want
 }

@@ -5,20 +5,12 @@ package workload
 
 import (
 	"cmp"
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/dump"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -194,37 +186,4 @@ func noted(rs *appsv1.ReplicaSet) int32 {
 		return 0
 	}
 	return int32(n)
-}
-
-// sameTemplate compares all but the hash label.
-func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	return equality.Semantic.DeepEqual(plain(a), plain(b))
-}
-
-// plain returns a template without the hash label. It shares all else with t.
-func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	if _, ok := t.Labels[hashKey]; !ok {
-		return t
-	}
-	bare := *t
-	bare.Labels = maps.Clone(t.Labels)
-	delete(bare.Labels, hashKey)
-	return &bare
-}
-
-// TemplateHash identifies a template by content, with the native controller's
-// formula. It depends on the version of the API that this program was built
-// with: tell revisions apart with it, never find ReplicaSets by it.
-func TemplateHash(t *corev1.PodTemplateSpec) string {
-	return collidedHash(t, 0)
-}
-
-// collidedHash is the hash after that many collisions of names.
-func collidedHash(t *corev1.PodTemplateSpec, collisions uint32) string {
-	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(*plain(t)))
-	if collisions > 0 {
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(collisions)))
-	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // read returns the Deployment and the ReplicaSets of testdata/<name>.in.yaml.
-func read(t *testing.T, name string) (*appsv1.Deployment, []object.Object) {
+func read(t testing.TB, name string) (*appsv1.Deployment, []object.Object) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name+".in.yaml"))
 	if err != nil {

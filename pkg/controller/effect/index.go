@@ -5,26 +5,30 @@ package effect
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Entry is what the index says of one Rollout.
 type Entry struct {
+	// index is the cache's own, and may have thousands of entries: nobody changes it.
 	index              *corev1.ConfigMap
 	namespace, rollout string
 	key                string
@@ -35,7 +39,7 @@ type Entry struct {
 
 // Entry reads what the index says of a Rollout that releases a workload.
 func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*Entry, error) {
-	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{})
+	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
@@ -52,38 +56,77 @@ func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts
 	return e, nil
 }
 
-// Enter makes it right.
-func (e *Entry) Enter() []object.Change {
-	return workload.Enter(e.index, e.namespace, e.rollout, e.key)
+// stands tells that an index says the same of the Rollout and of its workload as
+// the one that was read.
+func (e *Entry) stands(index *corev1.ConfigMap) bool {
+	if index == e.index {
+		return true
+	}
+	was, now := workload.Entries(e.index, e.rollout), workload.Entries(index, e.rollout)
+	slices.Sort(was)
+	slices.Sort(now)
+	return slices.Equal(was, now) && by(e.index, e.key) == by(index, e.key)
 }
 
-// Strike takes it out.
-func (e *Entry) Strike() []object.Change {
-	return workload.Enter(e.index, e.namespace, e.rollout, "")
+func by(index *corev1.ConfigMap, key string) string {
+	if index == nil {
+		return ""
+	}
+	return index.Data[key]
 }
 
-// WatchIndexes wakes the Rollouts of the namespace, and those that an index names,
-// whether they exist or not.
+// WatchIndexes wakes the Rollouts that a change of an index is about. Where an
+// index comes, goes, or is made one, these are all of the namespace, and those
+// that it names, whether they exist or not.
 func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
-	return source.Kind(indexes, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-		func(ctx context.Context, index *corev1.ConfigMap) []reconcile.Request {
-			names := map[string]bool{}
-			for _, by := range index.Data {
-				names[by] = true
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(namespace string, names sets.Set[string], q queue) {
+		for name := range names {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+		}
+	}
+	all := func(ctx context.Context, index *corev1.ConfigMap, q queue) {
+		names := sets.New(slices.Collect(maps.Values(index.Data))...)
+		var rollouts v1beta1.RolloutList
+		if err := s.List(ctx, &rollouts, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return // the cache answers; it fails only when it is shut down
+		}
+		for _, r := range rollouts.Items {
+			names.Insert(r.Name)
+		}
+		wake(index.Namespace, names, q)
+	}
+	return source.Kind(indexes, &corev1.ConfigMap{}, handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
+			if maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+				wake(e.ObjectNew.Namespace, changed(e.ObjectOld.Data, e.ObjectNew.Data), q)
+				return
 			}
-			var all v1beta1.RolloutList
-			if err := s.List(ctx, &all, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-				return nil // the cache answers; it fails only when it is shut down
+			all(ctx, e.ObjectOld, q)
+			all(ctx, e.ObjectNew, q)
+		},
+	})
+}
+
+// changed are the Rollouts that one index names otherwise than the other.
+func changed(old, now map[string]string) sets.Set[string] {
+	names := sets.New[string]()
+	for key, was := range old {
+		if is, ok := now[key]; is != was {
+			names.Insert(was)
+			if ok {
+				names.Insert(is)
 			}
-			for _, r := range all.Items {
-				names[r.Name] = true
-			}
-			var out []reconcile.Request
-			for name := range names {
-				out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: index.Namespace, Name: name}})
-			}
-			return out
-		}))
+		}
+	}
+	for key, is := range now {
+		if _, ok := old[key]; !ok {
+			names.Insert(is)
+		}
+	}
+	return names
 }
 
 // Gone tells that the server has no such Rollout.

@@ -30,6 +30,8 @@ type Server struct {
 	// Indexes reads what the policies read, from a cache of its own: of all
 	// ConfigMaps it has those of that name, and no others may be read.
 	Indexes client.Reader
+	// Registrar writes them.
+	Registrar *Registrar
 	// Written is what the caches are to show; nil where they are not waited for.
 	Written *Written
 }

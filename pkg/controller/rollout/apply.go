@@ -30,9 +30,9 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	case planner.Link:
 		return r.Server.Link(ctx, obs.rollout, a.Name)
 	case planner.Index:
-		return r.Server.Write(ctx, obs.entry.Enter())
+		return r.Server.Enter(ctx, obs.entry)
 	case planner.Unindex:
-		return r.Server.Write(ctx, obs.entry.Strike())
+		return r.Server.Strike(ctx, obs.entry)
 	case planner.Unlink:
 		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}

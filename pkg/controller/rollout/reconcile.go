@@ -101,7 +101,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	if gone, err := r.Server.Gone(ctx, key); err != nil || !gone {
 		return err
 	}
-	if err := r.Server.Write(ctx, entry.Strike()); !effect.Moved(err) {
+	if err := r.Server.Strike(ctx, entry); !effect.Moved(err) {
 		return err
 	}
 	return nil // what they wrote wakes the next pass

@@ -185,6 +185,42 @@ func TestBatchRelease(t *testing.T) {
 	}
 }
 
+// Who wrote which field of a BatchRelease is on record from when somebody applies
+// it. Until then it would only make each write of its status larger.
+func TestFieldsOfBatchRelease(t *testing.T) {
+	t.Parallel()
+	base := v1beta1Path + "/namespaces/" + namespace(t) + "/batchreleases"
+	body := `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","metadata":{"name":"web"},
+		"spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"releasePlan":{"batches":[{"canaryReplicas":"20%"}]}}}`
+	managers := func(a answer) []string {
+		var b v1beta1.BatchRelease
+		if err := json.Unmarshal(a.body, &b); err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, m := range b.ManagedFields {
+			names = append(names, m.Manager)
+		}
+		return names
+	}
+	apply := func(name string) answer {
+		return call(t, request{
+			as: controller, method: "PATCH", path: base + "/" + name + "?fieldManager=gitops", body: strings.Replace(body, "web", name, 1),
+			headers: map[string]string{"Content-Type": "application/apply-patch+yaml"},
+		})
+	}
+	got := [][]string{
+		managers(call(t, request{as: controller, method: "POST", path: base, body: body}).must(t, http.StatusCreated)),
+		managers(patch(t, controller, base+"/web/status", `{"status":{"phase":"Progressing"}}`).must(t, http.StatusOK)),
+		managers(apply("web").must(t, http.StatusOK)),
+		managers(apply("api").must(t, http.StatusCreated)),
+	}
+	want := [][]string{{}, {}, {"gitops", "before-first-apply"}, {"gitops"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("managers of the fields (-want +got):\n%s", diff)
+	}
+}
+
 // Old and new clients apply side by side; the status stays out of it.
 func TestServerSideApply(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 	Parts: func(b *rollouts.BatchRelease) (*rollouts.BatchReleaseSpec, *rollouts.BatchReleaseStatus) {
 		return &b.Spec, &b.Status
 	},
+	Internal:       true,
 	Validate:       validation.ValidateBatchRelease,
 	ValidateUpdate: validation.ValidateBatchReleaseUpdate,
 	Table: plain.Table[*rollouts.BatchRelease]{

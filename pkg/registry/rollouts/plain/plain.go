@@ -10,6 +10,7 @@ package plain
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,9 @@ type Kind[T Object, Spec, Status any] struct {
 	// Validate judges a new object, ValidateUpdate a change.
 	Validate       func(T) field.ErrorList
 	ValidateUpdate func(obj, old T) field.ErrorList
-	Table          rest.TableConvertor
+	// Internal tells that only Weir writes such objects.
+	Internal bool
+	Table    rest.TableConvertor
 }
 
 // Serve opens the store of the objects and of their status.
@@ -102,12 +105,21 @@ func (s strategy[T, Spec, Status]) inEveryVersion(paths ...fieldpath.Path) map[f
 	return fields
 }
 
-// PrepareForCreate drops the status.
+// PrepareForCreate drops the status. What only Weir writes has no record of who
+// wrote which field, which would be half of what each write takes, until somebody
+// applies it: an object without one gets none by updates.
 func (s strategy[T, Spec, Status]) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	o := obj.(T)
+	if s.kind.Internal && !slices.ContainsFunc(o.GetManagedFields(), applied) {
+		o.SetManagedFields(nil)
+	}
 	o.SetGeneration(1)
 	_, status := s.kind.Parts(o)
 	*status = *new(Status)
+}
+
+func applied(by metav1.ManagedFieldsEntry) bool {
+	return by.Operation == metav1.ManagedFieldsOperationApply
 }
 
 // PrepareForUpdate keeps the status and counts generations of the spec.

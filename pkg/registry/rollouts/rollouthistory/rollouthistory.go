@@ -21,6 +21,7 @@ var Kind = plain.Kind[*rollouts.RolloutHistory, rollouts.RolloutHistorySpec, rol
 	Parts: func(h *rollouts.RolloutHistory) (*rollouts.RolloutHistorySpec, *rollouts.RolloutHistoryStatus) {
 		return &h.Spec, &h.Status
 	},
+	Internal:       true,
 	Validate:       validation.ValidateRolloutHistory,
 	ValidateUpdate: validation.ValidateRolloutHistoryUpdate,
 	Table: plain.Table[*rollouts.RolloutHistory]{

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/effect"
+)
+
+// index is a namespace whose index many Rollouts write at once.
+type index struct {
+	effect.Server
+	t      *testing.T
+	writes int
+	// first is called before the first write is sent, and answer may refuse any.
+	first  func()
+	answer func(*corev1.ConfigMap) error
+}
+
+func newIndex(t *testing.T) *index {
+	i := &index{t: t, first: func() {}, answer: func(*corev1.ConfigMap) error { return nil }}
+	s := newServer(t)
+	send := func(o client.Object, on func() error) error {
+		if i.writes++; i.writes == 1 {
+			i.first()
+		}
+		if c, ok := o.(*corev1.ConfigMap); ok {
+			if err := i.answer(c); err != nil {
+				return err
+			}
+		}
+		return on()
+	}
+	c := interceptor.NewClient(s.WithWatch, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return send(o, func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return send(o, func() error { return c.Update(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return send(o, func() error { return c.Delete(ctx, o, opts...) })
+		},
+	})
+	i.Server = effect.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch, Registrar: &effect.Registrar{}}
+	return i
+}
+
+// read is what a pass over a Rollout reads.
+func (i *index) read(rollout string) *effect.Entry {
+	i.t.Helper()
+	ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: rollout}
+	e, err := i.Entry(i.t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: rollout}, ref)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return e
+}
+
+// has are the entries that are stored.
+func (i *index) has() map[string]string {
+	i.t.Helper()
+	var c corev1.ConfigMap
+	err := i.Get(i.t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: rollouts.IndexName}, &c)
+	if client.IgnoreNotFound(err) != nil {
+		i.t.Fatal(err)
+	}
+	return c.Data
+}
+
+// part is what one pass does.
+type part func(context.Context) error
+
+// together lets each do its part while the first of them writes, and returns
+// what each was answered.
+func (i *index) together(parts ...part) []error {
+	answers := make([]error, len(parts))
+	synctest.Test(i.t, func(t *testing.T) {
+		i.writes = 0
+		i.first = synctest.Wait
+		var all sync.WaitGroup
+		for n, do := range parts {
+			all.Go(func() { answers[n] = do(t.Context()) })
+		}
+		all.Wait()
+	})
+	return answers
+}
+
+func (i *index) enter(e *effect.Entry) part {
+	return func(ctx context.Context) error { return i.Enter(ctx, e) }
+}
+
+func (i *index) strike(e *effect.Entry) part {
+	return func(ctx context.Context) error { return i.Strike(ctx, e) }
+}
+
+func listing(names ...string) map[string]string {
+	entries := map[string]string{}
+	for _, n := range names {
+		entries["Deployment.apps_"+n] = n
+	}
+	return entries
+}
+
+// TestTogether has many Rollouts enter the index and leave it at once: whoever
+// comes while the first is written goes into one more change.
+func TestTogether(t *testing.T) {
+	i := newIndex(t)
+	var names []string
+	var enter, strike []part
+	for n := range 40 {
+		names = append(names, fmt.Sprint("app-", n))
+		enter = append(enter, i.enter(i.read(names[n])))
+	}
+	for n, err := range i.together(enter...) {
+		if err != nil {
+			t.Errorf("%s: %v", names[n], err)
+		}
+	}
+	if diff := cmp.Diff(listing(names...), i.has()); diff != "" || i.writes != 2 {
+		t.Errorf("%d writes, want 2 (-want +stored):\n%s", i.writes, diff)
+	}
+	for _, name := range names {
+		strike = append(strike, i.strike(i.read(name)))
+	}
+	for n, err := range i.together(strike...) {
+		if err != nil {
+			t.Errorf("%s: %v", names[n], err)
+		}
+	}
+	if left := i.has(); len(left) > 0 || i.writes != 2 {
+		t.Errorf("%d writes, want 2; left: %v", i.writes, left)
+	}
+}
+
+// TestTogetherButMoved has a Rollout go by what somebody has changed meanwhile:
+// it alone is told to look again.
+func TestTogetherButMoved(t *testing.T) {
+	i := newIndex(t)
+	seen := i.read("web")
+	if err := i.Enter(t.Context(), i.read("web")); err != nil {
+		t.Fatal(err)
+	}
+	answers := i.together(i.enter(i.read("api")), i.strike(i.read("web")), i.enter(seen))
+	var moved int
+	for _, err := range answers {
+		if effect.Moved(err) {
+			moved++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if moved != 1 || !effect.Moved(answers[2]) {
+		t.Errorf("answers %v, want a conflict of the last", answers)
+	}
+	if diff := cmp.Diff(listing("api"), i.has()); diff != "" {
+		t.Errorf("(-want +stored):\n%s", diff)
+	}
+}
+
+// TestTogetherButRefused has one entry be refused, which the others are not.
+func TestTogetherButRefused(t *testing.T) {
+	i := newIndex(t)
+	i.answer = func(c *corev1.ConfigMap) error {
+		if _, there := c.Data["Deployment.apps_bad"]; there {
+			return apierrors.NewForbidden(corev1.Resource("configmaps"), c.Name, errors.New("not this one"))
+		}
+		return nil
+	}
+	answers := map[string]error{}
+	names := []string{"one", "bad", "two", "three"}
+	var parts []part
+	for _, name := range names {
+		parts = append(parts, i.enter(i.read(name)))
+	}
+	for n, err := range i.together(parts...) {
+		answers[names[n]] = err
+	}
+	if err := answers["bad"]; !apierrors.IsForbidden(err) {
+		t.Errorf("it was answered %v", err)
+	}
+	delete(answers, "bad")
+	if diff := cmp.Diff(listing("one", "two", "three"), i.has()); diff != "" || errors.Join(answers["one"], answers["two"], answers["three"]) != nil {
+		t.Errorf("%v (-want +stored):\n%s", answers, diff)
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/dump"
+)
+
+// sameTemplate compares all but the hash label. Templates are compared with
+// every event of a workload: those that are encoded alike are the same, and
+// only others are walked through, which takes many times longer.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	a, b = plain(a), plain(b)
+	x, xErr := a.Marshal()
+	y, yErr := b.Marshal()
+	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)
+}
+
+// plain returns a template without the hash label. It shares all else with t.
+func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	if _, ok := t.Labels[hashKey]; !ok {
+		return t
+	}
+	bare := *t
+	bare.Labels = maps.Clone(t.Labels)
+	delete(bare.Labels, hashKey)
+	return &bare
+}
+
+var hashes = newMemo[string]()
+
+// TemplateHash identifies a template by content, with the native controller's
+// formula. It depends on the version of the API that this program was built
+// with: tell revisions apart with it, never find ReplicaSets by it.
+func TemplateHash(t *corev1.PodTemplateSpec) string {
+	hash := func() string { return collidedHash(t, 0) }
+	encoded, err := plain(t).Marshal()
+	if err != nil {
+		return hash()
+	}
+	return hashes.of(string(encoded), hash)
+}
+
+// collidedHash is the hash after that many collisions of names.
+func collidedHash(t *corev1.PodTemplateSpec, collisions uint32) string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v", dump.ForHash(*plain(t)))
+	if collisions > 0 {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(collisions)))
+	}
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+}
