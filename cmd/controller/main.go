@@ -34,6 +34,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/weir-rollouts/weir/internal/heap"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -49,6 +50,7 @@ import (
 )
 
 func main() {
+	heap.Grow()
 	o := defaults()
 	flags := pflag.NewFlagSet("weir-controller", pflag.ExitOnError)
 	o.addFlags(flags)

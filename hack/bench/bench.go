@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,12 +26,27 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The namespaces of the applications: released, unheld, and idle ones.
+// The namespaces of the applications: released and unheld ones.
 const (
-	busy  = "weir-bench"
-	bare  = "weir-bench-floor"
-	quiet = "weir-bench-idle"
+	busy = "weir-bench"
+	bare = "weir-bench-floor"
 )
+
+// crowd is how many idle applications share a namespace. kube-controller-manager
+// looks at all ReplicaSets of a namespace for each of its Deployments.
+const crowd = 100
+
+// quiet is the namespace of an idle application.
+func quiet(i int) string { return fmt.Sprintf("weir-bench-idle-%d", i/crowd) }
+
+// idlers are how many each of these namespaces has.
+func (b *bench) idlers() map[string]int {
+	sizes := map[string]int{}
+	for i := range b.idle {
+		sizes[quiet(i)]++
+	}
+	return sizes
+}
 
 // atOnce is how many objects are made at the same time.
 const atOnce = 32
@@ -97,20 +114,34 @@ func (b *bench) floor(ctx context.Context) (*result, error) {
 
 // prepare makes the applications, and waits until they are in service.
 func (b *bench) prepare(ctx context.Context) error {
-	if b.idle > 0 {
-		if err := b.each(ctx, quiet, b.idle, func(name string) []client.Object { return b.application(quiet, name, 0) }); err != nil {
-			return err
-		}
+	if err := b.beside(ctx); err != nil {
+		return err
 	}
 	if err := b.each(ctx, busy, b.releases, func(name string) []client.Object { return b.application(busy, name, b.replicas) }); err != nil {
 		return err
 	}
-	if err := b.complete(ctx, busy); err != nil {
-		return err
+	return b.inService(ctx, busy)
+}
+
+// beside makes the idle ones.
+func (b *bench) beside(ctx context.Context) error {
+	all := b.idlers()
+	for namespace, size := range all {
+		if err := b.each(ctx, namespace, size, func(name string) []client.Object { return b.application(namespace, name, 0) }); err != nil {
+			return err
+		}
 	}
-	for _, namespace := range []string{busy, quiet} {
+	return b.inService(ctx, slices.Collect(maps.Keys(all))...)
+}
+
+func (b *bench) inService(ctx context.Context, namespaces ...string) error {
+	for _, namespace := range namespaces {
 		if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
 			return fmt.Errorf("waiting until all in %s is Healthy: %w", namespace, err)
+		}
+		// What was written of a Deployment until then is still to be seen by others.
+		if err := b.complete(ctx, namespace); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -195,7 +226,11 @@ func (b *bench) clean(ctx context.Context) error {
 	if b.place.own != nil {
 		return nil
 	}
-	return errors.Join(b.forget(ctx, busy), b.forget(ctx, quiet), b.forget(ctx, bare))
+	errs := []error{b.forget(ctx, busy), b.forget(ctx, bare)}
+	for namespace := range b.idlers() {
+		errs = append(errs, b.forget(ctx, namespace))
+	}
+	return errors.Join(errs...)
 }
 
 // forget waits until all is gone, so that what is measured next has nothing of it.

@@ -37,7 +37,7 @@ const repeats = 20
 // side is one server of the objects.
 type side struct {
 	name string
-	// url is that of all of them.
+	// url is that of their group and version.
 	url  string
 	http *http.Client
 	gvr  schema.GroupVersionResource
@@ -53,11 +53,9 @@ var reads = map[string]string{
 // lists compares lists and watches of Rollouts with those of the same objects as
 // custom resources.
 func (b *bench) lists(ctx context.Context, t *table) error {
-	if err := b.each(ctx, quiet, b.releases, func(name string) []client.Object { return b.application(quiet, name, 0) }); err != nil {
+	b.idle = b.releases
+	if err := b.beside(ctx); err != nil {
 		return err
-	}
-	if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, quiet) }); err != nil {
-		return fmt.Errorf("waiting until all is Healthy: %w", err)
 	}
 	if err := b.copy(ctx); err != nil {
 		return fmt.Errorf("copying Rollouts to custom resources: %w", err)
@@ -95,7 +93,7 @@ func (b *bench) sides() ([]side, error) {
 	}
 	for i, config := range []*rest.Config{b.place.config, b.place.config, direct} {
 		s := &made[i]
-		s.url = fmt.Sprintf("%s/apis/%s/%s/namespaces/%s/%s", config.Host, s.gvr.Group, s.gvr.Version, quiet, s.gvr.Resource)
+		s.url = fmt.Sprintf("%s/apis/%s/%s", config.Host, s.gvr.Group, s.gvr.Version)
 		var err error
 		if s.http, err = rest.HTTPClientFor(config); err != nil {
 			return nil, err
@@ -112,7 +110,7 @@ func (b *bench) copy(ctx context.Context) error {
 	}
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
-	if err := b.client.List(ctx, &list, client.InNamespace(quiet)); err != nil {
+	if err := b.client.List(ctx, &list); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -161,7 +159,7 @@ func (s side) get(ctx context.Context, query string) ([]byte, error) {
 }
 
 func (s side) open(ctx context.Context, query string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+query, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/"+s.gvr.Resource+query, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +250,9 @@ func see(body io.Reader, updates int, tell func(time.Time)) error {
 func (b *bench) touch(s side) func(context.Context, int) (string, error) {
 	return func(ctx context.Context, i int) (string, error) {
 		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, sent, time.Now().UnixNano())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, s.url+"/"+appName(i%b.releases), strings.NewReader(body))
+		i %= b.releases
+		url := fmt.Sprintf("%s/namespaces/%s/%s/%s", s.url, quiet(i), s.gvr.Resource, appName(i%crowd))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, strings.NewReader(body))
 		if err != nil {
 			return "", err
 		}

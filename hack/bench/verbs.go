@@ -86,10 +86,7 @@ func (b *bench) await(ctx context.Context, namespace string, n int) error {
 	if err := b.each(ctx, namespace, n, func(name string) []client.Object { return b.application(namespace, name, 1) }); err != nil {
 		return err
 	}
-	if err := b.complete(ctx, namespace); err != nil {
-		return err
-	}
-	if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
+	if err := b.inService(ctx, namespace); err != nil {
 		return err
 	}
 	for i := range n {

@@ -25,7 +25,7 @@ import (
 var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
 // gathering is how long pods of a batch are waited for that come and go one by one.
-// Whether they are ready is told by their set, at once.
+// Whether they are ready is told by their set, sooner.
 const gathering = 200 * time.Millisecond
 
 // SetupWithManager registers the watches: the rows of the workload table say

@@ -105,6 +105,10 @@ func (k *Kinds) WatchNative(s Server) error {
 	return nil
 }
 
+// gathering is how long what a workload owns is waited for to change again: its
+// counts do with each pod, which come a few milliseconds apart.
+const gathering = 50 * time.Millisecond
+
 // watch watches the workloads of a row and what they own.
 func (k *Kinds) watch(s Server, row workload.Row) error {
 	gk := row.GVK.GroupKind()
@@ -112,7 +116,7 @@ func (k *Kinds) watch(s Server, row workload.Row) error {
 	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, WorkloadChanged())); err != nil {
 		return err
 	}
-	owned := s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk))
+	owned := Later(gathering, s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk)))
 	for _, kind := range row.Owns {
 		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, OwnedChanged())); err != nil {
 			return err

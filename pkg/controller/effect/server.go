@@ -62,10 +62,11 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 	return hub, s.Written.shown(hub)
 }
 
-// AllRollouts are those of all namespaces.
+// AllRollouts are those of all namespaces. They are read only: they share with
+// the cache what the two versions have in common.
 func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 	var wire v1beta1.RolloutList
-	if err := s.List(ctx, &wire); err != nil {
+	if err := s.List(ctx, &wire, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing rollouts: %w", err)
 	}
 	all := make([]*rollouts.Rollout, 0, len(wire.Items))
