@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -75,39 +74,49 @@ func by(index *corev1.ConfigMap, key string) string {
 	return index.Data[key]
 }
 
-// WatchIndexes wakes the Rollouts that a change of an index is about. Where an
-// index comes, goes, or is made one, these are all of the namespace, and those
-// that it names, whether they exist or not.
+// WatchIndexes wakes the Rollouts that a change of an index is about.
 func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(namespace string, names sets.Set[string], q queue) {
-		for name := range names {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
-		}
-	}
-	all := func(ctx context.Context, index *corev1.ConfigMap, q queue) {
-		names := sets.New(slices.Collect(maps.Values(index.Data))...)
-		var rollouts v1beta1.RolloutList
-		if err := s.List(ctx, &rollouts, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return // the cache answers; it fails only when it is shut down
-		}
-		for _, r := range rollouts.Items {
-			names.Insert(r.Name)
-		}
-		wake(index.Namespace, names, q)
-	}
-	return source.Kind(indexes, &corev1.ConfigMap{}, handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
-			if maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
-				wake(e.ObjectNew.Namespace, changed(e.ObjectOld.Data, e.ObjectNew.Data), q)
-				return
-			}
-			all(ctx, e.ObjectOld, q)
-			all(ctx, e.ObjectNew, q)
+	return source.Kind(indexes, &corev1.ConfigMap{}, s.AboutIndexes())
+}
+
+// AboutIndexes wakes those whose entries an update changes. Where an index comes,
+// goes, or is made one, these are all of the namespace, and those that it names,
+// whether they exist or not.
+func (s Server) AboutIndexes() handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
+	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) {
+			wake(e.Object.Namespace, s.concerned(ctx, e.Object), q)
 		},
-	})
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) {
+			wake(e.Object.Namespace, s.concerned(ctx, e.Object), q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
+			names := changed(e.ObjectOld.Data, e.ObjectNew.Data)
+			if !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+				names = names.Union(s.concerned(ctx, e.ObjectNew))
+			}
+			wake(e.ObjectNew.Namespace, names, q)
+		},
+	}
+}
+
+func wake(namespace string, names sets.Set[string], q queue) {
+	for name := range names.Delete("") {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+}
+
+// concerned are all Rollouts of the namespace of an index, and all that it names.
+func (s Server) concerned(ctx context.Context, index *corev1.ConfigMap) sets.Set[string] {
+	names := sets.New(slices.Collect(maps.Values(index.Data))...)
+	var list v1beta1.RolloutList
+	if err := s.List(ctx, &list, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return names // the cache answers; it fails only when it is shut down
+	}
+	for i := range list.Items {
+		names.Insert(list.Items[i].Name)
+	}
+	return names
 }
 
 // changed are the Rollouts that one index names otherwise than the other.

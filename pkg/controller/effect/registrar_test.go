@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
@@ -200,3 +205,53 @@ func TestTogetherButRefused(t *testing.T) {
 		t.Errorf("%v (-want +stored):\n%s", answers, diff)
 	}
 }
+
+// Of thousands in a namespace a change of the index wakes those whose entries it
+// changes: who wrote them has to look again.
+func TestAboutIndexes(t *testing.T) {
+	t.Parallel()
+	about := newIndex(t).AboutIndexes()
+	index := func(label string, data map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: label}},
+			Data:       data,
+		}
+	}
+	before := index("true", map[string]string{"a": "one", "b": "two", "c": "three"})
+	update := func(label string, data map[string]string) func(queue) {
+		return func(q queue) {
+			about.Update(t.Context(), event.TypedUpdateEvent[*corev1.ConfigMap]{ObjectOld: before, ObjectNew: index(label, data)}, q)
+		}
+	}
+	for name, tc := range map[string]struct {
+		what func(queue)
+		want []string
+	}{
+		"comes":               {func(q queue) { about.Create(t.Context(), event.TypedCreateEvent[*corev1.ConfigMap]{Object: before}, q) }, []string{"one", "three", "two", "web"}},
+		"goes":                {func(q queue) { about.Delete(t.Context(), event.TypedDeleteEvent[*corev1.ConfigMap]{Object: before}, q) }, []string{"one", "three", "two", "web"}},
+		"is the same":         {update("true", before.Data), nil},
+		"has an entry more":   {update("true", map[string]string{"a": "one", "b": "two", "c": "three", "d": "four"}), []string{"four"}},
+		"has an entry less":   {update("true", map[string]string{"a": "one", "b": "two"}), []string{"three"}},
+		"names another":       {update("true", map[string]string{"a": "one", "b": "else", "c": "three"}), []string{"else", "two"}},
+		"has an empty name":   {update("true", map[string]string{"a": "one", "b": "", "c": "three"}), []string{"two"}},
+		"is an index no more": {update("no", before.Data), []string{"one", "three", "two", "web"}},
+		"loses all":           {update("true", nil), []string{"one", "three", "two"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			tc.what(q)
+			var woken []string
+			for range q.Len() {
+				r, _ := q.Get()
+				woken = append(woken, r.Name)
+			}
+			slices.Sort(woken)
+			if diff := cmp.Diff(tc.want, woken); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
