@@ -12,12 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -128,23 +127,20 @@ func (r *Reconciler) observePods(ctx context.Context, obs *observation, style ro
 	return err
 }
 
-// pods are those of a revision of the workload. Another workload may have pods
-// with the same label.
+// pods are those of a revision of the workload. They are found by who owns them:
+// another workload may have pods with the same label, and a namespace has many.
 func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision string) ([]corev1.Pod, error) {
-	var pods corev1.PodList
-	label := client.MatchingLabels{w.Row.RevisionKey: revision}
-	// They are only looked at, so that the cache need not copy them.
-	if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), label, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
+	var all []corev1.Pod
+	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
+		var pods corev1.PodList
+		// They are only looked at, so that the cache need not copy them.
+		if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), client.MatchingLabels{w.Row.RevisionKey: revision},
+			client.MatchingFields{effect.ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
+		}
+		all = append(all, pods.Items...)
 	}
-	ours := map[types.UID]bool{w.Object.GetUID(): true}
-	for _, o := range w.Owned {
-		ours[o.GetUID()] = true
-	}
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		ref := metav1.GetControllerOf(&p)
-		return ref == nil || !ours[ref.UID]
-	}), nil
+	return all, nil
 }
 
 // owned tells whether a Rollout drives the BatchRelease.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,6 +113,7 @@ func newServer(t *testing.T) *server {
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects()...).
 		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}).
 		WithIndex(&appsv1.ReplicaSet{}, effect.ByOwner, effect.OwnerKeys).
+		WithIndex(&corev1.Pod{}, effect.ByOwner, effect.OwnerKeys).
 		WithIndex(&v1alpha1.TrafficRouting{}, effect.ByUser, effect.UserKeys).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
 	return s
