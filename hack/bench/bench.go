@@ -26,10 +26,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The namespaces of the applications: released and unheld ones.
+// The namespaces of the applications: released and unheld ones, and one that is
+// released before all.
 const (
-	busy = "weir-bench"
-	bare = "weir-bench-floor"
+	busy  = "weir-bench"
+	bare  = "weir-bench-floor"
+	first = "weir-bench-first"
 )
 
 // crowd is how many idle applications share a namespace. kube-controller-manager
@@ -112,8 +114,13 @@ func (b *bench) floor(ctx context.Context) (*result, error) {
 	return r, errors.Join(err, b.forget(ctx, bare))
 }
 
-// prepare makes the applications, and waits until they are in service.
+// prepare makes the applications, and waits until they are in service. Before that
+// it has one release begin: to apply a policy, kube-apiserver reads the schema of
+// Deployments, once, but for each of many requests that come before it has.
 func (b *bench) prepare(ctx context.Context) error {
+	if err := b.await(ctx, first, 1); err != nil {
+		return err
+	}
 	if err := b.beside(ctx); err != nil {
 		return err
 	}
@@ -226,7 +233,7 @@ func (b *bench) clean(ctx context.Context) error {
 	if b.place.own != nil {
 		return nil
 	}
-	errs := []error{b.forget(ctx, busy), b.forget(ctx, bare)}
+	errs := []error{b.forget(ctx, busy), b.forget(ctx, bare), b.forget(ctx, first)}
 	for namespace := range b.idlers() {
 		errs = append(errs, b.forget(ctx, namespace))
 	}
