@@ -12,10 +12,11 @@ import (
 
 // percent is how much is allocated, of what is in use, until garbage is collected.
 // With the default of 100 a busy process of a few dozen MiB does so several times
-// a second. limit is where memory is the scarcer: what artifacts grant less a tenth.
+// a second. limit is where memory is the scarcer: in the GiB that each is to do with
+// it leaves room for what an etcd of weir-apiserver maps beside.
 const (
 	percent = 300
-	limit   = 900 << 20
+	limit   = 700 << 20
 )
 
 // Grow sets both, unless the environment says otherwise.
