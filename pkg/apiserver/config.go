@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
 
+	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
@@ -152,6 +153,8 @@ func (o *Options) spacious(*http.Request) error {
 type CompletedConfig struct {
 	*Config
 	generic genericapiserver.CompletedConfig
+	// rollouts are what admission looks up, once there are endpoints.
+	rollouts workload.Source
 }
 
 // Complete fills in what follows from the rest.

@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/store"
@@ -55,6 +57,10 @@ func (c CompletedConfig) New() (*Server, error) {
 		return nil, fmt.Errorf("adding the storage readiness hook: %w", err)
 	}
 	if c.Webhook != nil {
+		var ok bool
+		if c.rollouts, ok = endpoints[v1beta1.SchemeGroupVersion.Version]["rollouts"].(workload.Source); !ok {
+			return nil, errors.New("the endpoint of rollouts can not be watched")
+		}
 		if err := generic.AddPostStartHook("workload-admission", c.serveWebhook); err != nil {
 			return nil, fmt.Errorf("adding the workload admission hook: %w", err)
 		}

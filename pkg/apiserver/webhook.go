@@ -11,13 +11,10 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // webhookDrain is how long answers under way may take once the server stops.
@@ -47,15 +44,11 @@ func (c *Config) setWebhook() error {
 	return nil
 }
 
-// serveWebhook runs once the API is served, since it watches Rollouts there. It
-// answers until all requests are drained, so that a restart refuses no update
-// which another replica could not see yet.
+// serveWebhook runs once the API is served. It answers until all requests are
+// drained, so that a restart refuses no update which another replica could not
+// see yet.
 func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext) error {
-	client, err := c.rolloutClient(hook.LoopbackClientConfig)
-	if err != nil {
-		return err
-	}
-	index, err := workload.NewIndex(client, c.options.scheme)
+	index, err := workload.NewIndex(c.rollouts)
 	if err != nil {
 		return err
 	}
@@ -82,18 +75,4 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 		klog.InfoS("Stopped serving workload admission")
 	})
 	return nil
-}
-
-// rolloutClient reads our own API in this process.
-func (c CompletedConfig) rolloutClient(loopback *restclient.Config) (restclient.Interface, error) {
-	config := restclient.CopyConfig(loopback)
-	gv := v1beta1.SchemeGroupVersion
-	config.GroupVersion, config.APIPath = &gv, "/apis"
-	config.QPS = -1 // an update of a workload waits for the answer
-	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: c.options.codecs}
-	client, err := restclient.RESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client of the loopback: %w", err)
-	}
-	return client, nil
 }

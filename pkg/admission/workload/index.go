@@ -10,33 +10,57 @@ import (
 	"slices"
 	"strings"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	restclient "k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // byWorkload names the index.
 const byWorkload = "workload"
 
+// Source is the endpoint of Rollouts in this process: what it answers needs no
+// network, no encoding and no queue. It must not be changed.
+type Source interface {
+	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error)
+}
+
 // Index keeps the Rollouts by the workload that they name.
 type Index struct {
 	informer cache.SharedIndexInformer
-	client   restclient.Interface
-	scheme   *runtime.Scheme
+	source   Source
 }
 
 var _ Rollouts = (*Index)(nil)
 
-// NewIndex watches Rollouts through the client of v1beta1.
-func NewIndex(client restclient.Interface, scheme *runtime.Scheme) (*Index, error) {
-	source := cache.NewListWatchFromClient(client, "rollouts", metav1.NamespaceAll, fields.Everything())
-	informer := cache.NewSharedIndexInformer(source, &v1beta1.Rollout{}, 0, cache.Indexers{
+// NewIndex watches the source.
+func NewIndex(source Source) (*Index, error) {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			internal, err := everywhere(options)
+			if err != nil {
+				return nil, err
+			}
+			return source.List(ctx, internal)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			internal, err := everywhere(options)
+			if err != nil {
+				return nil, err
+			}
+			w, err := source.Watch(ctx, internal)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(w, unwrapped), nil
+		},
+	}, &rollouts.Rollout{}, 0, cache.Indexers{
 		byWorkload: func(obj any) ([]string, error) {
 			r, ok := obj.(*rollouts.Rollout)
 			if !ok || r.Spec.WorkloadRef == nil {
@@ -45,31 +69,41 @@ func NewIndex(client restclient.Interface, scheme *runtime.Scheme) (*Index, erro
 			return []string{keyOf(r.Namespace, *r.Spec.WorkloadRef)}, nil
 		},
 	})
-	err := informer.SetTransform(func(obj any) (any, error) {
-		wire, ok := obj.(*v1beta1.Rollout)
-		if !ok {
-			return obj, nil
-		}
-		return hub(scheme, wire)
-	})
-	if err != nil {
+	if err := informer.SetTransform(cache.TransformFunc(unmanaged)); err != nil {
 		return nil, fmt.Errorf("preparing the index of rollouts: %w", err)
 	}
-	return &Index{informer: informer, client: client, scheme: scheme}, nil
+	return &Index{informer: informer, source: source}, nil
+}
+
+// everywhere are the options of a request for all namespaces.
+func everywhere(options metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+	var internal metainternalversion.ListOptions
+	if err := metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&options, &internal, nil); err != nil {
+		return nil, fmt.Errorf("converting the options of a request: %w", err)
+	}
+	return &internal, nil
+}
+
+// unwrapped is the object of an event that was about to be encoded for several
+// watchers.
+func unwrapped(e watch.Event) (watch.Event, bool) {
+	if wrapped, ok := e.Object.(runtime.CacheableObject); ok {
+		e.Object = wrapped.GetObject()
+	}
+	return e, true
+}
+
+// unmanaged drops what admission does not read.
+func unmanaged(obj any) (any, error) {
+	if r, ok := obj.(*rollouts.Rollout); ok {
+		r.ManagedFields = nil
+	}
+	return obj, nil
 }
 
 // Run watches until the context ends.
 func (i *Index) Run(ctx context.Context) {
 	i.informer.RunWithContext(ctx)
-}
-
-func hub(scheme *runtime.Scheme, wire *v1beta1.Rollout) (*rollouts.Rollout, error) {
-	r := &rollouts.Rollout{}
-	if err := scheme.Convert(wire, r, nil); err != nil {
-		return nil, fmt.Errorf("converting a rollout: %w", err)
-	}
-	r.ManagedFields = nil
-	return r, nil
 }
 
 // Naming implements Rollouts. The oldest comes first, should there be several.
@@ -93,16 +127,17 @@ func (i *Index) Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Ro
 
 // Stored implements Rollouts. A list without a version is what etcd has now.
 func (i *Index) Stored(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
-	var list v1beta1.RolloutList
-	if err := i.client.Get().Namespace(namespace).Resource("rollouts").Do(ctx).Into(&list); err != nil {
+	obj, err := i.source.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
+	if err != nil {
 		return nil, fmt.Errorf("reading the rollouts of %s: %w", namespace, err)
+	}
+	list, ok := obj.(*rollouts.RolloutList)
+	if !ok {
+		return nil, fmt.Errorf("reading the rollouts of %s: got a %T", namespace, obj)
 	}
 	var named []*rollouts.Rollout
 	for n := range list.Items {
-		r, err := hub(i.scheme, &list.Items[n])
-		if err != nil {
-			return nil, err
-		}
+		r := &list.Items[n]
 		if r.Spec.WorkloadRef != nil && keyOf(namespace, *r.Spec.WorkloadRef) == keyOf(namespace, ref) {
 			named = append(named, r)
 		}

@@ -4,58 +4,58 @@
 package workload
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
+	"context"
+	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	restclient "k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// The Rollouts of a workload are found among others of the namespace, the oldest
-// first, and read as they are now: without a version.
-func TestStored(t *testing.T) {
-	t.Parallel()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	var list v1beta1.RolloutList
-	list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
-	for _, r := range []struct{ name, kind, workload string }{
-		{"second", "Deployment", "web"}, {"other", "Deployment", "api"}, {"first", "Deployment", "web"}, {"kind", "StatefulSet", "web"},
-	} {
-		item := v1beta1.Rollout{Spec: v1beta1.RolloutSpec{WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: r.kind, Name: r.workload}}}
-		item.Name = r.name
-		list.Items = append(list.Items, item)
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if want := "/apis/rollouts.kruise.io/v1beta1/namespaces/ns/rollouts"; r.URL.String() != want {
-			t.Errorf("asked for %s, want %s", r.URL, want)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(list); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(server.Close)
-	gv := v1beta1.SchemeGroupVersion
-	client, err := restclient.RESTClientFor(&restclient.Config{Host: server.URL, APIPath: "/apis", ContentConfig: restclient.ContentConfig{
-		GroupVersion: &gv, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	index, err := NewIndex(client, scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := index.Stored(t.Context(), "ns", rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"})
+// shelf is what is stored, and the watch of it.
+type shelf struct {
+	items []rollouts.Rollout
+	watch *watch.FakeWatcher
+	// asked are the requests for lists.
+	asked []string
+}
+
+func (s *shelf) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	s.asked = append(s.asked, "namespace "+genericapirequest.NamespaceValue(ctx)+" version "+o.ResourceVersion)
+	return &rollouts.RolloutList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: s.items}, nil
+}
+
+func (s *shelf) Watch(context.Context, *metainternalversion.ListOptions) (watch.Interface, error) {
+	return s.watch, nil
+}
+
+// wrapped is an object as it comes where several watch.
+type wrapped struct{ *rollouts.Rollout }
+
+func (w wrapped) GetObject() runtime.Object { return w.DeepCopy() }
+
+func (w wrapped) CacheEncode(runtime.Identifier, func(runtime.Object, io.Writer) error, io.Writer) error {
+	return nil
+}
+
+func naming(name, kind, target, version string) rollouts.Rollout {
+	r := rollouts.Rollout{Spec: rollouts.RolloutSpec{WorkloadRef: &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: kind, Name: target}}}
+	r.Namespace, r.Name, r.ResourceVersion = "ns", name, version
+	r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	return r
+}
+
+var web = rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+
+func namesOf(t *testing.T, found []*rollouts.Rollout, err error) []string {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,61 @@ func TestStored(t *testing.T) {
 	for _, r := range found {
 		names = append(names, r.Name)
 	}
-	if diff := cmp.Diff([]string{"first", "second"}, names); diff != "" {
+	return names
+}
+
+// The Rollouts of a workload are found among others of the namespace, the oldest
+// first, and read as they are now: without a version.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	s := &shelf{items: []rollouts.Rollout{
+		naming("second", "Deployment", "web", "1"), naming("other", "Deployment", "api", "1"),
+		naming("first", "Deployment", "web", "1"), naming("kind", "StatefulSet", "web", "1"),
+	}}
+	index, err := NewIndex(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := index.Stored(t.Context(), "ns", web)
+	if diff := cmp.Diff([]string{"first", "second"}, namesOf(t, found, err)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]string{"namespace ns version "}, s.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// What is watched is found, whether or not it comes wrapped for many watchers.
+func TestNaming(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{watch: watch.NewFake()}
+		index, err := NewIndex(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := index.Naming("ns", web); err == nil {
+			t.Error("it answers before anything is read")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go index.Run(ctx)
+		stored, plain, many := naming("before", "Deployment", "web", "1"), naming("plain", "Deployment", "web", "3"), naming("wrapped", "Deployment", "web", "4")
+		end := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+		s.watch.Add(&stored)
+		s.watch.Action(watch.Bookmark, end)
+		s.watch.Add(&plain)
+		s.watch.Add(wrapped{&many})
+		synctest.Wait()
+		found, err := index.Naming("ns", web)
+		if diff := cmp.Diff([]string{"before", "plain", "wrapped"}, namesOf(t, found, err)); diff != "" {
+			t.Errorf("found (-want +got):\n%s", diff)
+		}
+		for _, r := range found {
+			if r.ManagedFields != nil {
+				t.Errorf("%s keeps its managedFields", r.Name)
+			}
+		}
+		stop()
+		synctest.Wait()
+	})
 }
