@@ -6,6 +6,7 @@ package apiserver
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,6 +91,7 @@ func NewCommand() *cobra.Command {
 				return fmt.Errorf("setting the versions of components: %w", err)
 			}
 			o.inherit()
+			o.compactOften(cmd.Flags().Changed)
 			if err := o.Validate(); err != nil {
 				return err
 			}
@@ -151,6 +153,16 @@ func (o *Options) inherit() {
 	}
 	if o.Recommended.Authorization.RemoteKubeConfigFile == "" {
 		o.Recommended.Authorization.RemoteKubeConfigFile = path
+	}
+}
+
+// compactOften bounds what the embedded etcd keeps of the past to the last minute
+// or two: all of it is mapped into this process. Whoever watches is served from
+// memory, so that only a list that is read on page by page needs it at all. An etcd
+// outside may be shared, and is compacted as kube-apiserver does it.
+func (o *Options) compactOften(given func(flag string) bool) {
+	if !o.external() && !given("etcd-compaction-interval") {
+		o.Recommended.Etcd.StorageConfig.CompactionInterval = time.Minute
 	}
 }
 

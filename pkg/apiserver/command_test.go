@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The help fits on a screen or two, and names everything on request.
@@ -35,6 +36,35 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(long, f) {
 			t.Errorf("--help-all does not name %s", f)
 		}
+	}
+}
+
+// An etcd that may be shared is compacted as everywhere else, our own more often,
+// and either as it is told.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		flags []string
+		want  time.Duration
+	}{
+		"embedded":       {nil, time.Minute},
+		"external":       {[]string{"--etcd-servers=http://etcd"}, 5 * time.Minute},
+		"embedded, told": {[]string{"--etcd-compaction-interval=5m"}, 5 * time.Minute},
+		"external, told": {[]string{"--etcd-servers=http://etcd", "--etcd-compaction-interval=1h"}, time.Hour},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := NewOptions()
+			flags := o.flags()
+			if err := flags.Parse(tt.flags); err != nil {
+				t.Fatal(err)
+			}
+			o.compactOften(flags.Changed)
+			if got := o.Recommended.Etcd.StorageConfig.CompactionInterval; got != tt.want {
+				t.Errorf("compacts every %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
 
