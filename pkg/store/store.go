@@ -149,6 +149,8 @@ func (s *Store) config(o Options) (*embed.Config, error) {
 	c.AutoCompactionRetention = "0"
 	c.QuotaBackendBytes = cmp.Or(o.Limit.Value(), DefaultLimit.Value())
 	c.BootstrapDefragThresholdMegabytes = 100
+	// What the log keeps in memory beyond this is for members that lag behind.
+	c.SnapshotCatchUpEntries = 100
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	return c, nil
