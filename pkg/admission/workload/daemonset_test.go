@@ -66,6 +66,10 @@ func remembersLess(d *appsv1.DaemonSet) { d.Spec.RevisionHistoryLimit = new(int3
 
 func namedAgain(d *appsv1.DaemonSet) { d.Labels[rollouts.LabelRolloutID] = "again" }
 
+func namedAside(d *appsv1.DaemonSet) {
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, rollouts.LabelRolloutID, "again")
+}
+
 // daemonHeld is taken by the Rollout web, and daemonDriven released by us as far as 20%.
 func daemonHeld(d *appsv1.DaemonSet) {
 	ofType(appsv1.OnDeleteDaemonSetStrategyType)(d)
@@ -103,6 +107,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 	}{
 		"a new template is held":            {healthy, nil, []daemonEdit{v2}, []daemonEdit{v2, daemonHeld}},
 		"another name of a release is held": {healthy, nil, []daemonEdit{namedAgain}, []daemonEdit{namedAgain, daemonHeld}},
+		"a name in an annotation is too":    {healthy, nil, []daemonEdit{namedAside}, []daemonEdit{daemonHeld, namedAside}},
 		"the owner's OnDelete is kept":      {healthy, []daemonEdit{ofType(onDelete)}, []daemonEdit{ofType(onDelete), v2}, []daemonEdit{v2, daemonHeld, hisOnDelete}},
 		"one without a strategy is held":    {healthy, []daemonEdit{plainStrategy}, []daemonEdit{plainStrategy, v2}, []daemonEdit{plainStrategy, v2, daemonHeld}},
 		"a surge is not to be had":          {healthy, []daemonEdit{one}, []daemonEdit{one, v2}, []daemonEdit{one, v2}},

@@ -189,6 +189,7 @@ func TestAdmit(t *testing.T) {
 	}{
 		"a new template is held":             {healthy, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
 		"a new rollout id is held":           {healthy, nil, []edit{rolloutID}, "", []edit{rolloutID, annotatedHold}},
+		"a new rollout id, annotation":       {healthy, nil, []edit{annotatedID}, "", []edit{annotatedHold, annotatedID}},
 		"an edit of the rest is not":         {healthy, nil, []edit{resumed, scaled}, "", []edit{scaled}},
 		"a hash label is no new template":    {healthy, nil, []edit{hashed}, "", []edit{hashed}},
 		"no rollout":                         {nil, nil, []edit{image("v2")}, "", []edit{image("v2")}},
