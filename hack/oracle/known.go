@@ -34,6 +34,8 @@ const (
 	typed class = "types instead of a schema"
 	// more: what Weir has and OpenKruise has not.
 	more class = "more"
+	// unowned: who wrote which field of what nobody applies.
+	unowned class = "managed fields"
 )
 
 func (k *known) matches(d difference) bool {
@@ -136,5 +138,10 @@ var table = []known{
 		reason: "a required field that is left out and has a sensible zero",
 	},
 	{class: lenient, in: `/a strategic merge patch: 2 `, at: `^code$`, reason: "a strategic merge patch, which a CRD refuses with 415"},
+	{
+		class: unowned, in: `^(batchrelease|rollouthistory)`, how: dropped,
+		at:     `\.managedFields\[oracle Update rollouts\.kruise\.io/v1(alpha|beta)1 (<nil>|status)\]\.`,
+		reason: "BatchReleases and RolloutHistories have managed fields from when they are applied first",
+	},
 	{class: typed, in: `/type: |/another kind: `, at: `^code$`, reason: "a wrong type of JSON or a wrong kind: 400 instead of 422"},
 }
