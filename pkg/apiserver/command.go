@@ -139,6 +139,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	o.TLS.addFlags(all)
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
+	all.Lookup(compactionFlag).Usage += " The embedded etcd has 1m0s unless it is given."
 	return all
 }
 
@@ -156,12 +157,14 @@ func (o *Options) inherit() {
 	}
 }
 
+const compactionFlag = "etcd-compaction-interval"
+
 // compactOften bounds what the embedded etcd keeps of the past to the last minute
 // or two: all of it is mapped into this process. Whoever watches is served from
 // memory, so that only a list that is read on page by page needs it at all. An etcd
 // outside may be shared, and is compacted as kube-apiserver does it.
 func (o *Options) compactOften(given func(flag string) bool) {
-	if !o.external() && !given("etcd-compaction-interval") {
+	if !o.external() && !given(compactionFlag) {
 		o.Recommended.Etcd.StorageConfig.CompactionInterval = time.Minute
 	}
 }
