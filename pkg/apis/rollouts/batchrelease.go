@@ -5,6 +5,7 @@ package rollouts
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -60,6 +61,9 @@ type ReleasePlan struct {
 	// workload held. With BatchPartition nil, the workload is given back but
 	// stays paused. Weir's own.
 	Abort bool
+	// StableRevision is the revision that the Rollout knows to be stable; empty
+	// where no Rollout has written the plan. Weir's own.
+	StableRevision string
 }
 
 // Batch is a cumulative target.
@@ -85,4 +89,21 @@ type BatchReleaseStatus struct {
 	UpdatedReplicas          int32
 	UpdatedReadyReplicas     int32
 	NoNeedUpdateReplicas     *int32
+	// WorkloadUID is the workload that the plan is carried out on. One of the same
+	// name that was made later is another. Weir's own.
+	WorkloadUID types.UID
+	// Drive is how far the workload may go; nil before it was told and after it
+	// was given back. What the workload itself says of it is a copy. Weir's own.
+	Drive *Drive
+}
+
+// Drive is how far a workload may go.
+type Drive struct {
+	// Partition is how many pods may run the update revision.
+	Partition intstr.IntOrString
+	// Abort sends every pod back to the stable revision.
+	Abort bool
+	// Revision is the revision that Partition is meant for; any other template
+	// freezes the sizes until the workload is told anew.
+	Revision string
 }

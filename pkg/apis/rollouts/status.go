@@ -5,6 +5,7 @@ package rollouts
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // RolloutStatus is what is known and remembered of a Rollout.
@@ -12,6 +13,9 @@ type RolloutStatus struct {
 	// ObservedGeneration is the generation last acted upon.
 	ObservedGeneration int64
 	Phase              Phase
+	// WorkloadUID is the workload in service. One of the same name that was made
+	// later is another.
+	WorkloadUID types.UID
 	// Message is one sentence for the user.
 	Message    string
 	Conditions []Condition

@@ -35,6 +35,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.ConditionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &rolloutsv1alpha1.DecisionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Drive"):
+		return &rolloutsv1alpha1.DriveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GatewayRef"):
 		return &rolloutsv1alpha1.GatewayRefApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Header"):
@@ -129,6 +131,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.ConditionApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Decision"):
 		return &rolloutsv1beta1.DecisionApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Drive"):
+		return &rolloutsv1beta1.DriveApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("GatewayRef"):
 		return &rolloutsv1beta1.GatewayRefApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Header"):

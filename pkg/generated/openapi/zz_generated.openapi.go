@@ -31,6 +31,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Condition{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_Condition(ref),
 		v1alpha1.Decision{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Decision(ref),
 		v1alpha1.DecisionOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_DecisionOptions(ref),
+		v1alpha1.Drive{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Drive(ref),
 		v1alpha1.Expectation{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_Expectation(ref),
 		v1alpha1.GatewayRef{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_GatewayRef(ref),
 		v1alpha1.Header{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1alpha1_Header(ref),
@@ -91,6 +92,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.Condition{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Condition(ref),
 		v1beta1.Decision{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Decision(ref),
 		v1beta1.DecisionOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref),
+		v1beta1.Drive{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Drive(ref),
 		v1beta1.Expectation{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Expectation(ref),
 		v1beta1.GatewayRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref),
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
@@ -475,11 +477,24 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref common.ReferenceCa
 							Format:      "",
 						},
 					},
+					"workloadUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WorkloadUID is the uid of the workload that the plan is carried out on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"drive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
+							Ref:         ref(v1alpha1.Drive{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BatchStatus{}.OpenAPIModelName(), v1alpha1.Condition{}.OpenAPIModelName()},
+			v1alpha1.BatchStatus{}.OpenAPIModelName(), v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Drive{}.OpenAPIModelName()},
 	}
 }
 
@@ -736,6 +751,42 @@ func schema_pkg_apis_rollouts_v1alpha1_DecisionOptions(ref common.ReferenceCallb
 		},
 		Dependencies: []string{
 			v1alpha1.Expectation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Drive is how far a workload may go.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"partition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Partition is how many pods, as a number or a percentage, may run the update revision.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"abort": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Abort sends every pod back to the stable revision. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision is the revision that the partition is meant for.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"partition"},
+			},
+		},
+		Dependencies: []string{
+			intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -1686,6 +1737,13 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"stableRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableRevision is the revision that the Rollout knows to be stable. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"enableExtraWorkloadForCanary"},
 			},
@@ -2426,6 +2484,13 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 					"phase": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"workloadUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WorkloadUID is the uid of the workload in service. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3417,11 +3482,24 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref common.ReferenceCal
 							Format:      "",
 						},
 					},
+					"workloadUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WorkloadUID is the uid of the workload that the plan is carried out on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"drive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
+							Ref:         ref(v1beta1.Drive{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BatchStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName()},
+			v1beta1.BatchStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Drive{}.OpenAPIModelName()},
 	}
 }
 
@@ -4157,6 +4235,42 @@ func schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			v1beta1.Expectation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Drive is how far a workload may go.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"partition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Partition is how many pods, as a number or a percentage, may run the update revision.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"abort": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Abort sends every pod back to the stable revision. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision is the revision that the partition is meant for.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"partition"},
+			},
+		},
+		Dependencies: []string{
+			intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -4973,6 +5087,13 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"stableRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableRevision is the revision that the Rollout knows to be stable. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"enableExtraWorkloadForCanary"},
 			},
@@ -5438,6 +5559,13 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 					"phase": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"workloadUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WorkloadUID is the uid of the workload in service. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

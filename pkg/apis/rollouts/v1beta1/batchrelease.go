@@ -5,6 +5,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -87,6 +88,10 @@ type ReleasePlan struct {
 	// stays paused. Default: false.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
+	// StableRevision is the revision that the Rollout knows to be stable. Only
+	// the controller writes it.
+	// +optional
+	StableRevision string `json:"stableRevision,omitempty"`
 }
 
 // Batch is a cumulative target.
@@ -133,6 +138,26 @@ type BatchReleaseStatus struct {
 	// Message is the error of the last attempt at a batch.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// WorkloadUID is the uid of the workload that the plan is carried out on.
+	// +optional
+	WorkloadUID types.UID `json:"workloadUID,omitempty"`
+	// Drive is how far the workload may go. Absent before it was told and after
+	// it was given back; annotations of the workload repeat it.
+	// +optional
+	Drive *Drive `json:"drive,omitempty"`
+}
+
+// Drive is how far a workload may go.
+type Drive struct {
+	// Partition is how many pods, as a number or a percentage, may run the
+	// update revision.
+	Partition intstr.IntOrString `json:"partition"`
+	// Abort sends every pod back to the stable revision. Default: false.
+	// +optional
+	Abort bool `json:"abort,omitempty"`
+	// Revision is the revision that the partition is meant for.
+	// +optional
+	Revision string `json:"revision,omitempty"`
 }
 
 // BatchStatus is where the current batch is.

@@ -5,6 +5,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // RolloutStatus is what is known and remembered of a Rollout. The controller
@@ -28,6 +29,10 @@ type RolloutStatus struct {
 	// Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
+	// WorkloadUID is the uid of the workload in service. Only the controller
+	// writes it.
+	// +optional
+	WorkloadUID types.UID `json:"workloadUID,omitempty"`
 	// Message is one sentence for the user.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -79,6 +79,11 @@ func (in DecisionOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Drive) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Drive"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Expectation) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Expectation"
 }

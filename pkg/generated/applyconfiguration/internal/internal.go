@@ -80,6 +80,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Condition
           elementRelationship: atomic
+    - name: drive
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Drive
     - name: observedGeneration
       type:
         scalar: numeric
@@ -99,6 +102,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: updateRevision
+      type:
+        scalar: string
+    - name: workloadUID
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.BatchStatus
@@ -191,6 +197,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Drive
+  map:
+    fields:
+    - name: abort
+      type:
+        scalar: boolean
+    - name: partition
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: revision
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.GatewayRef
   map:
     fields:
@@ -465,6 +483,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rolloutID
       type:
         scalar: string
+    - name: stableRevision
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
   map:
     fields:
@@ -663,6 +684,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
           elementRelationship: atomic
+    - name: workloadUID
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RouteMatch
   map:
     fields:
@@ -910,6 +934,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Condition
           elementRelationship: atomic
+    - name: drive
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Drive
     - name: message
       type:
         scalar: string
@@ -932,6 +959,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: updateRevision
+      type:
+        scalar: string
+    - name: workloadUID
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.BatchStatus
@@ -1220,6 +1250,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Drive
+  map:
+    fields:
+    - name: abort
+      type:
+        scalar: boolean
+    - name: partition
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: revision
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.GatewayRef
   map:
     fields:
@@ -1354,6 +1396,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rolloutID
       type:
         scalar: string
+    - name: stableRevision
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
   map:
     fields:
@@ -1474,6 +1519,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
           elementRelationship: atomic
+    - name: workloadUID
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RouteMatch
   map:
     fields:

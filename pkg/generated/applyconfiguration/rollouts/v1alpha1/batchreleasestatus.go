@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 // BatchReleaseStatusApplyConfiguration represents a declarative configuration of the BatchReleaseStatus type for use
@@ -35,6 +36,11 @@ type BatchReleaseStatusApplyConfiguration struct {
 	ObservedReleasePlanHash *string `json:"observedReleasePlanHash,omitempty"`
 	// Phase is Preparing, Progressing, Finalizing or Completed.
 	Phase *rolloutsv1alpha1.Phase `json:"phase,omitempty"`
+	// WorkloadUID is the uid of the workload that the plan is carried out on.
+	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
+	// Drive is how far the workload may go. Absent before it was told and after
+	// it was given back; annotations of the workload repeat it.
+	Drive *DriveApplyConfiguration `json:"drive,omitempty"`
 }
 
 // BatchReleaseStatusApplyConfiguration constructs a declarative configuration of the BatchReleaseStatus type for use with
@@ -125,5 +131,21 @@ func (b *BatchReleaseStatusApplyConfiguration) WithObservedReleasePlanHash(value
 // If called multiple times, the Phase field is set to the value of the last call.
 func (b *BatchReleaseStatusApplyConfiguration) WithPhase(value rolloutsv1alpha1.Phase) *BatchReleaseStatusApplyConfiguration {
 	b.Phase = &value
+	return b
+}
+
+// WithWorkloadUID sets the WorkloadUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WorkloadUID field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithWorkloadUID(value types.UID) *BatchReleaseStatusApplyConfiguration {
+	b.WorkloadUID = &value
+	return b
+}
+
+// WithDrive sets the Drive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Drive field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithDrive(value *DriveApplyConfiguration) *BatchReleaseStatusApplyConfiguration {
+	b.Drive = value
 	return b
 }

@@ -43,6 +43,9 @@ type ReleasePlanApplyConfiguration struct {
 	// workload held. Without batchPartition the workload is given back but
 	// stays paused. Default: false.
 	Abort *bool `json:"abort,omitempty"`
+	// StableRevision is the revision that the Rollout knows to be stable. Only
+	// the controller writes it.
+	StableRevision *string `json:"stableRevision,omitempty"`
 }
 
 // ReleasePlanApplyConfiguration constructs a declarative configuration of the ReleasePlan type for use with
@@ -133,5 +136,13 @@ func (b *ReleasePlanApplyConfiguration) WithRevision(value string) *ReleasePlanA
 // If called multiple times, the Abort field is set to the value of the last call.
 func (b *ReleasePlanApplyConfiguration) WithAbort(value bool) *ReleasePlanApplyConfiguration {
 	b.Abort = &value
+	return b
+}
+
+// WithStableRevision sets the StableRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableRevision field is set to the value of the last call.
+func (b *ReleasePlanApplyConfiguration) WithStableRevision(value string) *ReleasePlanApplyConfiguration {
+	b.StableRevision = &value
 	return b
 }

@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 // RolloutStatusApplyConfiguration represents a declarative configuration of the RolloutStatus type for use
@@ -24,6 +25,9 @@ type RolloutStatusApplyConfiguration struct {
 	Conditions []ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Phase is Initial, Healthy, Progressing, Terminating, Disabling or Disabled.
 	Phase *rolloutsv1alpha1.Phase `json:"phase,omitempty"`
+	// WorkloadUID is the uid of the workload in service. Only the controller
+	// writes it.
+	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
 	// Message is one sentence for the user.
 	Message *string `json:"message,omitempty"`
 	// Decisions are the uses of verbs in the release under way, oldest first.
@@ -74,6 +78,14 @@ func (b *RolloutStatusApplyConfiguration) WithConditions(values ...*ConditionApp
 // If called multiple times, the Phase field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithPhase(value rolloutsv1alpha1.Phase) *RolloutStatusApplyConfiguration {
 	b.Phase = &value
+	return b
+}
+
+// WithWorkloadUID sets the WorkloadUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WorkloadUID field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithWorkloadUID(value types.UID) *RolloutStatusApplyConfiguration {
+	b.WorkloadUID = &value
 	return b
 }
 

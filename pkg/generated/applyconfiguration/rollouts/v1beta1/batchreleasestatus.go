@@ -7,6 +7,7 @@ package v1beta1
 
 import (
 	rolloutsv1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 // BatchReleaseStatusApplyConfiguration represents a declarative configuration of the BatchReleaseStatus type for use
@@ -37,6 +38,11 @@ type BatchReleaseStatusApplyConfiguration struct {
 	Phase *rolloutsv1beta1.Phase `json:"phase,omitempty"`
 	// Message is the error of the last attempt at a batch.
 	Message *string `json:"message,omitempty"`
+	// WorkloadUID is the uid of the workload that the plan is carried out on.
+	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
+	// Drive is how far the workload may go. Absent before it was told and after
+	// it was given back; annotations of the workload repeat it.
+	Drive *DriveApplyConfiguration `json:"drive,omitempty"`
 }
 
 // BatchReleaseStatusApplyConfiguration constructs a declarative configuration of the BatchReleaseStatus type for use with
@@ -135,5 +141,21 @@ func (b *BatchReleaseStatusApplyConfiguration) WithPhase(value rolloutsv1beta1.P
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *BatchReleaseStatusApplyConfiguration) WithMessage(value string) *BatchReleaseStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithWorkloadUID sets the WorkloadUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WorkloadUID field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithWorkloadUID(value types.UID) *BatchReleaseStatusApplyConfiguration {
+	b.WorkloadUID = &value
+	return b
+}
+
+// WithDrive sets the Drive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Drive field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithDrive(value *DriveApplyConfiguration) *BatchReleaseStatusApplyConfiguration {
+	b.Drive = value
 	return b
 }
