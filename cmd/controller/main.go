@@ -98,7 +98,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err != nil {
 		return fmt.Errorf("asking the cluster for policies: %w", err)
 	}
-	if err := effect.Index(ctx, mgr, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
+	if err := effect.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
 	server := effect.Server{

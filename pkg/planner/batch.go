@@ -102,6 +102,9 @@ func Awaits(b *rollouts.BatchRelease, w *Workload) (revision, whose string) {
 // BatchRelease decides what one pass over a BatchRelease does.
 func BatchRelease(o BatchObserved) BatchPlan {
 	x := &batchPass{BatchObserved: o, w: o.Workload, plan: o.Release.Spec.Plan, status: *o.Release.Status.DeepCopy()}
+	if x.w != nil && x.status.WorkloadUID != "" && x.w.UID != x.status.WorkloadUID {
+		x.w = nil // another workload of that name
+	}
 	x.status.ObservedGeneration = o.Release.Generation
 	for _, rule := range batchRules {
 		if rule.applies(x) {
@@ -181,11 +184,14 @@ func (x *batchPass) observe() {}
 func (x *batchPass) accept() {
 	x.status.ObservedReleasePlanHash = batchPlanHash(x.plan)
 	x.status.ObservedRolloutID = x.plan.RolloutID
+	if x.w != nil {
+		x.status.WorkloadUID = x.w.UID
+	}
 }
 
 func (x *batchPass) complete() {
 	x.accept()
-	x.status.Phase = rollouts.PhaseCompleted
+	x.status.Phase, x.status.Drive = rollouts.PhaseCompleted, nil
 	x.status.Message = ""
 }
 
@@ -222,8 +228,14 @@ func (x *batchPass) returning() bool {
 func (x *batchPass) comeBack() {
 	want := Drive{Partition: intstr.FromString("100%"), Owner: x.Release.UID, Revision: x.plan.Revision}
 	if !x.told(want) {
-		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
+		x.tell(want)
 	}
+}
+
+// tell stores how far the workload may go before it is written there.
+func (x *batchPass) tell(want Drive) {
+	x.status.Drive = &rollouts.Drive{Partition: want.Partition, Abort: want.Abort, Revision: want.Revision}
+	x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 }
 
 // begin takes up a plan: the batch asked for, or the first one when the same
@@ -266,13 +278,23 @@ func (x *batchPass) drive() {
 	want := x.want()
 	switch {
 	case !x.told(want), x.stopped():
+		x.putRight(want)
 		x.pending()
-		x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
+		x.tell(want)
 	case !x.w.Settled:
 	case x.plan.Abort && x.back() && !x.w.Native:
 		x.actions = append(x.actions, Rest{})
 	default:
 		x.judge()
+	}
+}
+
+// putRight announces that somebody else has written what the workload was told, of
+// a batch that was ready and is wanted as it was.
+func (x *batchPass) putRight(want Drive) {
+	ready := x.status.BatchState == rollouts.BatchReady && x.w.Drive != nil && *x.w.Drive == want
+	if ready && len(x.w.Astray) > 0 {
+		x.events = append(x.events, astrayEvent(x.w.Astray))
 	}
 }
 

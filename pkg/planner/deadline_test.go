@@ -32,7 +32,7 @@ func upgrading(since time.Time) planner.Observed {
 	}
 	r.Status.SetActivity(rollouts.ActivityInRolling, "", at)
 	plan := rollouts.ReleasePlan{
-		Batches: []rollouts.Batch{{CanaryReplicas: size}}, BatchPartition: &zero, RollingStyle: rollouts.StylePartition, Revision: "v2",
+		Batches: []rollouts.Batch{{CanaryReplicas: size}}, BatchPartition: &zero, RollingStyle: rollouts.StylePartition, Revision: "v2", StableRevision: "v1",
 	}
 	return planner.Observed{
 		Indexed: true, Listed: true,

@@ -205,7 +205,7 @@ func (x *pass) back(keep int32, revision string) bool {
 	b := x.Batch
 	want := rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: x.progress().ObservedRolloutID,
-		RollingStyle: x.style, Abort: true, Revision: revision,
+		RollingStyle: x.style, Abort: true, Revision: revision, StableRevision: x.progress().StableRevision,
 	}
 	switch {
 	case b != nil && b.Terminating:

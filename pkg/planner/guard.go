@@ -6,6 +6,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,17 +82,35 @@ func (x *pass) lookAfter() {
 	}
 }
 
-// bypassed tells that the native controller is releasing a template that nobody
-// held: both doors were closed, or somebody took a hold off while they were.
+// putRight has our keys on a workload say what the store says. Where there are
+// batches, they write them anew themselves.
+func (x *pass) putRight() {
+	if x.w == nil || len(x.w.Astray) == 0 || x.Batch != nil || len(x.actions) > 0 {
+		return
+	}
+	if x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing {
+		return
+	}
+	x.act(PutRight{})
+	x.events = append(x.events, astrayEvent(x.w.Astray))
+}
+
+// EventRecordPutRight announces that keys of ours on a workload said something else
+// than the store.
+const EventRecordPutRight = "RecordPutRight"
+
+func astrayEvent(keys []string) Event {
+	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
+		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
+}
+
+// bypassed reports whether the native controller releases a template that nothing
+// holds: both doors were closed, or somebody took a hold off while they were.
 func (x *pass) bypassed() bool {
-	if x.w.Held || x.w.Drive != nil || !x.w.Rolling {
-		return false
+	if x.w.Loose {
+		return Controls(x.Rollout)
 	}
-	if x.status.Phase == rollouts.PhaseProgressing {
-		// Else it was given back, by a plan without a partition.
-		return x.letGo() && x.Batch != nil && x.Batch.Plan.BatchPartition != nil
-	}
-	return x.changedUnheld()
+	return x.w.Rolling && x.changedUnheld()
 }
 
 // changedUnheld tells that the template is not the one that was recorded at rest.

@@ -58,6 +58,9 @@ func batchPlanHash(p rollouts.ReleasePlan) string {
 	if m := p.PodTemplateMetadata; m != nil {
 		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
 	}
+	if p.StableRevision != "" {
+		fmt.Fprintf(h, "stable %q\n", p.StableRevision)
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -107,14 +107,14 @@ func (w *world) observeKept(o *observation) {
 			}
 		}
 	}
-	facts := o.row.Observe(o.workload, o.owned)
+	facts := o.row.Facts(o.seen, o.owned)
 	o.facts.Workload = &facts
 	lost := planner.StableLost(o.rollout, &facts)
 	if lost == "" {
 		return
 	}
 	if o.kept = w.kept(o.rollout, lost); o.kept != nil {
-		kept := o.row.Kept(o.workload, *o.kept)
+		kept := o.row.Kept(o.workload, o.owned, *o.kept)
 		o.facts.Kept = &kept
 	}
 }

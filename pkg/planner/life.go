@@ -80,6 +80,7 @@ func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 
 // watch is the healthy state: a hold starts a release.
 func (x *pass) watch() {
+	x.judgeFitness()
 	switch {
 	case x.w.Held && x.w.AtStable, x.leftover():
 		x.act(RestoreWorkload{})
@@ -94,6 +95,16 @@ func (x *pass) watch() {
 	if p.UpdateRevision == x.w.UpdateRevision {
 		p.ObservedWorkloadGeneration = x.w.Generation
 		p.ObservedRolloutID = x.rolloutID()
+	}
+}
+
+// judgeFitness says in time that the next template could not be released.
+func (x *pass) judgeFitness() {
+	if x.w.Unfit != "" {
+		x.stall(rollouts.StalledUnsupported, x.w.Unfit)
+	} else if x.stalledFor(rollouts.StalledUnsupported) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
+		x.status.Message = "rollout is healthy"
 	}
 }
 
@@ -119,7 +130,7 @@ func (x *pass) unrecorded(p *rollouts.Progress) bool {
 
 // leftover tells that marks are left of a hold that is over.
 func (x *pass) leftover() bool {
-	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil
+	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.
@@ -177,18 +188,6 @@ func (x *pass) initialize() {
 	x.step()
 }
 
-// nameStable marks the stable set of a workload held at size 0, or in the middle
-// of a native rolling update. Nothing but its pods tells it from others, until
-// the batches mark it; and no later template may make it another one.
-func (x *pass) nameStable() {
-	if x.w == nil || !x.w.Held || x.w.Named || x.w.Replicas > 0 && !x.w.Mixed || x.status.Phase != rollouts.PhaseProgressing || len(x.actions) > 0 {
-		return
-	}
-	if stable := x.progress().StableRevision; stable != "" {
-		x.act(NameStable{Revision: stable})
-	}
-}
-
 // refuse says so, and leaves everything as it is until the template is taken
 // back, the stable one is set, or the release is aborted.
 func (x *pass) refuse() {
@@ -206,7 +205,7 @@ func (x *pass) freeze() {
 func (x *pass) decline() {
 	x.status.Phase = rollouts.PhaseInitial
 	x.progress()
-	x.stall(rollouts.StalledUnsupported, x.Unsupported)
+	x.stall(rollouts.StalledUnsupported, x.unsuited())
 }
 
 // reset forgets a release whose workload is gone, but not what it left in the network.
@@ -223,6 +222,7 @@ func (x *pass) reset() {
 		x.status.RemoveCondition(c)
 	}
 	x.status.SetActive(x.style, &rollouts.Progress{})
+	x.status.WorkloadUID = ""
 }
 
 // standDown gives everything back and leaves the workload to its owner.
@@ -247,6 +247,7 @@ func (x *pass) standDown() {
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	x.status.RemoveCondition(rollouts.ConditionBypassed)
 	x.status.Phase = rollouts.PhaseDisabled
+	x.status.WorkloadUID = ""
 	x.status.Message = "Rollout is disabled"
 	x.announce("RolloutDisabled", "the workload was given back to its own controller")
 }

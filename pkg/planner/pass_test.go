@@ -26,9 +26,9 @@ func (w *world) batchPass(name string) {
 			return nil
 		}
 		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
-		row, d, owned := w.observeWorkload(b.Spec.WorkloadRef, b.Spec.Plan.RollingStyle)
-		if d != nil {
-			f := row.Observe(d, owned)
+		row, seen, owned := w.observeWorkload(b.Spec.WorkloadRef, b.Spec.Plan.RollingStyle, planner.KnownOf(nil, b))
+		if seen.Object != nil {
+			f := row.Facts(seen, owned)
 			facts.Workload = &f
 			facts.Trouble = w.trouble(b, owned, f)
 			if planner.Marks(b.Spec.Plan.RollingStyle, &f) {
@@ -48,7 +48,7 @@ func (w *world) batchPass(name string) {
 		for _, a := range plan.Actions {
 			w.acts++
 			w.tell.acted(a)
-			if err := w.batchAct(a, b, row, d, owned); err != nil {
+			if err := w.batchAct(a, b, row, seen, owned); err != nil {
 				return err
 			}
 		}
@@ -56,11 +56,15 @@ func (w *world) batchPass(name string) {
 	})
 }
 
-func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d object.Object, owned []object.Object) error {
+func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row workload.Row, seen workload.Seen, owned []object.Object) error {
 	if m, ok := action.(planner.MarkPods); ok {
 		return w.mark(m.Marks)
 	}
-	return w.write(batchChanges(action, b, row, d, owned)...)
+	changes := batchChanges(action, b, row, seen.Object, owned)
+	if _, ours := action.(planner.DropFinalizer); !ours {
+		changes = seen.Changes(changes)
+	}
+	return w.write(changes...)
 }
 
 func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d object.Object, owned []object.Object) []object.Change {
@@ -129,13 +133,18 @@ func (w *world) shown(t corev1.PodTemplateSpec, ready bool) corev1.Pod {
 	return pod
 }
 
-// sizePass is one pass of the Deployment controller. Its memory is the
-// Deployment, so it has nothing to commit.
+// sizePass is one pass of the Deployment controller. It has nothing to commit.
 func (w *world) sizePass(name string) {
 	w.as("sizes", func() error {
 		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-		row, d, owned := w.observeWorkload(ref, rollouts.StylePartition)
-		if d == nil || !marked(d) {
+		known, named := w.known(name)
+		row, seen, owned := w.observeWorkload(ref, rollouts.StylePartition, known)
+		d := seen.Object
+		if !named {
+			d = seen.Stored
+		}
+		switch {
+		case d == nil, !marked(d), !named && row.Held(d), known.Batch != "" && known.Drive == nil, known.UID != "" && known.UID != d.GetUID():
 			return nil
 		}
 		facts, ok := row.Scaling(d, owned)
@@ -154,8 +163,22 @@ func (w *world) sizePass(name string) {
 			return err
 		}
 		w.tell.sized(scale)
-		return w.write(changes...)
+		return w.write(seen.Based(changes)...)
 	})
+}
+
+// known is what the caches show of the store about a Deployment.
+func (w *world) known(name string) (planner.Known, bool) {
+	b := find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name)
+	for _, r := range each[*rollouts.Rollout](w.view(kindRollout)) {
+		if r.Spec.WorkloadRef.Name == name && (r.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) {
+			return planner.KnownOf(r, b), true
+		}
+	}
+	if b != nil {
+		return planner.KnownOf(nil, b), true
+	}
+	return planner.Known{}, false
 }
 
 func marked(o object.Object) bool {

@@ -45,10 +45,14 @@ type Observed struct {
 type Kept struct {
 	// Live tells that the live template is that of the set.
 	Live bool
+	// Revision is the label value of another set that has its template, or empty.
+	Revision string
 }
 
 // Workload is the facts of a workload, whatever its kind.
 type Workload struct {
+	// UID identifies the object: one of the same name that was made later is another.
+	UID        types.UID
 	Generation int64
 	// Settled tells that the native controller has observed the generation.
 	Settled bool
@@ -60,6 +64,13 @@ type Workload struct {
 	Held bool
 	// Mine tells that something of ours is still on the workload.
 	Mine bool
+	// Surges reports that new pods come beside the old ones, of which none go.
+	Surges bool
+	// Loose reports that the native controller would release the live template, though
+	// the store says that the workload is held.
+	Loose bool
+	// Astray are the keys of ours on the workload that somebody else has written.
+	Astray []string
 	// Paused tells that the native controller releases nothing.
 	Paused   bool
 	Replicas int32
@@ -216,8 +227,8 @@ type (
 	// RestoreWorkload gives a workload back: paused, or not. What was made
 	// beside it goes at once, or when the native controller is done if Wait.
 	RestoreWorkload struct{ KeepPaused, Wait bool }
-	// NameStable marks a revision of the workload as the stable one.
-	NameStable struct{ Revision string }
+	// PutRight has our keys on the workload say what the store says.
+	PutRight struct{}
 	// SetStable sets the workload's template to the stable revision's.
 	SetStable struct{}
 	// RemoveStrays removes the sets that the native controller revived while the
@@ -257,7 +268,7 @@ func (TakeUp) action()              {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
-func (NameStable) action()          {}
+func (PutRight) action()            {}
 func (SetStable) action()           {}
 func (RemakeStable) action()        {}
 func (RemoveStrays) action()        {}
@@ -277,7 +288,7 @@ func (Hold) String() string         { return "hold workload" }
 func (TakeUp) String() string       { return "take up the owner's edit" }
 func (ReleaseBatch) String() string { return "release batch" }
 func (SetStable) String() string    { return "set the stable template" }
-func (a NameStable) String() string { return "name " + a.Revision + " as stable" }
+func (PutRight) String() string     { return "put the records on the workload right" }
 func (RemoveStrays) String() string { return "remove what was revived" }
 func (a RemakeStable) String() string {
 	if a.Live {

@@ -22,9 +22,6 @@ func StableLost(r *rollouts.Rollout, w *Workload) string {
 	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) {
 		return ""
 	}
-	if w.Named && w.StableRevision != p.StableRevision && slices.Contains(w.Revisions, w.StableRevision) {
-		return "" // it was made anew under another label
-	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling, rollouts.PhaseInitial, rollouts.PhaseDisabled:
 		return p.StableRevision
@@ -66,3 +63,13 @@ func (x *pass) remake() {
 	}
 	x.act(RemakeStable{Revision: revision})
 }
+
+// stableRenamed reports whether another set has the template of the stable revision
+// that is on file: it was made anew, and its own label was taken.
+func (x *pass) stableRenamed() bool {
+	return x.w.StableGone && x.Kept != nil && x.Kept.Revision != "" && x.status.Phase == rollouts.PhaseProgressing
+}
+
+// followStable goes on with that one. What is known of the workload was read for
+// the one that is gone, so that all else is left to the next pass.
+func (x *pass) followStable() { x.progress().StableRevision = x.Kept.Revision }

@@ -22,7 +22,8 @@ func Rollout(o Observed) Plan {
 			break
 		}
 	}
-	x.nameStable()
+	x.bind()
+	x.putRight()
 	x.keepGuarded()
 	x.forgetRoutings()
 	x.heed()
@@ -47,8 +48,8 @@ var rules = []rule{
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
 	{"not named", (*pass).notNamed, func(*pass) {}},
+	{"stable set renamed", (*pass).stableRenamed, (*pass).followStable},
 	{"bypassed", (*pass).bypassed, (*pass).catch},
-	{"let go", (*pass).letGo, (*pass).adopt},
 	{"still aborted", (*pass).stillAborted, (*pass).reject},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
@@ -90,25 +91,36 @@ func newPass(o Observed) *pass {
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
+	if x.replaced() {
+		x.w = nil
+	}
 	x.findStable()
 	x.recognise()
 	return x
 }
 
-// findStable corrects what a workload cannot tell whose stable set has gone or was
-// made anew: while a release is under way the status knows what it was.
-func (x *pass) findStable() {
-	p := x.status.Active()
-	switch {
-	case x.w == nil || p == nil || x.status.Phase != rollouts.PhaseProgressing:
-	case StableLost(x.Rollout, x.w) != "":
-		w := *x.w
-		w.StableGone, w.StableReadyReplicas = true, 0
-		x.w = &w
-	case x.w.Held && x.w.Named && x.w.StableRevision != p.StableRevision && slices.Contains(x.w.Revisions, x.w.StableRevision) &&
-		!slices.Contains(x.w.Revisions, p.StableRevision):
-		p.StableRevision = x.w.StableRevision
+// replaced reports whether the workload in service was deleted, and another one of
+// its name was made. A release goes with its workload.
+func (x *pass) replaced() bool {
+	return x.w != nil && x.status.WorkloadUID != "" && x.w.UID != "" && x.w.UID != x.status.WorkloadUID
+}
+
+// bind notes which workload is in service.
+func (x *pass) bind() {
+	if x.w != nil && (x.status.Phase == rollouts.PhaseHealthy || x.status.Phase == rollouts.PhaseProgressing) {
+		x.status.WorkloadUID = x.w.UID
 	}
+}
+
+// findStable corrects what a workload cannot tell whose stable set has gone: while
+// a release is under way the status knows what it was.
+func (x *pass) findStable() {
+	if x.w == nil || x.status.Active() == nil || x.status.Phase != rollouts.PhaseProgressing || StableLost(x.Rollout, x.w) == "" {
+		return
+	}
+	w := *x.w
+	w.StableGone, w.StableReadyReplicas = true, 0
+	x.w = &w
 }
 
 // recognise corrects what a workload at size 0 cannot tell: which of its sets
@@ -209,7 +221,21 @@ func (x *pass) disabled() bool { return x.Rollout.Spec.Disabled }
 func (x *pass) gone() bool     { return x.w == nil }
 
 func (x *pass) unsupported() bool {
-	return x.Unsupported != "" && x.status.Phase != rollouts.PhaseProgressing
+	return x.unsuited() != "" && x.status.Phase != rollouts.PhaseProgressing && !x.unfitInService()
+}
+
+// unsuited says why the workload cannot be released; empty if it can.
+func (x *pass) unsuited() string {
+	if x.Unsupported == "" && x.w != nil {
+		return x.w.Unfit
+	}
+	return x.Unsupported
+}
+
+// unfitInService reports whether a workload in service was made unfit. It stays in
+// service, so that admission goes on refusing templates that could not be held.
+func (x *pass) unfitInService() bool {
+	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.Unfit != ""
 }
 
 // notNamed tells that the native controller has not seen the template yet, so that
@@ -218,14 +244,6 @@ func (x *pass) notNamed() bool { return x.Unsupported == "" && x.w.UpdateRevisio
 
 func (x *pass) notAdopted() bool {
 	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing
-}
-
-// letGo tells that nothing holds the workload of a release any more: it was
-// given back when the Rollout was disabled, and enabled again before that was
-// seen, or somebody got past admission.
-func (x *pass) letGo() bool {
-	ended := x.ending() || x.doing(rollouts.ActivityCompleted)
-	return x.status.Phase == rollouts.PhaseProgressing && !ended && !x.w.Held && x.w.Drive == nil
 }
 
 func (x *pass) stillAborted() bool {

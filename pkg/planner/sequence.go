@@ -214,6 +214,7 @@ func (x *pass) plan(step int32) rollouts.ReleasePlan {
 		FailureThreshold: x.release.FailureThreshold,
 		RollingStyle:     x.style,
 		Revision:         x.revision(),
+		StableRevision:   x.progress().StableRevision,
 	}
 	if x.style == rollouts.StyleCanary {
 		plan.PodTemplateMetadata, plan.ExtraWorkload = x.release.PodTemplateMetadata, true
@@ -234,6 +235,7 @@ func (x *pass) lastPlan(policy rollouts.FinalizingPolicy, revision string, keepP
 		plan = x.Batch.Plan
 	}
 	plan.BatchPartition, plan.FinalizingPolicy, plan.Revision, plan.Abort = nil, policy, revision, keepPaused
+	plan.StableRevision = x.progress().StableRevision
 	return plan
 }
 

@@ -366,8 +366,8 @@ func (x *pass) gather() bool {
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
-	case x.w.StableRevision != into:
-		x.act(NameStable{Revision: into})
+	case x.progress().StableRevision != into:
+		x.progress().StableRevision = into
 		return false
 	default:
 		return x.back(0, "")

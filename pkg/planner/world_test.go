@@ -159,6 +159,7 @@ type observation struct {
 	rollout  *rollouts.Rollout
 	batch    *rollouts.BatchRelease
 	workload object.Object
+	seen     workload.Seen
 	owned    []object.Object
 	row      workload.Row
 	net      traffic.Objects
@@ -170,20 +171,20 @@ type observation struct {
 	beside []object.Object
 }
 
-func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (row workload.Row, o object.Object, owned []object.Object) {
+func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style, known planner.Known) (row workload.Row, seen workload.Seen, owned []object.Object) {
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
 		panic("no row for " + ref.Kind)
 	}
 	k := kindOf(ref.Kind)
-	o = find[object.Object](w.view(k), k, ref.Name)
+	o := find[object.Object](w.view(k), k, ref.Name)
 	if o == nil {
-		return row, nil, nil
+		return row, seen, nil
 	}
 	owners := []metav1.Object{o}
 	if row.Extra {
 		for _, e := range all(w.view(k), k) {
-			if e.GetLabels()[rollouts.LabelCanaryDeployment] == o.GetName() {
+			if c := metav1.GetControllerOf(e); c != nil && c.UID == known.Batch {
 				owners, owned = append(owners, e), append(owned, e)
 			}
 		}
@@ -196,7 +197,7 @@ func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style) (
 			}
 		}
 	}
-	return row, o, owned
+	return row, row.See(o, owned, known), owned
 }
 
 // ownedKinds are what workloads own.
@@ -215,10 +216,10 @@ func (w *world) observe(name string) *observation {
 	if o.batch = find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name); o.batch != nil {
 		o.facts.Batch = planner.BatchFacts(o.batch)
 	}
-	o.row, o.workload, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef))
-	if o.workload != nil {
-		facts := o.row.Observe(o.workload, o.owned)
-		o.facts.Workload, o.facts.Unsupported = &facts, facts.Unfit
+	o.row, o.seen, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef), planner.KnownOf(ro, o.batch))
+	if o.workload = o.seen.Object; o.workload != nil {
+		facts := o.row.Facts(o.seen, o.owned)
+		o.facts.Workload = &facts
 	}
 	w.observeIndex(o)
 	w.observeKept(o)
@@ -300,34 +301,44 @@ func (w *world) act(o *observation, action planner.Action) error {
 		next := clone(o.rollout)
 		next.Finalizers = nil
 		return w.write(object.Change{Base: o.rollout, Want: next})
-	case planner.Label:
-		return w.write(o.row.Adapter.Label(o.workload)...)
-	case planner.Unlabel:
-		return w.write(o.row.Adapter.Unlabel(o.workload)...)
 	case planner.Index:
 		return w.write(workload.Enter(o.index, o.rollout.Namespace, map[string]string{o.rollout.Name: o.key})...)
 	case planner.Unindex:
 		return w.write(workload.Enter(o.index, o.rollout.Namespace, map[string]string{o.rollout.Name: ""})...)
-	case planner.Hold:
-		return w.write(o.row.Take(o.workload, o.rollout.Name)...)
-	case planner.TakeUp:
-		return w.write(o.row.TakeUp(o.workload)...)
-	case planner.RestoreWorkload:
-		return w.write(o.row.Restore(o.workload, o.owned, a)...)
-	case planner.NameStable:
-		return w.write(o.row.NameStable(o.workload, a.Revision)...)
-	case planner.RemakeStable:
-		return w.write(o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a)...)
-	case planner.RemoveStrays:
-		return w.write(o.row.RemoveStrays(o.workload, o.owned)...)
-	case planner.SetStable:
-		return w.write(o.row.SetStable(o.workload, o.owned)...)
+	}
+	if changes, ok := onWorkload(o, action); ok {
+		return w.write(o.seen.Changes(changes)...)
 	}
 	changes, err := route(o, action)
 	if err != nil {
 		return err
 	}
 	return w.write(changes...)
+}
+
+func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
+	switch a := action.(type) {
+	case planner.Label:
+		return o.row.Adapter.Label(o.workload), true
+	case planner.Unlabel:
+		return o.row.Adapter.Unlabel(o.workload), true
+	case planner.Hold:
+		return o.row.Take(o.workload, o.rollout.Name), true
+	case planner.TakeUp:
+		return o.row.TakeUp(o.workload), true
+	case planner.PutRight:
+		return nil, true
+	case planner.RestoreWorkload:
+		return o.row.Restore(o.workload, o.owned, a), true
+	case planner.RemakeStable:
+		return o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a), true
+	case planner.RemoveStrays:
+		return o.row.RemoveStrays(o.workload, o.owned), true
+	case planner.SetStable:
+		return o.row.SetStable(o.workload, o.owned), true
+	default:
+		return nil, false
+	}
 }
 
 func (w *world) runBatch(o *observation, plan rollouts.ReleasePlan) error {

@@ -194,12 +194,13 @@ var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 // released, and gives it the name that Weir computes: names of revisions differ
 // between implementations, and between versions of one.
 func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, f *Found) bool {
-	d, owned := f.workload(r)
+	d, owned := f.workload(r, b)
 	progress := r.Status.Active()
 	if d == nil || progress == nil {
 		return false
 	}
 	w := row.Observe(d, owned)
+	bind(r, b, d, w)
 	if progress.ObservedWorkloadGeneration != w.Generation && (progress.PodTemplateHash == "" || progress.PodTemplateHash != w.PodTemplateHash) {
 		return w.Is(progress.UpdateRevision)
 	}
@@ -210,8 +211,20 @@ func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, 
 	return true
 }
 
-// workload is the Deployment of a Rollout and what belongs to it.
-func (f *Found) workload(r *rollouts.Rollout) (d *appsv1.Deployment, owned []object.Object) {
+// bind stores what OpenKruise keeps on the workload alone. It is believed once, here,
+// since whoever imports vouches for it.
+func bind(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deployment, w planner.Workload) {
+	r.Status.WorkloadUID = d.UID
+	if b == nil || w.Drive == nil || b.Status.Phase == rollouts.PhaseCompleted {
+		return
+	}
+	b.Status.WorkloadUID = d.UID
+	b.Status.Drive = &rollouts.Drive{Partition: w.Drive.Partition, Abort: w.Drive.Abort, Revision: w.Drive.Revision}
+}
+
+// workload is the Deployment of a Rollout, and what belongs to it and to its
+// BatchRelease, which may be nil.
+func (f *Found) workload(r *rollouts.Rollout, b *rollouts.BatchRelease) (d *appsv1.Deployment, owned []object.Object) {
 	owners := map[string]bool{}
 	for _, o := range f.Deployments {
 		switch {
@@ -219,7 +232,7 @@ func (f *Found) workload(r *rollouts.Rollout) (d *appsv1.Deployment, owned []obj
 		case o.Name == r.Spec.WorkloadRef.Name:
 			d = o
 			owners[string(o.UID)] = true
-		case o.Labels[rollouts.LabelCanaryDeployment] == r.Spec.WorkloadRef.Name:
+		case b != nil && metav1.IsControlledBy(o, b):
 			owned = append(owned, o)
 			owners[string(o.UID)] = true
 		}

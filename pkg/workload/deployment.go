@@ -73,7 +73,7 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Obeyed = !w.Native || r.rests(w.Drive)
+	w.Obeyed = w.Paused && (!w.Native || r.rests(w.Drive))
 }
 
 // rests tells that an abort asks for no more: what is left of the update set goes.
@@ -213,13 +213,6 @@ func (deployment) Changed(oldObj, newObj object.Object) bool {
 	return !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
 		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
 		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
-}
-
-// NameStable implements Adapter.
-func (deployment) NameStable(obj object.Object, revision string) []object.Change {
-	want := obj.(*appsv1.Deployment).DeepCopy()
-	label(want, rollouts.LabelStableRevision, revision)
-	return change(obj, want)
 }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.

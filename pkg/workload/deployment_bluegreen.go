@@ -81,6 +81,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
+	w.Surges = d.Spec.MinReadySeconds == foreverReady
 	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))

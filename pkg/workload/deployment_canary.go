@@ -31,9 +31,9 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned)
 	extra := extraOf(d, owned)
-	w.Extra = len(extras(d, owned)) > 0
+	w.Extra = len(extras(owned)) > 0
 	w.Mine = w.Mine || w.Extra
-	w.Obeyed = obeyed(d, extra) && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
+	w.Obeyed = d.Spec.Paused && obeyed(d, extra) && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 	if extra == nil {
 		return w
@@ -81,11 +81,12 @@ func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
 	}
 }
 
-// extras are the extra Deployments of this one, of whatever template.
-func extras(d *appsv1.Deployment, owned []object.Object) []*appsv1.Deployment {
+// extras are the extra Deployments, of whatever template: all that the BatchRelease
+// owns. A label makes no Deployment one of them.
+func extras(owned []object.Object) []*appsv1.Deployment {
 	var found []*appsv1.Deployment
 	for _, o := range owned {
-		if e, ok := o.(*appsv1.Deployment); ok && e.Labels[rollouts.LabelCanaryDeployment] == d.Name {
+		if e, ok := o.(*appsv1.Deployment); ok {
 			found = append(found, e)
 		}
 	}
@@ -98,7 +99,7 @@ func extras(d *appsv1.Deployment, owned []object.Object) []*appsv1.Deployment {
 // taken over, is known by its template.
 func extraOf(d *appsv1.Deployment, owned []object.Object) *appsv1.Deployment {
 	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
-	for _, e := range extras(d, owned) {
+	for _, e := range extras(owned) {
 		if e.DeletionTimestamp == nil && (e.Name == name || adopted(e) && extends(&e.Spec.Template, &d.Spec.Template)) {
 			return e
 		}
@@ -131,16 +132,8 @@ func canaryName(deployment, revision string) string {
 	return setName(deployment+rollouts.CanarySuffix, revision)
 }
 
-// PrincipalOf is the name of the workload that an object is, or was made beside.
-func PrincipalOf(obj metav1.Object) string {
-	if name := obj.GetLabels()[rollouts.LabelCanaryDeployment]; name != "" {
-		return name
-	}
-	return Principal(obj.GetName())
-}
-
-// Principal is the name of the Deployment that an extra one belongs to; other
-// names are their own.
+// Principal is the name of the Deployment that an extra one of this name would
+// belong to. It is a guess, good enough to wake somebody; other names are their own.
 func Principal(name string) string {
 	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
 		return name[:i]
@@ -262,12 +255,12 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		return changes
 	}
-	return append(changes, discarded(extras(d, owned))...)
+	return append(changes, discarded(extras(owned))...)
 }
 
 // Discard implements Adapter.
-func (canary) Discard(obj object.Object, owned []object.Object) []object.Change {
-	return discarded(extras(obj.(*appsv1.Deployment), owned))
+func (canary) Discard(_ object.Object, owned []object.Object) []object.Change {
+	return discarded(extras(owned))
 }
 
 // discarded removes extra Deployments. The finalizer of those that OpenKruise made

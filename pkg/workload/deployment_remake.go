@@ -25,9 +25,16 @@ func filed(kept File) *appsv1.ReplicaSet {
 }
 
 // Kept implements Adapter.
-func (deployment) Kept(obj object.Object, kept File) planner.Kept {
+func (deployment) Kept(obj object.Object, owned []object.Object, kept File) planner.Kept {
 	d, rs := obj.(*appsv1.Deployment), filed(kept)
-	return planner.Kept{Live: rs != nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template)}
+	if rs == nil {
+		return planner.Kept{}
+	}
+	k := planner.Kept{Live: sameTemplate(&rs.Spec.Template, &d.Spec.Template)}
+	if twin := findRevisions(d, owned).byTemplate(rs); twin != nil {
+		k.Revision = twin.Labels[hashKey]
+	}
+	return k
 }
 
 // Remake implements Adapter. The set comes back under its name and label, since

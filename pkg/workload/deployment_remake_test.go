@@ -122,11 +122,11 @@ func TestRemakeBesides(t *testing.T) {
 	if !slices.Equal(gone, []string{"web-zero"}) {
 		t.Errorf("%q go", gone)
 	}
-	if k := (deployment{}).Kept(d, kept); k.Live {
+	if k := (deployment{}).Kept(d, owned, kept); k.Live {
 		t.Error("another template is live")
 	}
 	d.Spec.Template = *plain(&filed(kept).Spec.Template).DeepCopy()
-	if k := (deployment{}).Kept(d, kept); !k.Live {
+	if k := (deployment{}).Kept(d, owned, kept); !k.Live {
 		t.Error("the template of the file is live")
 	}
 }

@@ -32,18 +32,11 @@ func (selfSized) Unlabel(obj object.Object) []object.Change {
 	return change(obj, want)
 }
 
-// NameStable implements Adapter.
-func (selfSized) NameStable(obj object.Object, revision string) []object.Change {
-	want := obj.DeepCopyObject().(object.Object)
-	label(want, rollouts.LabelStableRevision, revision)
-	return change(obj, want)
-}
-
 // Discard implements Adapter.
 func (selfSized) Discard(object.Object, []object.Object) []object.Change { return nil }
 
 // Kept implements Adapter: nothing of these kinds is on file.
-func (selfSized) Kept(object.Object, File) planner.Kept { return planner.Kept{} }
+func (selfSized) Kept(object.Object, []object.Object, File) planner.Kept { return planner.Kept{} }
 
 // Remake implements Adapter.
 func (selfSized) Remake(object.Object, []object.Object, []object.Object, File, planner.RemakeStable) []object.Change {

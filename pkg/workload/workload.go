@@ -42,12 +42,10 @@ type Adapter interface {
 	Discard(obj object.Object, owned []object.Object) []object.Change
 	// Restore gives the workload back to its native controller.
 	Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change
-	// NameStable marks a revision as the stable one.
-	NameStable(obj object.Object, revision string) []object.Change
 	// SetStable sets the live template to the stable revision's.
 	SetStable(obj object.Object, owned []object.Object) []object.Change
-	// Kept compares the workload with what is on file of a set of its own.
-	Kept(obj object.Object, kept File) planner.Kept
+	// Kept compares the workload and its sets with what is on file of a set of its own.
+	Kept(obj object.Object, owned []object.Object, kept File) planner.Kept
 	// Remake makes the set of a stable revision anew; beside are all sets of the
 	// namespace.
 	Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change
@@ -91,6 +89,9 @@ type Row struct {
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
+	// Opens reports that the native controller replaces the pods of a held workload,
+	// as far as the workload is told.
+	Opens bool
 	Adapter
 }
 
@@ -123,6 +124,7 @@ var Table = []Row{
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
+		Opens:       true,
 		Adapter:     blueGreen{},
 	},
 	{
@@ -132,6 +134,7 @@ var Table = []Row{
 		Label:       statefulSetLabel,
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Opens:       true,
 		Adapter:     statefulSet{statefulSetLabel},
 	},
 	{
@@ -150,6 +153,7 @@ var Table = []Row{
 		Label:       statefulSetLabel,
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Opens:       true,
 		Adapter:     advancedStatefulSet{statefulSet{statefulSetLabel}},
 	},
 	{
@@ -159,6 +163,7 @@ var Table = []Row{
 		Label:       daemonSetLabel,
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Opens:       true,
 		Adapter:     advancedDaemonSet{daemonSetLabel},
 	},
 	{
@@ -168,6 +173,7 @@ var Table = []Row{
 		Label:       cloneSetLabel,
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
+		Opens:       true,
 		Adapter:     cloneSet{cloneSetLabel},
 	},
 	{
@@ -178,6 +184,7 @@ var Table = []Row{
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,
+		Opens:       true,
 		Adapter:     surgingClones{cloneSet{cloneSetLabel}},
 	},
 }

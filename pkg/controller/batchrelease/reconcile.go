@@ -97,10 +97,10 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if absence.Why != "" {
 		return obs, nil
 	}
-	if obs.workload, err = r.Server.Workload(ctx, row, req.Namespace, ref.Name); err != nil || obs.workload == nil {
+	if obs.workload, err = r.Server.Workload(ctx, row, req.Namespace, ref.Name, planner.KnownOf(nil, release)); err != nil || obs.workload == nil {
 		return obs, err
 	}
-	facts := row.Observe(obs.workload.Object, obs.workload.Owned)
+	facts := obs.workload.Facts()
 	obs.facts.Workload = &facts
 	return obs, r.observePods(ctx, obs, style)
 }
@@ -174,23 +174,34 @@ func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) erro
 }
 
 func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.Action) error {
-	b, w := obs.release, obs.workload
 	switch a := action.(type) {
 	case planner.DropFinalizer:
-		return r.Server.ReleaseBatchRelease(ctx, b)
+		return r.Server.ReleaseBatchRelease(ctx, obs.release)
 	case planner.MarkPods:
-		return r.Server.Mark(ctx, b.Namespace, a.Marks)
+		return r.Server.Mark(ctx, obs.release.Namespace, a.Marks)
+	}
+	changes, err := onWorkload(obs, action)
+	if err != nil {
+		return err
+	}
+	return r.Server.Write(ctx, changes)
+}
+
+// onWorkload is what an action changes on the workload and on what it owns.
+func onWorkload(obs *observation, action planner.Action) ([]object.Change, error) {
+	w := obs.workload
+	switch a := action.(type) {
 	case planner.DriveTo:
-		return r.Server.Write(ctx, w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(b)))
+		return w.Changes(w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(obs.release))), nil
 	case planner.Discard:
-		return r.Server.Write(ctx, w.Row.Discard(w.Object, w.Owned))
+		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:
-		return r.Server.Write(ctx, w.Row.Tell(w.Object, w.Owned))
+		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
 	case planner.Rest:
-		return r.Server.Write(ctx, w.Row.Rest(w.Object, w.Owned))
+		return w.Changes(w.Row.Rest(w.Object, w.Owned)), nil
 	case planner.RestoreWorkload:
-		return r.Server.Write(ctx, w.Row.Restore(w.Object, w.Owned, a))
+		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
 	default:
-		return fmt.Errorf("no effect for %q", action)
+		return nil, fmt.Errorf("no effect for %q", action)
 	}
 }

@@ -4,7 +4,8 @@
 // Package deployment sizes the ReplicaSets of Deployments that are held. It
 // answers for one thing: the sizes move to what the Deployment was told,
 // within its owner's surge and unavailability. It must not know about Rollouts
-// or BatchReleases; what it is told stands on the Deployment.
+// or BatchReleases but what the store knows of a workload by them; a Deployment that
+// nothing names is told by its own annotation.
 package deployment
 
 import (
@@ -15,12 +16,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
@@ -29,8 +33,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Reconciler sizes ReplicaSets. Its memory is the Deployment itself, so it has
-// no status to commit: every write carries the version that it was planned from.
+// Reconciler sizes ReplicaSets. It has no status to commit: what it goes by is stored
+// already, and every write carries the version that it was planned from.
 type Reconciler struct {
 	Server      effect.Server
 	Concurrency int
@@ -41,6 +45,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), effect.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
+		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.DriveChanged())).
+		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.StableChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Complete(r)
 }
@@ -48,34 +54,63 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // ours passes Deployments that are held or driven.
 func ours(o client.Object) bool { return workload.Marked(o) }
 
+var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
+
+// released is the Deployment that a Rollout or a BatchRelease names.
+func released(_ context.Context, o client.Object) []reconcile.Request {
+	name := effect.ReleasedAs(o, deployments)
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
-	if !ok {
-		return ctrl.Result{}, errors.New("finding the row of deployments: there is none")
-	}
-	w, err := r.Server.Workload(ctx, row, req.Namespace, req.Name)
-	switch {
-	case effect.Behind(err):
+	w, err := r.observe(ctx, req.NamespacedName)
+	if effect.Behind(err) {
 		return ctrl.Result{RequeueAfter: effect.Patience}, nil
-	case err != nil, w == nil, !workload.Marked(w.Object):
-		return ctrl.Result{}, err
 	}
-	if w.Row.Held(w.Object) {
-		// One that nobody names is given back; until then its sizes stay.
-		if named, err := r.Server.Named(ctx, w, effect.Live); !named || err != nil {
-			return ctrl.Result{}, err
-		}
+	if err != nil || w == nil {
+		return ctrl.Result{}, err
 	}
 	changes, err := r.due(ctx, w)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	err = r.Server.Write(ctx, changes)
+	err = r.Server.Write(ctx, w.Based(changes))
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// observe reads a Deployment whose sizes are decided here, or nil. What it says of
+// itself counts only where nothing in the store names it.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*effect.Workload, error) {
+	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		return nil, errors.New("finding the row of deployments: there is none")
+	}
+	known, named, err := r.Server.Known(ctx, deployments, key)
+	if err != nil {
+		return nil, err
+	}
+	if !named {
+		w, err := r.Server.Unnamed(ctx, row, key.Namespace, key.Name)
+		if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
+			return nil, err // a held one that nothing names is given back; until then its sizes stay
+		}
+		return w, nil
+	}
+	if known.Batch != "" && known.Drive == nil {
+		return nil, nil // it is about to be told, or was given back
+	}
+	w, err := r.Server.Workload(ctx, row, key.Namespace, key.Name, known)
+	if err != nil || w == nil || !workload.Marked(w.Object) || known.UID != "" && known.UID != w.Object.GetUID() {
+		return nil, err
+	}
+	return w, nil
 }
 
 // due is what is to be written now. What is told is told when sizes rest, since

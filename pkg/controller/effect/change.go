@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -84,4 +85,31 @@ func podChanged(was, is *corev1.Pod) bool {
 func Deleted() predicate.Predicate {
 	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
 	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
+}
+
+// DriveChanged passes BatchReleases that tell their workload something else.
+func DriveChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*v1beta1.BatchRelease)
+		is, too := e.ObjectNew.(*v1beta1.BatchRelease)
+		return !ok || !too || !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
+			was.Spec.ReleasePlan.StableRevision != is.Spec.ReleasePlan.StableRevision
+	}}
+}
+
+// StableChanged passes Rollouts of which another revision is known to be stable, or
+// whose release begins or ends.
+func StableChanged() predicate.Predicate {
+	stable := func(o client.Object) string {
+		r, ok := o.(*v1beta1.Rollout)
+		switch {
+		case ok && r.Status.Canary != nil:
+			return string(r.Status.Phase) + r.Status.Canary.StableRevision
+		case ok && r.Status.BlueGreen != nil:
+			return string(r.Status.Phase) + r.Status.BlueGreen.StableRevision
+		default:
+			return ""
+		}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return stable(e.ObjectOld) != stable(e.ObjectNew) }}
 }

@@ -224,7 +224,7 @@ func RoutingKeys(o client.Object) []string {
 func UserKeys(o client.Object) []string { return marksOf(o) }
 
 // IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
-func IsUser(o client.Object) string { return planner.ProgressingFinalizer(o.GetName()) }
+func IsUser(o client.Object) []string { return []string{planner.ProgressingFinalizer(o.GetName())} }
 
 // marksOf are the finalizers of Rollouts on a TrafficRouting.
 func marksOf(o metav1.Object) []string {

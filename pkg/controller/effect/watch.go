@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -60,50 +61,64 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 	return nil
 }
 
-// KeyFunc names what an object means to an index; empty when nothing.
-type KeyFunc func(client.Object) string
+// KeyFunc names what an object may mean to an index. Whoever is woken in vain
+// finds nothing to do.
+type KeyFunc func(client.Object) []string
 
-// IsWorkload takes the object for a workload of the kind, or for one made
-// beside it.
+// IsWorkload takes the object for a workload of the kind, and for one made beside
+// another.
 func IsWorkload(gk schema.GroupKind) KeyFunc {
-	return func(o client.Object) string { return WorkloadKey(gk, workload.PrincipalOf(o)) }
+	return func(o client.Object) []string {
+		keys := []string{WorkloadKey(gk, o.GetName())}
+		if of := o.GetLabels()[rollouts.LabelCanaryDeployment]; of != "" {
+			keys = append(keys, WorkloadKey(gk, of))
+		}
+		return keys
+	}
 }
 
 // OwnedByWorkload takes the object for one that a workload of the kind owns.
 func OwnedByWorkload(gk schema.GroupKind) KeyFunc {
-	return func(o client.Object) string {
+	return func(o client.Object) []string {
 		ref := metav1.GetControllerOf(o)
 		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != gk {
-			return ""
+			return nil
 		}
-		return WorkloadKey(gk, workload.Principal(ref.Name))
+		return eitherKey(gk, ref.Name)
 	}
+}
+
+// eitherKey is for a workload, and for the one that it may have been made beside.
+func eitherKey(gk schema.GroupKind, name string) []string {
+	keys := []string{WorkloadKey(gk, name)}
+	if of := workload.Principal(name); of != name {
+		keys = append(keys, WorkloadKey(gk, of))
+	}
+	return keys
 }
 
 // IsNetwork takes the object for a Service or a router.
 func IsNetwork(kind string) KeyFunc {
-	return func(o client.Object) string { return NetworkKey(kind, o.GetName()) }
+	return func(o client.Object) []string { return []string{NetworkKey(kind, o.GetName())} }
 }
 
 // Enqueue maps an object to those Rollouts (or objects of another kind, as the
 // list says) of its namespace that the index finds by its key.
 func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		k := key(o)
-		if k == "" {
-			return nil
-		}
-		found := list()
-		if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers; it fails only when it is shut down
-		}
 		var out []reconcile.Request
-		_ = meta.EachListItem(found, func(item runtime.Object) error {
-			if o, ok := item.(client.Object); ok {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		for _, k := range key(o) {
+			found := list()
+			if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}, client.UnsafeDisableDeepCopy); err != nil {
+				return nil // the cache answers; it fails only when it is shut down
 			}
-			return nil
-		}) // a list of ours has items
+			_ = meta.EachListItem(found, func(item runtime.Object) error {
+				if o, ok := item.(client.Object); ok {
+					out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+				}
+				return nil
+			}) // a list of ours has items
+		}
 		return out
 	})
 }

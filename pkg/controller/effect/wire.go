@@ -13,7 +13,6 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // The kinds as the wire spells them.
@@ -58,12 +57,12 @@ func (s Server) ReleaseBatchRelease(ctx context.Context, b *rollouts.BatchReleas
 // OwnedByDriven takes a pod for one of a workload of the kind, through the set
 // between them, whose name begins with the workload's.
 func OwnedByDriven(gk schema.GroupKind) KeyFunc {
-	return func(o client.Object) string {
+	return func(o client.Object) []string {
 		set := metav1.GetControllerOf(o)
 		hash := o.GetLabels()["pod-template-hash"]
 		if set == nil || hash == "" || len(set.Name) <= len(hash)+1 {
-			return ""
+			return nil
 		}
-		return WorkloadKey(gk, workload.Principal(set.Name[:len(set.Name)-len(hash)-1]))
+		return eitherKey(gk, set.Name[:len(set.Name)-len(hash)-1])
 	}
 }

@@ -44,15 +44,32 @@ const (
 
 var autoscaler = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 
-// Workload is a workload as it is stored, with what it owns.
+// Workload is a workload, seen by what the store knows of it, with what it owns.
 type Workload struct {
-	Row    workload.Row
-	Object object.Object
-	Owned  []object.Object
+	Row workload.Row
+	workload.Seen
+	Owned []object.Object
 }
 
+// Facts are those of the workload as it is seen.
+func (w *Workload) Facts() planner.Workload { return w.Row.Facts(w.Seen, w.Owned) }
+
 // Workload reads the workload of a row, or returns nil when there is none.
-func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
+func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
+	w, err := s.read(ctx, row, namespace, name, known.Batch)
+	if w != nil {
+		w.Seen = row.See(w.Object, w.Owned, known)
+	}
+	return w, err
+}
+
+// Unnamed reads a workload that nothing in the store is about, as it is.
+func (s Server) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
+	return s.read(ctx, row, namespace, name, "")
+}
+
+// read reads a workload as it is stored.
+func (s Server) read(ctx context.Context, row workload.Row, namespace, name string, batch types.UID) (*Workload, error) {
 	stored := s.Stored(row.GVK)
 	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -60,7 +77,7 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 		}
 		return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
-	w := &Workload{Row: row, Object: stored}
+	w := &Workload{Row: row, Seen: workload.Seen{Object: stored}}
 	if u, ok := stored.(*unstructured.Unstructured); ok {
 		w.Object = row.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
@@ -68,8 +85,9 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 		}
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
+	w.Stored = w.Object
 	var err error
-	if w.Owned, err = s.ownedBy(ctx, row, w.Object); err != nil {
+	if w.Owned, err = s.ownedBy(ctx, row, w.Object, batch); err != nil {
 		return nil, err
 	}
 	for _, o := range append([]object.Object{w.Object}, w.Owned...) {
@@ -80,8 +98,9 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	return w, nil
 }
 
-// ownedBy are the objects that a row wants to see beside its workload.
-func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object) ([]object.Object, error) {
+// ownedBy are the objects that a row wants to see beside its workload: what that
+// owns, and what the BatchRelease owns, each by its uid.
+func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object, batch types.UID) ([]object.Object, error) {
 	var all []object.Object
 	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
 		found, err := s.listed(ctx, s, kind, beside, which)
@@ -89,8 +108,8 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object
 		return found, err
 	}
 	owners := []object.Object{obj}
-	if row.Extra {
-		extras, err := list(row.GVK, obj, client.MatchingLabels{rollouts.LabelCanaryDeployment: obj.GetName()})
+	if row.Extra && batch != "" {
+		extras, err := list(row.GVK, obj, client.MatchingFields{ByOwner: string(batch)})
 		if err != nil {
 			return nil, err
 		}
@@ -200,6 +219,16 @@ func Released(o client.Object) schema.GroupKind {
 	return gk
 }
 
+// ReleasedAs is the name of the workload of a kind that a Rollout or a BatchRelease
+// releases; empty if it is of another kind.
+func ReleasedAs(o client.Object, kind schema.GroupKind) string {
+	gk, name := released(o)
+	if gk != kind {
+		return ""
+	}
+	return name
+}
+
 // released is what a Rollout or a BatchRelease releases; no name if nothing.
 func released(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
@@ -228,13 +257,13 @@ func ScaledKeys(o client.Object) []string {
 }
 
 // ScaledBy names what an autoscaler scales, or would if it were not disabled.
-func ScaledBy(o client.Object) string {
+func ScaledBy(o client.Object) []string {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
-		return ""
+		return nil
 	}
 	ref := h.Spec.ScaleTargetRef
-	return WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))
+	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
 }
 
 // OwnerKeys indexes anything by its controller.

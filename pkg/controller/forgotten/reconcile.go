@@ -80,7 +80,7 @@ func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Reque
 
 // Reconcile runs one pass over one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	w, err := r.Server.Workload(ctx, r.Row, req.Namespace, req.Name)
+	w, err := r.Server.Unnamed(ctx, r.Row, req.Namespace, req.Name)
 	switch {
 	case effect.Behind(err):
 		return ctrl.Result{RequeueAfter: effect.Patience}, nil
@@ -106,7 +106,7 @@ func (r *Reconciler) giveBack(ctx context.Context, w *effect.Workload) (ctrl.Res
 		row = w.Row
 	}
 	name := client.ObjectKey{Namespace: w.Object.GetNamespace(), Name: w.Object.GetName()}
-	w, err := r.Server.Workload(ctx, row, name.Namespace, name.Name)
+	w, err := r.Server.Unnamed(ctx, row, name.Namespace, name.Name)
 	switch {
 	case effect.Behind(err):
 		return ctrl.Result{RequeueAfter: effect.Patience}, nil

@@ -48,28 +48,29 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 // about the workload.
 func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool) {
 	w := obs.workload
+	var changes []object.Change
 	switch a := action.(type) {
 	case planner.Label:
-		return w.Row.Adapter.Label(w.Object), true
+		changes = w.Row.Adapter.Label(w.Object)
 	case planner.Unlabel:
-		return w.Row.Unlabel(w.Object), true
+		changes = w.Row.Unlabel(w.Object)
 	case planner.Hold:
-		return w.Row.Take(w.Object, obs.rollout.Name), true
+		changes = w.Row.Take(w.Object, obs.rollout.Name)
 	case planner.TakeUp:
-		return w.Row.TakeUp(w.Object), true
+		changes = w.Row.TakeUp(w.Object)
+	case planner.PutRight:
 	case planner.RestoreWorkload:
-		return w.Row.Restore(w.Object, w.Owned, a), true
-	case planner.NameStable:
-		return w.Row.NameStable(w.Object, a.Revision), true
+		changes = w.Row.Restore(w.Object, w.Owned, a)
 	case planner.RemakeStable:
-		return w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a), true
+		changes = w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a)
 	case planner.RemoveStrays:
-		return w.Row.RemoveStrays(w.Object, w.Owned), true
+		changes = w.Row.RemoveStrays(w.Object, w.Owned)
 	case planner.SetStable:
-		return w.Row.SetStable(w.Object, w.Owned), true
+		changes = w.Row.SetStable(w.Object, w.Owned)
 	default:
 		return nil, false
 	}
+	return w.Changes(changes), true
 }
 
 // onNetwork is what an action changes on Services and routers.

@@ -107,18 +107,15 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	if absent, err := r.absent(ctx, obs, row); absent || err != nil {
 		return workload.Row{}, err
 	}
-	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name)
+	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name, planner.KnownOf(obs.rollout, obs.batch))
 	if misfit, ok := errors.AsType[*effect.MisfitError](err); ok {
 		return workload.Row{}, without(obs, misfit.Why, true)
 	}
 	if err != nil || w == nil {
 		return row, err
 	}
-	facts := row.Observe(w.Object, w.Owned)
+	facts := w.Facts()
 	obs.workload, obs.facts.Workload = w, &facts
-	if obs.facts.Unsupported == "" {
-		obs.facts.Unsupported = facts.Unfit
-	}
 	return row, r.observeKept(ctx, obs, row)
 }
 
@@ -157,7 +154,7 @@ func (r *Reconciler) observeKept(ctx context.Context, obs *observation, row work
 	if obs.beside, err = r.Server.Beside(ctx, obs.workload); err != nil {
 		return err
 	}
-	facts := row.Observe(obs.workload.Object, obs.workload.Owned)
+	facts := obs.workload.Facts()
 	obs.facts.Workload = &facts
 	if lost = planner.StableLost(obs.rollout, &facts); lost == "" {
 		return nil
@@ -165,7 +162,7 @@ func (r *Reconciler) observeKept(ctx context.Context, obs *observation, row work
 	if obs.kept, err = r.Server.KeptSet(ctx, obs.rollout, lost); err != nil || obs.kept == nil {
 		return err
 	}
-	kept := row.Kept(obs.workload.Object, *obs.kept)
+	kept := row.Kept(obs.workload.Object, obs.workload.Owned, *obs.kept)
 	obs.facts.Kept = &kept
 	return nil
 }

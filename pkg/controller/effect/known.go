@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Known is what the store says of a workload, and whether anything there names it.
+// A Rollout counts before a BatchRelease that is not its own.
+func (s Server) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
+	name, err := s.RolloutNaming(ctx, gk, workload)
+	if err != nil {
+		return k, false, err
+	}
+	if name != "" {
+		return s.knownBy(ctx, types.NamespacedName{Namespace: workload.Namespace, Name: name})
+	}
+	var batches v1beta1.BatchReleaseList
+	if err := s.naming(ctx, &batches, gk, workload); err != nil || len(batches.Items) == 0 {
+		return k, false, err
+	}
+	b, err := s.BatchRelease(ctx, client.ObjectKeyFromObject(&batches.Items[0]))
+	if err != nil || b == nil {
+		return k, false, err
+	}
+	return planner.KnownOf(nil, b), true, nil
+}
+
+func (s Server) knownBy(ctx context.Context, rollout types.NamespacedName) (k planner.Known, named bool, err error) {
+	r, err := s.Rollout(ctx, rollout)
+	if err != nil || r == nil {
+		return k, false, err
+	}
+	b, err := s.BatchRelease(ctx, rollout)
+	if err != nil {
+		return k, false, err
+	}
+	return planner.KnownOf(r, b), true, nil
+}
+
+// RolloutNaming is the Rollout that releases a workload; empty if none does.
+func (s Server) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
+	var list v1beta1.RolloutList
+	if err := s.naming(ctx, &list, gk, workload); err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		if Live(&list.Items[i]) {
+			return list.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) error {
+	key := WorkloadKey(gk, workload.Name)
+	err := s.List(ctx, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing what names %s: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Known is what the store says of a workload. Labels and annotations of the
+// workload repeat some of it, for people and for clients of OpenKruise. Whoever may
+// write the workload writes those too, so nothing of them is believed (ADR 18).
+type Known struct {
+	// UID is the workload that is released; empty while the store names none.
+	UID types.UID
+	// Holder is the Rollout whose release under way holds the workload, or empty.
+	Holder string
+	// Releasing reports that something of a release is still to be done, or undone.
+	Releasing bool
+	// Stable is the stable revision; empty where only the pods show which it is.
+	Stable string
+	// Update is the revision that is released, or empty.
+	Update string
+	// Style is how pods are replaced.
+	Style rollouts.Style
+	// Batch is the uid of the BatchRelease; empty where there is none.
+	Batch types.UID
+	// Drive is how far the workload may go; nil where it was not told.
+	Drive *Drive
+	// Leaves reports that the workload is being given back.
+	Leaves bool
+}
+
+// KnownOf is what the store says by a Rollout and its BatchRelease. Either may be
+// nil: a BatchRelease says by itself all that its own passes need.
+func KnownOf(r *rollouts.Rollout, b *rollouts.BatchRelease) Known {
+	k := Known{Style: rollouts.StylePartition}
+	if b != nil {
+		k.readBatch(b)
+	}
+	if r != nil {
+		k.readRollout(r)
+	}
+	return k
+}
+
+func (k *Known) readBatch(b *rollouts.BatchRelease) {
+	plan, status := b.Spec.Plan, b.Status
+	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
+	k.Update = cmp.Or(plan.Revision, status.UpdateRevision)
+	k.Leaves, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
+	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Leaves {
+		k.Holder = ref.Name
+	}
+	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
+		k.Drive = &Drive{Partition: d.Partition, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
+	}
+	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {
+		k.Stable = status.StableRevision
+	}
+}
+
+func (k *Known) readRollout(r *rollouts.Rollout) {
+	k.UID = r.Status.WorkloadUID
+	k.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
+	k.Holder = ""
+	p := r.Status.Active()
+	if k.Releasing = p != nil && releasing(r); !k.Releasing {
+		k.Stable = ""
+		return
+	}
+	k.Stable, k.Update = p.StableRevision, cmp.Or(p.UpdateRevision, k.Update)
+	if Controls(r) {
+		k.Holder = r.Name
+	}
+}
+
+// releasing reports whether the status is about a release that is not over, which
+// a Rollout that leaves may still have to undo.
+func releasing(r *rollouts.Rollout) bool {
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing:
+		return true
+	case rollouts.PhaseDisabling, rollouts.PhaseTerminating, rollouts.PhaseInitial, rollouts.PhaseDisabled:
+		return r.Status.Active().State != rollouts.StepCompleted
+	default:
+		return false
+	}
+}
+
+// Controls reports whether a release of the Rollout is under way, and its end has
+// not begun: its workload is held, whatever is written on it.
+func Controls(r *rollouts.Rollout) bool {
+	if r.Status.Phase != rollouts.PhaseProgressing {
+		return false
+	}
+	switch r.Status.Activity() {
+	case rollouts.ActivityFinalising, rollouts.ActivityCancelling, rollouts.ActivityCompleted:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Seen is a workload of which our own keys say what the store says. Adapters are
+// given it in the place of the stored object, so that none of them can believe what
+// somebody else wrote there.
+type Seen struct {
+	// Object has the spec and the status as they are.
+	Object object.Object
+	// Stored is the object as it is stored; Object itself where they agree.
+	Stored object.Object
+	// Known is what it is seen by.
+	Known planner.Known
+	// Astray are the keys of ours whose stored values are not those of Object.
+	Astray []string
+}
+
+// See reads a workload by what the store knows of it.
+func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen {
+	drive := k.Drive
+	if k.Leaves && !hasKeys(obj) {
+		drive = nil // it was given back
+	}
+	view := obj.DeepCopyObject().(object.Object)
+	// A mark holds nothing by itself: where the store knows of no release, it counts
+	// with a spec that stops the native controller.
+	isHeld := k.Holder != "" || held(obj) && (k.Releasing || r.Observe(obj, owned).Paused)
+	seeHold(view, isHeld, k.Holder)
+	seeDrive(view, drive, k)
+	if !isHeld && drive == nil {
+		view.SetAnnotations(without(view.GetAnnotations(), ourAnnotations...))
+		view.SetLabels(without(view.GetLabels(), ourLabels...))
+	}
+	seeStable(view, isHeld || drive != nil, k.Stable)
+	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, drive != nil)}
+}
+
+func seeHold(view metav1.Object, isHeld bool, holder string) {
+	switch {
+	case !isHeld:
+		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationInProgress))
+	case !held(view):
+		writeHeld(view, holder)
+	}
+}
+
+// seeDrive keeps of what stands there only what the owner wrote of the spec before.
+func seeDrive(view metav1.Object, drive *planner.Drive, k planner.Known) {
+	v, _ := readDriving(view)
+	if v.Aside != k.Update {
+		v.Aside = ""
+	}
+	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit, Aside: v.Aside}
+	if drive == nil {
+		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationControlInfo))
+		if kept == (driving{}) || !held(view) {
+			view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationDeploymentStrategy))
+			return
+		}
+		writeDriving(view, kept)
+		return
+	}
+	kept.RollingStyle, kept.Partition, kept.Abort, kept.Revision = v.RollingStyle, drive.Partition, drive.Abort, drive.Revision
+	if v.RollingStyle != rollouts.StylePartition {
+		kept.RollingStyle = k.Style
+	}
+	writeDriving(view, kept)
+	if owner, _ := readOwner(view); owner != k.Batch {
+		annotate(view, rollouts.AnnotationControlInfo, encode(metav1.OwnerReference{UID: k.Batch}))
+	}
+}
+
+func seeStable(view metav1.Object, ours bool, stable string) {
+	switch {
+	case ours && stable != "":
+		label(view, rollouts.LabelStableRevision, stable)
+	default:
+		view.SetLabels(without(view.GetLabels(), rollouts.LabelStableRevision))
+	}
+}
+
+// astray compares what is stored with what should be. Until a workload is driven
+// nobody has written its stable revision, and what an earlier drive wrote of a
+// workload that stays held is written over by the next.
+func astray(stored, view metav1.Object, isHeld, isDriven bool) []string {
+	annotations, labels := ourAnnotations, ourLabels
+	switch {
+	case isDriven:
+		annotations = []string{rollouts.AnnotationInProgress, rollouts.AnnotationControlInfo, rollouts.AnnotationDeploymentStrategy}
+		labels = []string{rollouts.LabelStableRevision}
+	case isHeld:
+		annotations, labels = []string{rollouts.AnnotationInProgress}, nil
+		if stored.GetLabels()[rollouts.LabelStableRevision] != "" {
+			labels = []string{rollouts.LabelStableRevision}
+		}
+	}
+	return append(differing(annotations, stored.GetAnnotations(), view.GetAnnotations()),
+		differing(labels, stored.GetLabels(), view.GetLabels())...)
+}
+
+func differing(keys []string, is, should map[string]string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return is[k] == should[k] })
+}
+
+// Facts are those of a workload as it is seen.
+func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
+	w := r.Observe(s.Object, owned)
+	w.UID = s.Stored.GetUID()
+	w.Mine = w.Mine || hasKeys(s.Stored)
+	w.Astray = s.Astray
+	w.Obeyed = w.Obeyed && len(s.Astray) == 0
+	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && !r.opened(&w, s.Known.Update)
+	return w
+}
+
+// opened reports whether the native controller is to bring pods of the live template,
+// as far as it was told.
+func (r Row) opened(w *planner.Workload, update string) bool {
+	d := w.Drive
+	told := d != nil && (d.Revision == "" || w.Is(d.Revision))
+	return r.Opens && (told || w.Surges && w.Is(update))
+}
+
+// Based turns changes of the workload as it is seen into changes of what is stored.
+// Each of them puts our keys right, too.
+func (s Seen) Based(changes []object.Change) []object.Change {
+	changes = slices.Clone(changes)
+	for i := range changes {
+		if changes[i].Base == s.Object {
+			changes[i].Base = s.Stored
+		}
+	}
+	return changes
+}
+
+// Changes are those, and what puts our keys right where none of them does.
+func (s Seen) Changes(changes []object.Change) []object.Change {
+	about := func(c object.Change) bool { return c.Base == s.Object }
+	if len(s.Astray) > 0 && !slices.ContainsFunc(changes, about) {
+		return append(change(s.Stored, s.Object), changes...)
+	}
+	return s.Based(changes)
+}
