@@ -366,6 +366,9 @@ func (x *pass) gather() bool {
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
+	case x.Route != nil && x.Route.Pinned != "" && x.Route.Pinned != into:
+		x.act(Unpin{}) // the pods that it selects are about to go
+		return false
 	case x.progress().StableRevision != into:
 		x.progress().StableRevision = into
 		return false
