@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,9 @@ type BatchObserved struct {
 	Release *rollouts.BatchRelease
 	// Owned tells that a Rollout drives the BatchRelease.
 	Owned bool
+	// Taken is the Rollout that releases the workload of a BatchRelease that is not
+	// its own; empty if none does.
+	Taken string
 	// Workload is nil when the object does not exist.
 	Workload *Workload
 	// Trouble names pods that will not become ready, and why.
@@ -126,6 +130,7 @@ type batchRule struct {
 var batchRules = []batchRule{
 	{"deleted", (*batchPass).deleted, (*batchPass).letGo},
 	{"completed", (*batchPass).completed, func(*batchPass) {}},
+	{"taken", func(x *batchPass) bool { return x.Taken != "" }, (*batchPass).standBack},
 	{"workload gone", func(x *batchPass) bool { return x.w == nil }, (*batchPass).complete},
 	{"other revision", (*batchPass).otherRevision, (*batchPass).observe},
 	{"giving back", func(x *batchPass) bool { return x.plan.BatchPartition == nil }, (*batchPass).giveBack},
@@ -165,7 +170,7 @@ func (x *batchPass) scaled() bool { return x.status.ObservedWorkloadReplicas != 
 // letGo drops the finalizer once nothing depends on it: a Rollout that owns
 // this BatchRelease gives the workload back itself or makes a new one.
 func (x *batchPass) letGo() {
-	if x.status.Phase != rollouts.PhaseCompleted && !x.Owned && x.w != nil {
+	if x.status.Phase != rollouts.PhaseCompleted && !x.Owned && x.Taken == "" && x.w != nil {
 		x.giveBack()
 		if x.status.Phase != rollouts.PhaseCompleted {
 			return
@@ -176,6 +181,12 @@ func (x *batchPass) letGo() {
 		x.actions = append(x.actions, Discard{})
 	}
 	x.actions = append(x.actions, DropFinalizer{})
+}
+
+// standBack leaves a workload alone that a Rollout releases.
+func (x *batchPass) standBack() {
+	x.status.Drive = nil
+	x.status.Message = fmt.Sprintf("Rollout %s releases this workload, so that nothing is done here; delete one of the two", x.Taken)
 }
 
 // observe records nothing but that the plan was seen.

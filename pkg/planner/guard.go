@@ -139,10 +139,16 @@ func (x *pass) catch() {
 
 // missed records a release that was over before it was noticed. Where there are no
 // pods, nothing was to be held.
-func (x *pass) missed() {
+func (x *pass) missed(stable string) {
 	if x.w.Replicas == 0 {
 		return
 	}
-	x.warn(string(rollouts.ConditionBypassed), fmt.Sprintf(
-		"revision %s was set without being held, and every pod runs it; no part of admission saw it", x.w.UpdateRevision))
+	message := fmt.Sprintf("revision %s was set without being held, and every pod runs it; no part of admission saw it", x.w.UpdateRevision)
+	x.warn(string(rollouts.ConditionBypassed), message)
+	x.status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionBypassed, Status: metav1.ConditionTrue, Reason: "ReleasedUnheld", Message: message,
+	}, x.now())
+	x.openRecord()
+	x.record().StableRevision = stable
+	x.closeRecord(rollouts.ReleaseBypassed)
 }

@@ -77,6 +77,8 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 	k.Stable, k.Update = p.StableRevision, cmp.Or(p.UpdateRevision, k.Update)
 	if Controls(r) {
 		k.Holder = r.Name
+	} else if k.Batch == "" {
+		k.Leaves = true
 	}
 }
 

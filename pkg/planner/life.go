@@ -113,12 +113,12 @@ func (x *pass) recordSettled(p *rollouts.Progress) {
 	if !x.w.Settled || x.w.Rolling {
 		return
 	}
-	unheld := x.changedUnheld()
-	if unheld {
-		x.missed()
-	}
+	unheld, stable := x.changedUnheld(), p.PodTemplateHash
 	if unheld || x.unrecorded(p) {
 		x.recordCompleted(p)
+	}
+	if unheld {
+		x.missed(stable)
 	}
 }
 

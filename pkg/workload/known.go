@@ -29,10 +29,10 @@ type Seen struct {
 
 // See reads a workload by what the store knows of it.
 func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen {
-	drive := k.Drive
-	if k.Leaves && !hasKeys(obj) {
-		drive = nil // it was given back
+	if _, controlled := readOwner(obj); k.Leaves && !controlled {
+		k.Drive, k.Stable = nil, "" // it was given back, and what serves is stable again
 	}
+	drive := k.Drive
 	view := obj.DeepCopyObject().(object.Object)
 	// A mark holds nothing by itself: where the store knows of no release, it counts
 	// with a spec that stops the native controller.

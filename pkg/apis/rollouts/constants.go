@@ -200,6 +200,8 @@ const (
 	ReleaseDisabled ReleaseOutcome = "disabled"
 	// ReleaseDeleted: the Rollout or its workload was deleted.
 	ReleaseDeleted ReleaseOutcome = "deleted"
+	// ReleaseBypassed: every pod ran the update revision before anything held it.
+	ReleaseBypassed ReleaseOutcome = "bypassed"
 )
 
 // Annotations, labels and finalizers. Their spelling is wire format.

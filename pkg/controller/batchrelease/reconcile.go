@@ -16,12 +16,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -31,6 +35,7 @@ import (
 // Reconciler runs one pass at a time over each BatchRelease.
 type Reconciler struct {
 	Server      effect.Server
+	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
 	kinds       effect.Kinds
@@ -63,6 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ctx = logf.IntoContext(ctx, log)
 	err = r.Server.CommitBatchRelease(ctx, obs.release, plan.Status, len(plan.Actions) > 0)
 	if err == nil {
+		r.announce(obs.release, plan.Events)
 		log.V(4).Info("Planned", "reason", plan.Rule, "phase", plan.Status.Phase, "actions", len(plan.Actions))
 		err = r.heed(ctx, obs, r.apply(ctx, obs, plan))
 	}
@@ -84,6 +90,12 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	ref := release.Spec.WorkloadRef
 	if ref == nil {
 		return obs, nil
+	}
+	if !obs.facts.Owned {
+		gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+		if obs.facts.Taken, err = r.Server.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: req.Namespace, Name: ref.Name}); err != nil {
+			return nil, err
+		}
 	}
 	style := cmp.Or(release.Spec.Plan.RollingStyle, rollouts.StylePartition)
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
@@ -157,6 +169,19 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.B
 		}
 	}
 	return nil
+}
+
+// announce tells what has happened of the Rollout, where people look for it.
+func (r *Reconciler) announce(b *rollouts.BatchRelease, announced []planner.Event) {
+	about := &corev1.ObjectReference{
+		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "BatchRelease", Namespace: b.Namespace, Name: b.Name, UID: b.UID,
+	}
+	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" {
+		about.Kind, about.Name, about.UID = ref.Kind, ref.Name, ref.UID
+	}
+	for _, e := range announced {
+		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
+	}
 }
 
 // heed notes that the server has denied an action; the Rollout says it.

@@ -6,6 +6,7 @@ package effect
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // The kinds as the wire spells them.
@@ -42,6 +44,14 @@ func About(r *rollouts.Rollout) runtime.Object {
 	wire := &v1beta1.Rollout{ObjectMeta: r.ObjectMeta}
 	wire.SetGroupVersionKind(rolloutKind)
 	return wire
+}
+
+// EventType is how an event is shown.
+func EventType(e planner.Event) string {
+	if e.Warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }
 
 // ReleaseRollout takes our finalizer off a Rollout.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -111,11 +110,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
 	about := effect.About(obs.rollout)
 	for _, e := range announced {
-		kind := corev1.EventTypeNormal
-		if e.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(about, nil, kind, e.Reason, "Release", "%s", e.Message)
+		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
 	}
 }
 

@@ -113,11 +113,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 func (r *Reconciler) announce(routing *rollouts.TrafficRouting, announced []planner.Event) {
 	about := effect.AboutRouting(routing)
 	for _, e := range announced {
-		kind := corev1.EventTypeNormal
-		if e.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(about, nil, kind, e.Reason, "Route", "%s", e.Message)
+		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Route", "%s", e.Message)
 	}
 }
 

@@ -157,4 +157,5 @@ const (
 	ReleaseSuperseded ReleaseOutcome = "superseded"
 	ReleaseDisabled   ReleaseOutcome = "disabled"
 	ReleaseDeleted    ReleaseOutcome = "deleted"
+	ReleaseBypassed   ReleaseOutcome = "bypassed"
 )

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// forge writes what only Weir writes on a Deployment, as whoever may patch it can
+// while nobody looks: that it is held, which revision is stable, how far it may go.
+func (s *story) forge(c command) {
+	d := clone(appOf(s.w.store.objects, c.words[1])).(*appsv1.Deployment)
+	if tag := c.get("image", ""); tag != "" {
+		setImage(tag)(d)
+	}
+	if c.has("bare") {
+		d.Annotations, d.Labels = map[string]string{"owner": "team"}, nil
+	}
+	if c.has("held") {
+		d.Annotations[rollouts.AnnotationInProgress] = `{"rolloutName":"web"}`
+		d.Spec.Paused = true
+	}
+	if tag := c.get("stable", ""); tag != "" {
+		other := clone(d)
+		setImage(tag)(other)
+		if d.Labels == nil {
+			d.Labels = map[string]string{}
+		}
+		d.Labels[rollouts.LabelStableRevision] = workload.TemplateHash(&other.Spec.Template)
+	}
+	if share := c.get("drive", ""); share != "" {
+		d.Annotations[rollouts.AnnotationControlInfo] = "anybody"
+		d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingUpdate":{"maxSurge":"100%"},"partition":"` + share + `"}`
+		d.Spec.Paused, d.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	s.t.under("admission", "not asked")
+	s.w.as("user", func() error { return s.w.store.update(d) })
+}
