@@ -98,6 +98,10 @@ func aborting(d *appsv1.Deployment) bool {
 	return drive != nil && drive.Abort
 }
 
+// hurries reports whether pods of a set become available, so that the native
+// controller would take old ones for them.
+func hurries(rs *appsv1.ReplicaSet) bool { return rs != nil && rs.Spec.MinReadySeconds != foreverReady }
+
 // lingers tells that pods of a set are still there, or are still counted.
 func lingers(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
@@ -222,7 +226,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
-	if aborting(d) && lingers(r.update) {
+	if (aborting(d) || stopped(d) && hurries(r.update)) && lingers(r.update) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
 		// ones for them. They go as soon as stable's count again.

@@ -46,6 +46,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
+	if v.RollingStyle == rollouts.StyleBlueGreen && hurries(r.update) {
+		s.Target = 0 // what an abort has left goes before a release begins again
+	}
 	if v.RollingStyle == rollouts.StyleBlueGreen {
 		s.Surge = max(s.Surge, s.Target) // its pods are beside those of stable
 	}

@@ -73,8 +73,8 @@ func seeDrive(view metav1.Object, drive *planner.Drive, k planner.Known) {
 		return
 	}
 	kept.RollingStyle, kept.Partition, kept.Abort, kept.Revision = v.RollingStyle, drive.Partition, drive.Abort, drive.Revision
-	if v.RollingStyle != rollouts.StylePartition {
-		kept.RollingStyle = k.Style
+	if v.RollingStyle != rollouts.StylePartition || !drive.Abort {
+		kept.RollingStyle = k.Style // only a way back is that of the partition style
 	}
 	writeDriving(view, kept)
 	if owner, _ := readOwner(view); owner != k.Batch {
