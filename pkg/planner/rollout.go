@@ -30,6 +30,7 @@ func Rollout(o Observed) Plan {
 	x.keepRecord()
 	x.keepDeadline()
 	x.tellTools()
+	x.status.Clean()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
 }
 
