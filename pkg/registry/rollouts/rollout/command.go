@@ -165,7 +165,7 @@ func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c cl
 		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
-		asked.User, asked.UID = who.GetName(), who.GetUID()
+		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)
 	}
 	return asked
 }
