@@ -127,6 +127,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	ctx, said := attempting(ctx)
 	settle := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
+		r.Status.Fit()
 		var err error
 		if warn, err = decide(ctx, r, asked); err != nil {
 			return nil, refused(c.kind, name, field.NewPath("step"), err)
