@@ -86,6 +86,11 @@ func (c *checks) rollout(o planner.Observed) planner.Plan {
 		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
 	}
 	c.tools(p.Status)
+	for _, condition := range p.Status.Conditions {
+		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
+			c.violate("our conditions", "%s is not in rollouts.ConditionTypes, so that others may write it", condition.Type)
+		}
+	}
 	return p
 }
 

@@ -12,9 +12,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// maxDecisions bounds the record kept in the status.
-const maxDecisions = 200
-
 // Command is one use of a verb by somebody.
 type Command struct {
 	Verb    rollouts.Verb
@@ -47,12 +44,12 @@ func refuse(format string, args ...any) error {
 
 // Decide applies a verb to the Rollout in place: it checks what the caller
 // expects and what the state allows, changes the status and records the
-// decision. A warning comes back when the Rollout already is as wanted and
-// nothing was changed. An error is a *Refusal, or an *Invalid for a step that
+// decision. A warning comes back when nothing was changed: the Rollout already is
+// as wanted, or the request was sent before and has been overtaken. An error is a *Refusal, or an *Invalid for a step that
 // does not exist, and leaves the Rollout as it was.
 func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if d := repeated(r, c); d != nil {
-		return elsewhere(r, d), nil
+		return overtaken(r, d, c), nil
 	}
 	if err := checkExpectation(r, c.Options.Expect); err != nil {
 		return "", err
@@ -102,7 +99,7 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	if c.Options.RequestID == "" {
 		return nil
 	}
-	for i := range r.Status.Decisions {
+	for i := range slices.Backward(r.Status.Decisions) {
 		if d := &r.Status.Decisions[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
 			return d
 		}
@@ -110,15 +107,35 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	return nil
 }
 
-// elsewhere warns whoever uses an ID again in another release, where nothing is
-// done: somebody in a hurry may believe that this one was aborted.
-func elsewhere(r *rollouts.Rollout, d *rollouts.Decision) string {
-	p := r.Status.Active()
-	if p == nil || p.UpdateRevision == d.Revision {
+// overtaken warns whoever repeats a request that is not in force any more.
+// Nothing is done: it may be a late copy of one that somebody has answered since.
+// And nothing may look done: somebody in a hurry may believe that this release
+// was aborted.
+func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
+	p, s := r.Status.Active(), standingOf(r)
+	switch {
+	case p == nil || p.UpdateRevision != d.Revision:
+		revision := ""
+		if p != nil {
+			revision = p.UpdateRevision
+		}
+		return fmt.Sprintf("requestID %q was decision %d, about revision %s; nothing was done about revision %s: use another requestID",
+			d.RequestID, d.ID, d.Revision, revision)
+	case d.Outcome != rollouts.OutcomeSuperseded && d.Outcome != rollouts.OutcomeRejected && verbs[c.Verb].inForce(p, s, d, c):
+		return ""
+	default:
+		return fmt.Sprintf("requestID %q was decision %d, about step %d, and is not in force any more%s; nothing was done: %s; use another requestID to decide again",
+			d.RequestID, d.ID, d.Step, after(r, d), s.explain(r))
+	}
+}
+
+// after names the latest word since the decision.
+func after(r *rollouts.Rollout, d *rollouts.Decision) string {
+	last := r.Status.Decisions[len(r.Status.Decisions)-1]
+	if last.ID == d.ID {
 		return ""
 	}
-	return fmt.Sprintf("requestID %q was decision %d, about revision %s; nothing was done about revision %s: use another requestID",
-		d.RequestID, d.ID, d.Revision, p.UpdateRevision)
+	return fmt.Sprintf(", since decision %d, %s by %s", last.ID, last.Verb, last.User)
 }
 
 func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
@@ -143,39 +160,6 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 		}
 	}
 	return nil
-}
-
-// record appends the decision. The record of the release under way is never
-// cut, nor any other that is not filed; what is filed makes room.
-func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
-	p := next.Active()
-	var last int64
-	for _, d := range next.Decisions {
-		last = max(last, d.ID)
-	}
-	for len(next.Decisions) >= maxDecisions {
-		if unfiled(next, next.Decisions[0]) {
-			return refuse("this release has %d decisions on record, which is the most; abort it by releasing another template", maxDecisions)
-		}
-		next.Decisions = next.Decisions[1:]
-	}
-	next.Decisions = append(next.Decisions, rollouts.Decision{
-		ID: last + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
-		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
-		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
-	})
-	return nil
-}
-
-// unfiled tells that a decision is in no history yet. The first release after
-// an update of this program may have no record.
-func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
-	for _, r := range s.Releases {
-		if !r.Filed && d.ID >= r.FirstDecision {
-			return true
-		}
-	}
-	return len(s.Releases) == 0 && d.Revision == s.Active().UpdateRevision
 }
 
 func approvedBy(r *rollouts.Rollout, p *rollouts.Progress) string {

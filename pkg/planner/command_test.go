@@ -5,7 +5,6 @@ package planner_test
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,26 +250,76 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreKept: those of this release are never evicted, those of
-// earlier ones make room.
-func TestDecisionsAreKept(t *testing.T) {
+// TestRequestIDOvertaken: a repetition of what is not in force any more says so,
+// and does nothing; what is in force is repeated quietly.
+func TestRequestIDOvertaken(t *testing.T) {
 	t.Parallel()
-	full := func(revision string) *rollouts.Rollout {
-		r := waiting()
-		for i := range 200 {
-			r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: int64(i + 1), Revision: revision, User: strconv.Itoa(i)})
+	use := func(verb rollouts.Verb, user, id string, step int32) planner.Command {
+		return planner.Command{Verb: verb, User: user, Step: step, Options: rollouts.DecisionOptions{RequestID: id}}
+	}
+	for name, tc := range map[string]struct {
+		// Each is used once, and then the first of them again.
+		first planner.Command
+		then  []planner.Command
+		// moved is what the controller has made of it.
+		moved func(*rollouts.Rollout)
+		want  string
+	}{
+		"promote":                  {first: use(rollouts.VerbPromote, "alice", "a", 0), want: "ok"},
+		"promote, acted on":        {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: settled, want: "ok"},
+		"promote, the next step":   {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: both(settled, nextStep), want: "warned"},
+		"promote, jump":            {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbJump, "bob", "b", 2)}, want: "warned"},
+		"promote, abort":           {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbAbort, "bob", "b", 0)}, want: "warned"},
+		"abort":                    {first: use(rollouts.VerbAbort, "alice", "a", 0), want: "ok"},
+		"abort, aborted":           {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityAborted)), want: "ok"},
+		"abort, cancelled":         {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityCancelling)), want: "ok"},
+		"abort, retry":             {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, want: "warned"},
+		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settled, want: "warned"},
+		"abort, over":              {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }), want: "warned"},
+		"rollback":                 {first: use(rollouts.VerbRollback, "alice", "a", 0), want: "ok"},
+		"rollback, retry":          {first: use(rollouts.VerbRollback, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "alice", "b", 0)}, want: "warned"},
+		"rollback, retry, abort": {
+			first: use(rollouts.VerbRollback, "alice", "a", 0),
+			then:  []planner.Command{use(rollouts.VerbRetry, "alice", "b", 0), use(rollouts.VerbAbort, "alice", "c", 0)}, want: "warned",
+		},
+		"pause":         {first: use(rollouts.VerbPause, "alice", "a", 0), want: "ok"},
+		"pause, resume": {first: use(rollouts.VerbPause, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbResume, "alice", "b", 0)}, want: "warned"},
+		"pause, abort":  {first: use(rollouts.VerbPause, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbAbort, "alice", "b", 0)}, want: "warned"},
+		"jump":          {first: use(rollouts.VerbJump, "alice", "a", 1), want: "ok"},
+		"jump, jump":    {first: use(rollouts.VerbJump, "alice", "a", 1), then: []planner.Command{use(rollouts.VerbJump, "alice", "b", 3)}, want: "warned"},
+		"jump, on":      {first: use(rollouts.VerbJump, "alice", "a", 2), moved: both(settled, nextStep), want: "warned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			for _, c := range append([]planner.Command{tc.first}, tc.then...) {
+				if got := answer(t, r, c); got != "ok" {
+					t.Fatalf("%s is %s", c.Verb, got)
+				}
+			}
+			if tc.moved != nil {
+				tc.moved(r)
+			}
+			before := r.DeepCopy()
+			if got := answer(t, r, tc.first); got != tc.want {
+				t.Errorf("the repetition is %s, want %s", got, tc.want)
+			}
+			if diff := cmp.Diff(before, r); diff != "" {
+				t.Errorf("the repetition changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func settled(r *rollouts.Rollout) {
+	for i := range r.Status.Decisions {
+		if d := &r.Status.Decisions[i]; d.Outcome == "" {
+			d.Outcome = rollouts.OutcomeApplied
 		}
-		return r
 	}
-	if got := answer(t, full("two"), planner.Command{Verb: rollouts.VerbPromote}); got != "refused" {
-		t.Errorf("decision 201 of a release is %s", got)
-	}
-	r := full("one")
-	if got := answer(t, r, planner.Command{Verb: rollouts.VerbPromote}); got != "ok" {
-		t.Errorf("the first decision of a release is %s", got)
-	}
-	ds := r.Status.Decisions
-	if len(ds) != 200 || ds[0].ID != 2 || ds[199].ID != 201 || ds[199].Revision != "two" {
-		t.Errorf("kept %d decisions, from %d to %d", len(ds), ds[0].ID, ds[len(ds)-1].ID)
-	}
+}
+
+func nextStep(r *rollouts.Rollout) {
+	p := r.Status.Active()
+	p.CurrentStepIndex, p.State = p.CurrentStepIndex+1, rollouts.BeforeStepUpgrade
 }

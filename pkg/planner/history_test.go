@@ -89,10 +89,10 @@ func TestDecisionsAreKeptUntilFiled(t *testing.T) {
 			t.Parallel()
 			r := waiting()
 			for id := range int64(200) {
-				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbPause, Outcome: rollouts.OutcomeApplied})
+				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbJump, Outcome: rollouts.OutcomeApplied})
 			}
 			r.Status.Releases = tc.releases
-			_, err := planner.Decide(r, planner.Command{Verb: rollouts.VerbPause, User: "alice"})
+			_, err := planner.Decide(r, planner.Command{Verb: rollouts.VerbPromote, User: "alice"})
 			var refusal *planner.Refusal
 			if errors.As(err, &refusal) != tc.refused || r.Status.Decisions[0].ID != tc.oldest {
 				t.Errorf("got %v with the oldest %d", err, r.Status.Decisions[0].ID)

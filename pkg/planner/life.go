@@ -143,8 +143,10 @@ func (x *pass) recordCompleted(p *rollouts.Progress) {
 	x.status.Message = "workload deployment is completed"
 }
 
+// rolloutID names the release. What no label could say is not taken for a name.
 func (x *pass) rolloutID() string {
-	if x.w.RolloutID != "" {
+	const longest = 63
+	if _, hidden := rollouts.Hidden(x.w.RolloutID); x.w.RolloutID != "" && len(x.w.RolloutID) <= longest && !hidden {
 		return x.w.RolloutID
 	}
 	return x.w.UpdateRevision

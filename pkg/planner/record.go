@@ -18,6 +18,13 @@ import (
 // forth loses the oldest.
 const maxVisits = 100
 
+// maxUnfiled bounds the releases on record while no history of theirs can be
+// stored, and maxDetailed those of them that keep their visits to steps.
+const (
+	maxUnfiled  = 32
+	maxDetailed = 4
+)
+
 // openRecord begins the record of a release that starts.
 func (x *pass) openRecord() {
 	x.closeRecord(rollouts.ReleaseSuperseded)
@@ -33,6 +40,11 @@ func (x *pass) openRecord() {
 		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: x.now(),
 		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision,
 	})
+	n := len(x.status.Releases)
+	for i := range n - maxDetailed {
+		x.status.Releases[i].Steps = nil
+	}
+	x.status.Releases = x.status.Releases[max(0, n-maxUnfiled):]
 }
 
 // closeRecord ends the record of the release under way, if there is one. An

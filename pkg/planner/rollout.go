@@ -31,6 +31,8 @@ func Rollout(o Observed) Plan {
 	x.keepRecord()
 	x.keepDeadline()
 	x.tellTools()
+	x.status.Clean()
+	x.status.Fit()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
 }
 

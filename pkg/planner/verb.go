@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,31 +25,70 @@ type verb struct {
 	overtakes []rollouts.Verb
 	// outcome is set where the decision takes effect by being stored.
 	outcome rollouts.Outcome
+	// inForce says of a decision of the release under way that what it asked for
+	// is so now.
+	inForce func(p *rollouts.Progress, s standing, d *rollouts.Decision, c Command) bool
+	// safety is of verbs that keep a version from serving, or undo that: there is
+	// always room for them in the record.
+	safety bool
 }
 
 var verbs = map[rollouts.Verb]verb{
-	rollouts.VerbPromote: {in: []standing{starting, running}, already: promoted, decide: promote},
+	rollouts.VerbPromote: {in: []standing{starting, running}, already: promoted, decide: promote, inForce: approved},
 	rollouts.VerbAbort: {
-		in: underWay, already: aborted, decide: abort,
+		in: underWay, already: aborted, decide: abort, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []standing{starting, running, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback,
+		in: []standing{starting, running, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+			return goingBack(s) && p.RollingBack || s == cancelling
+		},
 	},
 	rollouts.VerbRetry: {
-		in: []standing{reverting}, decide: retry,
+		in: []standing{reverting}, decide: retry, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
+		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
 	},
 	rollouts.VerbPause: {
-		in: []standing{starting, running, frozen, replacing}, already: paused, decide: pause,
+		in: []standing{starting, running, frozen, replacing}, already: paused, decide: pause, safety: true,
 		outcome: rollouts.OutcomeApplied,
+		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+			return goingOn(s) && p.Paused
+		},
 	},
-	rollouts.VerbResume: {in: []standing{frozen}, already: notPaused, decide: resume, outcome: rollouts.OutcomeApplied},
+	rollouts.VerbResume: {
+		in: []standing{frozen}, already: notPaused, decide: resume, safety: true,
+		outcome: rollouts.OutcomeApplied,
+		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+			return goingOn(s) && !p.Paused
+		},
+	},
 	rollouts.VerbJump: {
 		in: []standing{starting, running, frozen}, decide: jump,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
+		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, c Command) bool {
+			return goingOn(s) && p.CurrentStepIndex == c.Step
+		},
 	},
+}
+
+// goingOn is of a release that is neither over nor on its way back.
+func goingOn(s standing) bool {
+	return slices.Contains([]standing{starting, running, frozen, replacing, completing}, s)
+}
+
+// goingBack is of a release on its way back to the stable revision, or there.
+func goingBack(s standing) bool { return s == reverting || s == cancelling }
+
+// approved reports whether the approval is what the release goes on by.
+func approved(p *rollouts.Progress, s standing, d *rollouts.Decision, c Command) bool {
+	if c.Full {
+		return goingOn(s) && p.FullyPromoted
+	}
+	return goingOn(s) && p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
 }
 
 func promoted(r *rollouts.Rollout, s standing, c Command) string {

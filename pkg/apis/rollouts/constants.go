@@ -108,6 +108,12 @@ const (
 	ConditionBypassed ConditionType = "AdmissionBypassed"
 )
 
+// ConditionTypes are all of the above.
+var ConditionTypes = []ConditionType{
+	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
+	ConditionWritable, ConditionProtected, ConditionBypassed,
+}
+
 // StallReason is why Weir itself says that a Rollout is stalled. A condition
 // with another reason was written by somebody else.
 type StallReason string

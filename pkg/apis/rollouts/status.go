@@ -123,7 +123,8 @@ type Condition struct {
 
 // Decision is one use of a verb, on record with its author.
 type Decision struct {
-	// ID numbers the decisions of a Rollout, from 1, without gaps.
+	// ID numbers the decisions of a Rollout, from 1; repetitions of pause and
+	// resume that made room are missing.
 	ID   int64
 	Verb Verb
 	// User is the name that the request was authenticated as.

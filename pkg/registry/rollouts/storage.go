@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
@@ -25,7 +24,8 @@ import (
 
 // kind is one that needs nothing of its own.
 type kind interface {
-	Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*registry.Store, *plain.StatusREST, error)
+	Name() string
+	Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter, d plain.Drivers) (main, status rest.Storage, err error)
 }
 
 // NewStorage is the table of endpoints. Both versions are served by the very
@@ -44,11 +44,11 @@ func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 	}{
 		{batchrelease.Kind, both}, {trafficrouting.Kind, older}, {rollouthistory.Kind, older},
 	} {
-		main, status, err := row.kind.Serve(c.Scheme, c.Options)
+		main, status, err := row.kind.Serve(c.Scheme, c.Options, r.Drivers)
 		if err != nil {
 			return nil, err
 		}
-		resource := main.DefaultQualifiedResource.Resource
+		resource := row.kind.Name()
 		row.versions[resource], row.versions[resource+"/status"] = main, status
 	}
 	serving := func(answer any) map[string]rest.Storage {

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -11,22 +12,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-const (
-	maxReason    = 1024
-	maxRequestID = 63
-)
-
 // ValidateDecisionOptions judges what every verb takes.
 func ValidateDecisionOptions(o *rollouts.DecisionOptions) field.ErrorList {
-	var errs field.ErrorList
-	if utf8.RuneCountInString(o.Reason) > maxReason {
-		errs = append(errs, field.TooLongMaxLength(field.NewPath("reason"), "", maxReason))
-	}
-	if utf8.RuneCountInString(o.RequestID) > maxRequestID {
-		errs = append(errs, field.TooLongMaxLength(field.NewPath("requestID"), o.RequestID, maxRequestID))
-	}
+	errs := validateText(field.NewPath("reason"), o.Reason, rollouts.MaxReason)
+	errs = append(errs, validateText(field.NewPath("requestID"), o.RequestID, rollouts.MaxRequestID)...)
 	if o.Expect != nil && o.Expect.Step != nil && *o.Expect.Step < 1 {
 		errs = append(errs, field.Invalid(field.NewPath("expect", "step"), *o.Expect.Step, "steps are counted from 1"))
+	}
+	return errs
+}
+
+// validateText judges words of a user that others will read, in a terminal too.
+func validateText(path *field.Path, text string, most int) field.ErrorList {
+	var errs field.ErrorList
+	if utf8.RuneCountInString(text) > most {
+		errs = append(errs, field.TooLongMaxLength(path, "", most))
+	}
+	if r, ok := rollouts.Hidden(text); ok {
+		errs = append(errs, field.Invalid(path, rollouts.Clean(text, most), fmt.Sprintf(
+			"leave out %U: use one line of text without control characters and marks of direction", r)))
 	}
 	return errs
 }

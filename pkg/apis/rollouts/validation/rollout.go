@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -94,7 +95,7 @@ func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
 func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, sinceBefore(validateSpec(r, o), validateSpec(old, o))...)
-	if old.Status.Phase == rollouts.PhaseProgressing || old.Status.Phase == rollouts.PhaseTerminating {
+	if inFlight(&old.Status) {
 		errs = append(errs, validateInFlight(&r.Spec, &old.Spec, o)...)
 	}
 	return errs
@@ -128,16 +129,27 @@ func validateWorkloadRef(s *rollouts.RolloutSpec, path *field.Path, o Options) f
 
 // validateRef judges the parts of a reference to an object of the namespace.
 func validateRef(ref *rollouts.ObjectRef, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if ref.APIVersion == "" {
-		errs = append(errs, field.Required(path.Child("apiVersion"), "give group and version, such as apps/v1"))
-	} else if _, err := schema.ParseGroupVersion(ref.APIVersion); err != nil {
-		errs = append(errs, field.Invalid(path.Child("apiVersion"), ref.APIVersion, "give group and version, such as apps/v1"))
-	}
+	errs := validateAPIVersion(ref.APIVersion, path.Child("apiVersion"))
 	if ref.Kind == "" {
 		errs = append(errs, field.Required(path.Child("kind"), "give the kind, such as Deployment"))
+	} else if len(utilvalidation.IsDNS1035Label(strings.ToLower(ref.Kind))) > 0 {
+		errs = append(errs, field.Invalid(path.Child("kind"), ref.Kind, "give the kind, such as Deployment: a letter, then letters, digits and -"))
 	}
 	return append(errs, validateName(ref.Name, path.Child("name"))...)
+}
+
+// validateAPIVersion accepts what a cluster could serve.
+func validateAPIVersion(apiVersion string, path *field.Path) field.ErrorList {
+	const fix = "give group and version, such as apps/v1"
+	if apiVersion == "" {
+		return field.ErrorList{field.Required(path, fix)}
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil || len(utilvalidation.IsDNS1035Label(gv.Version)) > 0 ||
+		strings.Contains(apiVersion, "/") && len(utilvalidation.IsDNS1123Subdomain(gv.Group)) > 0 {
+		return field.ErrorList{field.Invalid(path, apiVersion, fix)}
+	}
+	return nil
 }
 
 func validateName(name string, path *field.Path) field.ErrorList {
@@ -174,9 +186,20 @@ func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, style, []string{"canary", "partition"})}
 }
 
+// inFlight reports whether something of a release is still out there, which the
+// spec is needed for to take it back, whatever the spec says by now.
+func inFlight(s *rollouts.RolloutStatus) bool {
+	switch s.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return true
+	}
+	p := s.Active()
+	return p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
+}
+
 // validateInFlight judges a change of the plan of a release under way.
 func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
-	const wait = "cannot change while a release is under way: wait until it has ended"
+	const wait = "cannot change while a release is under way or is being taken back: wait until it has ended"
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(s.WorkloadRef, old.WorkloadRef) {

@@ -27,6 +27,7 @@ func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.Erro
 	if both(&r.Status) && !both(&old.Status) {
 		errs = append(errs, field.Invalid(path, "canaryStatus and blueGreenStatus", "set only one of canaryStatus and blueGreenStatus"))
 	}
+	errs = append(errs, validateConditions(r.Status.Conditions, old.Status.Conditions, path.Child("conditions"))...)
 	_, release := r.Spec.Strategy.Active()
 	steps := 0
 	if release != nil {

@@ -6,6 +6,9 @@
 package batchrelease
 
 import (
+	"context"
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -23,6 +26,7 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 		return &b.Spec, &b.Status
 	},
 	Internal:       true,
+	Reserved:       reserved,
 	Validate:       validation.ValidateBatchRelease,
 	ValidateUpdate: validation.ValidateBatchReleaseUpdate,
 	Table: plain.Table[*rollouts.BatchRelease]{
@@ -44,4 +48,36 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 			return []any{kind, plain.Text(b.Status.Phase), batch, plain.Text(b.Status.BatchState)}
 		},
 	},
+}
+
+// reserved is a BatchRelease that a Rollout drives: what one says moves a release
+// past its pauses. One is a Rollout's by its owner, or by its name, under which the
+// Rollout would take it for its own.
+func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.BatchRelease]) (string, error) {
+	r, err := d.Rollout(ctx, w.Object.Name)
+	if err != nil {
+		return "", err
+	}
+	owner, before := driver(w.Object), ""
+	if !w.New {
+		before = driver(w.Old)
+	}
+	ends := r == nil || r.DeletionTimestamp != nil
+	switch {
+	case owner == "" && before == "" && r == nil:
+		return "", nil
+	case !w.Changed && (owner == before || ends):
+		// Labels and finalizers; the garbage collector takes an owner away that goes.
+		return "", nil
+	default:
+		return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
+	}
+}
+
+// driver is the UID of the Rollout that controls it, or empty.
+func driver(b *rollouts.BatchRelease) string {
+	if ref := metav1.GetControllerOfNoCopy(b); ref != nil && ref.Kind == "Rollout" {
+		return string(ref.UID)
+	}
+	return ""
 }

@@ -11,7 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"net/url"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -183,12 +184,27 @@ func (c *Claims) record(owner Owner) *metav1.PartialObjectMetadata {
 }
 
 // keyOf names the claim of a workload. The version of its API does not matter.
+// Each part is a segment of its own, whatever it says.
 func keyOf(namespace string, ref *rollouts.ObjectRef) string {
 	group := groupOf(ref)
 	if group == "" {
 		group = "core"
 	}
-	return path.Join("/claims", namespace, group, ref.Kind, ref.Name)
+	key := "/claims"
+	for _, part := range []string{namespace, group, ref.Kind, ref.Name} {
+		key += "/" + segment(part)
+	}
+	return key
+}
+
+// segment is a part of a path that stays one. What a cluster could serve, and the
+// name of an object, stay as they are.
+func segment(part string) string {
+	escaped := url.PathEscape(part)
+	if strings.Trim(escaped, ".") == "" {
+		return strings.ReplaceAll(escaped, ".", "%2E")
+	}
+	return escaped
 }
 
 func groupOf(ref *rollouts.ObjectRef) string {

@@ -186,3 +186,35 @@ func must(err error) {
 		panic(err)
 	}
 }
+
+// No part of a reference leaves its place in the key: what differs claims another
+// key, in the namespace, and what a cluster could serve has the key it always had.
+func TestKeysStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	one, two := claim.Owner{Namespace: "keys-1", Name: "a", UID: "1"}, claim.Owner{Namespace: "keys-2", Name: "b", UID: "2"}
+	for i, ref := range []rollouts.ObjectRef{
+		{APIVersion: "../v1", Kind: "StatefulSet", Name: "web"},
+		{APIVersion: "a.b/v1", Kind: "..", Name: "web"},
+		{APIVersion: "a.b/v1", Kind: "../../keys-2/a.b/StatefulSet", Name: "web"},
+		{APIVersion: "a/b/c", Kind: "StatefulSet", Name: "web"},
+		{APIVersion: "./v1", Kind: ".", Name: ".."},
+	} {
+		w.store(one, &ref)
+		if err := w.Acquire(t.Context(), one, &ref); err != nil {
+			t.Fatalf("reference %d: %v", i, err)
+		}
+		w.store(two, &ref)
+		if err := w.Acquire(t.Context(), two, &ref); err != nil {
+			t.Errorf("reference %d left its namespace: %v", i, err)
+		}
+	}
+	web := &rollouts.ObjectRef{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet", Name: "web.1"}
+	if err := w.Acquire(t.Context(), one, web); err != nil {
+		t.Fatal(err)
+	}
+	held := &metav1.PartialObjectMetadata{}
+	if err := backend.Get(t.Context(), "/claims/keys-1/apps.kruise.io/StatefulSet/web.1", storage.GetOptions{}, held); err != nil || held.UID != one.UID {
+		t.Errorf("a claim has another key than before: %v, %v", held.UID, err)
+	}
+}

@@ -47,37 +47,47 @@ type Kind[T Object, Spec, Status any] struct {
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Internal tells that only Weir writes such objects.
 	Internal bool
+	// Reserved says of a write that only those may do who drive releases what to
+	// do instead, and nothing of others; nil if there are none.
+	Reserved func(ctx context.Context, d Drivers, w Write[T]) (instead string, err error)
 	Table    rest.TableConvertor
 }
 
+// Name is that of the resource.
+func (k Kind[T, Spec, Status]) Name() string { return k.Plural }
+
 // Serve opens the store of the objects and of their status.
-func (k Kind[T, Spec, Status]) Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*registry.Store, *StatusREST, error) {
-	main := strategy[T, Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
+func (k Kind[T, Spec, Status]) Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter, d Drivers) (main, status rest.Storage, err error) {
+	spec := strategy[T, Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k, drivers: d}
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return k.New() },
 		NewListFunc:               k.NewList,
 		DefaultQualifiedResource:  rollouts.Resource(k.Plural),
 		SingularQualifiedResource: rollouts.Resource(k.Singular),
-		CreateStrategy:            main,
-		UpdateStrategy:            main,
-		DeleteStrategy:            main,
-		ResetFieldsStrategy:       main,
+		CreateStrategy:            spec,
+		UpdateStrategy:            spec,
+		DeleteStrategy:            spec,
+		ResetFieldsStrategy:       spec,
 		TableConvertor:            k.Table,
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, nil, fmt.Errorf("opening the store of %s: %w", k.Plural, err)
 	}
-	status := *store
-	status.UpdateStrategy = statusStrategy[T, Spec, Status]{strategy: main}
-	status.ResetFieldsStrategy = statusStrategy[T, Spec, Status]{strategy: main}
-	return store, &StatusREST{store: &status}, nil
+	beside := *store
+	beside.UpdateStrategy = statusStrategy[T, Spec, Status]{strategy: spec}
+	beside.ResetFieldsStrategy = statusStrategy[T, Spec, Status]{strategy: spec}
+	g := guard[T, Spec, Status]{kind: k, drivers: d}
+	of := g
+	of.status = true
+	return &REST[T, Spec, Status]{Store: store, guard: g}, &StatusREST{store: &beside, judge: of.judge}, nil
 }
 
 // strategy is what a writer of the main resource may change: all but the status.
 type strategy[T Object, Spec, Status any] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	kind Kind[T, Spec, Status]
+	kind    Kind[T, Spec, Status]
+	drivers Drivers
 }
 
 // NamespaceScoped implements rest.RESTCreateStrategy.
@@ -141,13 +151,29 @@ func Generation(stored int64, spec, storedSpec any) int64 {
 }
 
 // Validate implements rest.RESTCreateStrategy.
-func (s strategy[T, Spec, Status]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return s.kind.Validate(obj.(T))
+func (s strategy[T, Spec, Status]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return append(s.kind.Validate(obj.(T)), s.weigh(ctx, obj.(T), nil)...)
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
-func (s strategy[T, Spec, Status]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.kind.ValidateUpdate(obj.(T), old.(T))
+func (s strategy[T, Spec, Status]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return append(s.kind.ValidateUpdate(obj.(T), old.(T)), s.weigh(ctx, obj.(T), old)...)
+}
+
+// weigh judges the size of what others than the controller make of an object.
+func (s strategy[T, Spec, Status]) weigh(ctx context.Context, obj T, old runtime.Object) field.ErrorList {
+	if s.drivers.Controls(ctx) {
+		return nil
+	}
+	if old == nil {
+		return validation.ValidateSize(s.weighed(obj), nil)
+	}
+	return validation.ValidateSize(s.weighed(obj), s.weighed(old.(T)))
+}
+
+func (s strategy[T, Spec, Status]) weighed(obj T) *validation.Weighed {
+	spec, status := s.kind.Parts(obj)
+	return &validation.Weighed{Meta: metaOf(obj), Spec: spec, Status: status}
 }
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.

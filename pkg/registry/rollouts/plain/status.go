@@ -30,22 +30,25 @@ func (s statusStrategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj
 	spec, _ := s.kind.Parts(o)
 	keptSpec, _ := s.kind.Parts(kept)
 	*spec = *keptSpec
-	copyMeta(o, kept)
+	*metaOf(o) = *metaOf(kept)
 	o.SetManagedFields(managed)
 }
 
-// ValidateUpdate has nothing to add: only controllers write this status.
-func (s statusStrategy[T, Spec, Status]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
-	return nil
+// ValidateUpdate judges the size only: what controllers say is theirs.
+func (s statusStrategy[T, Spec, Status]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.weigh(ctx, obj.(T), old)
 }
 
-// copyMeta copies all of the metadata.
-func copyMeta(to, from metav1.Object) {
-	*to.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta) = *from.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
+// metaOf is all of the metadata.
+func metaOf(obj metav1.Object) *metav1.ObjectMeta {
+	return obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
 
 // StatusREST serves the status subresource.
-type StatusREST struct{ store *registry.Store }
+type StatusREST struct {
+	store *registry.Store
+	judge rest.TransformFunc
+}
 
 var (
 	_ rest.Patcher             = (*StatusREST)(nil)
@@ -78,5 +81,5 @@ func (s *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	return s.store.Update(ctx, name, info, create, update, false, options)
+	return s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, s.judge), create, update, false, options)
 }

@@ -56,15 +56,24 @@ func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string
 	if p := r.Status.Active(); p != nil {
 		now.step, now.revision = p.CurrentStepIndex, p.UpdateRevision
 	}
-	before := len(r.Status.Decisions)
+	before := latest(r)
 	warn, err := planner.Decide(r, c)
-	if record := r.Status.Decisions; err == nil && len(record) > before {
-		now.decision = record[len(record)-1].ID
+	if id := latest(r); err == nil && id != before {
+		now.decision = id
 	}
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		*a = now
 	}
 	return warn, err
+}
+
+// latest is the number of the latest decision on record. Their count may stay:
+// an older one may have made room.
+func latest(r *rollouts.Rollout) int64 {
+	if n := len(r.Status.Decisions); n > 0 {
+		return r.Status.Decisions[n-1].ID
+	}
+	return 0
 }
 
 // annotate writes to the audit log. A refusal names the verb only, since a patch

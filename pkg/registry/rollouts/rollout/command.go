@@ -127,6 +127,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	ctx, said := attempting(ctx)
 	settle := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
+		r.Status.Fit()
 		var err error
 		if warn, err = decide(ctx, r, asked); err != nil {
 			return nil, refused(c.kind, name, field.NewPath("step"), err)
@@ -165,7 +166,7 @@ func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c cl
 		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
-		asked.User, asked.UID = who.GetName(), who.GetUID()
+		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)
 	}
 	return asked
 }

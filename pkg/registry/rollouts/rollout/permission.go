@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -55,4 +57,32 @@ func (p permissions) may(ctx context.Context, verb, subresource, name string) (b
 		return false, apierrors.NewInternalError(fmt.Errorf("asking for permission to %s rollouts/%s: %w", verb, subresource, err))
 	}
 	return false, nil
+}
+
+// Drivers knows who drives releases, and of which Rollouts. It implements plain.Drivers.
+type Drivers struct {
+	permissions
+	controller string
+	get        func(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
+}
+
+// Drives implements plain.Drivers. It is asked for all names of the namespace, so
+// that the answer is cached well.
+func (d *Drivers) Drives(ctx context.Context) (bool, error) {
+	return d.may(ctx, "update", "progress", "")
+}
+
+// Controls implements plain.Drivers.
+func (d *Drivers) Controls(ctx context.Context) bool { return userName(ctx) == d.controller }
+
+// Rollout implements plain.Drivers.
+func (d *Drivers) Rollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
+	obj, err := d.get(ctx, name, &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*rollouts.Rollout), nil
 }

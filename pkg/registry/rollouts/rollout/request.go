@@ -7,16 +7,15 @@ import (
 	"context"
 
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-)
 
-// longestUserAgent bounds what a decision keeps of a client's own words.
-const longestUserAgent = 256
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
 
 type userAgentKey struct{}
 
 // WithUserAgent keeps the client's name of itself in the context of a request.
 func WithUserAgent(ctx context.Context, userAgent string) context.Context {
-	return context.WithValue(ctx, userAgentKey{}, userAgent[:min(len(userAgent), longestUserAgent)])
+	return context.WithValue(ctx, userAgentKey{}, rollouts.Clean(userAgent, rollouts.MaxUserAgent))
 }
 
 // UserAgentFrom is the client's name of itself, or empty.

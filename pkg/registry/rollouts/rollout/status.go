@@ -34,12 +34,15 @@ func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 
 // PrepareForUpdate keeps the spec and the metadata.
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	keepAllButStatus(obj.(*rollouts.Rollout), old.(*rollouts.Rollout))
+	r := obj.(*rollouts.Rollout)
+	keepAllButStatus(r, old.(*rollouts.Rollout))
+	r.Status.Clean()
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateRolloutStatusUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), s.rulesFor(ctx))
+	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	return append(validation.ValidateRolloutStatusUpdate(r, stored, s.rulesFor(ctx)), s.weigh(ctx, r, stored)...)
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.

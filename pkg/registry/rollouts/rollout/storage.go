@@ -51,6 +51,7 @@ type Endpoints struct {
 	Rollout  *REST
 	Status   *StatusREST
 	Commands map[rollouts.Verb]*CommandREST
+	Drivers  *Drivers
 }
 
 // REST serves Rollouts. Each claims its workload before it is stored.
@@ -70,7 +71,7 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules, clock: c.Clock}
+	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules, clock: c.Clock, controller: c.Controller}
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return &rollouts.Rollout{} },
 		NewListFunc:               func() runtime.Object { return &rollouts.RolloutList{} },
@@ -101,6 +102,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 		Rollout:  r,
 		Status:   &StatusREST{permissions: r.permissions, store: &status, clock: c.Clock, controller: c.Controller},
 		Commands: map[rollouts.Verb]*CommandREST{},
+		Drivers:  &Drivers{permissions: r.permissions, controller: c.Controller, get: store.Get},
 	}
 	for _, row := range commands {
 		endpoints.Commands[row.verb] = &CommandREST{command: row, store: &command, clock: c.Clock}

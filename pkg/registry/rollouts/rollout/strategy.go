@@ -33,6 +33,8 @@ type strategy struct {
 	rules validation.Options
 	// clock dates the decisions that an edit amounts to.
 	clock clock.PassiveClock
+	// controller is the name of the user that drives releases.
+	controller string
 }
 
 var (
@@ -103,12 +105,23 @@ func adorn(r *rollouts.Rollout) {
 
 // Validate implements rest.RESTCreateStrategy.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return validation.ValidateRollout(obj.(*rollouts.Rollout), s.rulesFor(ctx))
+	r := obj.(*rollouts.Rollout)
+	return append(validation.ValidateRollout(r, s.rulesFor(ctx)), validation.ValidateSize(validation.WeighRollout(r), nil)...)
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateRolloutUpdate(obj.(*rollouts.Rollout), old.(*rollouts.Rollout), s.rulesFor(ctx))
+	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
+	return append(validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx)), s.weigh(ctx, r, stored)...)
+}
+
+// weigh judges the size of what others than the controller make of the object:
+// what that writes is bounded where it is decided.
+func (s strategy) weigh(ctx context.Context, r, stored *rollouts.Rollout) field.ErrorList {
+	if userName(ctx) == s.controller {
+		return nil
+	}
+	return validation.ValidateSize(validation.WeighRollout(r), validation.WeighRollout(stored))
 }
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.

@@ -44,27 +44,24 @@ func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 	}
 }
 
-// ours are the types of conditions that only the controller writes.
-var ours = []rollouts.ConditionType{
-	rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionTerminating, rollouts.ConditionReconciling,
-	rollouts.ConditionWritable,
+// own reports whether others may not write the condition as they sent it. A gate
+// beside us may say that a release is stalled, as long as we do not say so, and
+// for no reason of ours.
+func own(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
+	if sent.Type != rollouts.ConditionStalled {
+		return slices.Contains(rollouts.ConditionTypes, sent.Type)
+	}
+	c := stored.Condition(sent.Type)
+	return ourReason(sent) || c != nil && ourReason(*c)
 }
 
-// own tells whether others may not write the condition. A gate beside us may say
-// that a release is stalled, as long as we do not say so.
-func own(stored *rollouts.RolloutStatus, t rollouts.ConditionType) bool {
-	if t != rollouts.ConditionStalled {
-		return slices.Contains(ours, t)
-	}
-	c := stored.Condition(t)
-	return c != nil && rollouts.StallReason(c.Reason).Known()
-}
+func ourReason(c rollouts.Condition) bool { return rollouts.StallReason(c.Reason).Known() }
 
 // keepForeignConditions takes over the conditions that others wrote about the
 // Rollout. None is dropped, since an older client may not have read it.
 func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Condition) {
 	for _, c := range sent {
-		if own(next, c.Type) {
+		if own(next, c) {
 			continue
 		}
 		if stored := next.Condition(c.Type); stored != nil {

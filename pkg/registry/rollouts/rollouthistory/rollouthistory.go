@@ -6,6 +6,9 @@
 package rollouthistory
 
 import (
+	"context"
+	"maps"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -22,10 +25,19 @@ var Kind = plain.Kind[*rollouts.RolloutHistory, rollouts.RolloutHistorySpec, rol
 		return &h.Spec, &h.Status
 	},
 	Internal:       true,
+	Reserved:       reserved,
 	Validate:       validation.ValidateRolloutHistory,
 	ValidateUpdate: validation.ValidateRolloutHistoryUpdate,
 	Table: plain.Table[*rollouts.RolloutHistory]{
 		Noun:  "rollout history",
 		Cells: func(*rollouts.RolloutHistory) []any { return nil },
 	},
+}
+
+// reserved is every word of a history, and which Rollout it is of.
+func reserved(_ context.Context, _ plain.Drivers, w plain.Write[*rollouts.RolloutHistory]) (string, error) {
+	if !w.Changed && maps.Equal(w.Object.Labels, w.Old.Labels) {
+		return "", nil
+	}
+	return "it is the record of a release, which only weir-controller writes; delete it if nobody needs it", nil
 }

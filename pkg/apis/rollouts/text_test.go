@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ text, clean string }{
+		"words":              {"Grüße, 你好, שלום", "Grüße, 你好, שלום"},
+		"joiners":            {"👩‍🚀 می‌خواهم", "👩‍🚀 می‌خواهم"},
+		"an escape":          {"a\x1b[31mb", "a\ufffd[31mb"},
+		"a line":             {"a\r\nb", "a\ufffd\ufffdb"},
+		"a tab":              {"a\tb", "a\ufffdb"},
+		"a control of C1":    {"a\u009bb", "a\ufffdb"},
+		"a line separator":   {"a\u2028b\u2029", "a\ufffdb\ufffd"},
+		"an override":        {"a\u202eb", "a\ufffdb"},
+		"an isolate":         {"a\u2066b\u2069", "a\ufffdb\ufffd"},
+		"a mark":             {"a\u200fb\u061c", "a\ufffdb\ufffd"},
+		"nothing to be seen": {"ad\u200bmin\ufeff\u00ad", "ad\ufffdmin\ufffd\ufffd"},
+		"tags":               {"a\U000e0041", "a\ufffd"},
+		"no character":       {"a\xff\xfe", "a\ufffd\ufffd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := rollouts.Clean(tt.text, 40)
+			if _, hidden := rollouts.Hidden(tt.text); got != tt.clean || hidden != (tt.text != tt.clean) {
+				t.Errorf("%q is hidden: %v, and clean as %q, want %q", tt.text, hidden, got, tt.clean)
+			}
+			if again := rollouts.Clean(got, 40); again != got {
+				t.Errorf("cleaned twice: %q", again)
+			}
+			if _, hidden := rollouts.Hidden(got); hidden {
+				t.Errorf("%q is not clean", got)
+			}
+		})
+	}
+	if got := rollouts.Clean(strings.Repeat("ü", 11), 10); got != strings.Repeat("ü", 9)+"…" {
+		t.Errorf("cut as %q", got)
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// maxObject bounds what others write into an object, in bytes, so that there is
+// always room for what Weir writes: storage takes three times as much.
+const maxObject = 512 << 10
+
+// Weighed is what of an object counts.
+type Weighed struct {
+	Meta         *metav1.ObjectMeta
+	Spec, Status any
+}
+
+// WeighRollout leaves out the decisions, whose room is their own.
+func WeighRollout(r *rollouts.Rollout) *Weighed {
+	status := r.Status
+	status.Decisions = nil
+	return &Weighed{Meta: &r.ObjectMeta, Spec: r.Spec, Status: status}
+}
+
+// ValidateSize judges what a writer makes of the stored object, which is nil if
+// there is none. One that was stored before there was a limit can be made
+// smaller, and can lose its finalizers.
+func ValidateSize(w, old *Weighed) field.ErrorList {
+	total, largest := w.size()
+	if total <= maxObject {
+		return nil
+	}
+	if old != nil {
+		before, _ := old.size()
+		if total <= before || len(w.Meta.Finalizers) < len(old.Meta.Finalizers) {
+			return nil
+		}
+	}
+	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: largest.String(), Detail: fmt.Sprintf(
+		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (total+1023)>>10)}}
+}
+
+// size is that of the whole, and the part that takes most of it.
+func (w *Weighed) size() (total int, largest *field.Path) {
+	meta := *w.Meta
+	meta.Annotations, meta.ManagedFields = nil, nil
+	path := field.NewPath("metadata")
+	most := -1
+	for _, part := range []struct {
+		path  *field.Path
+		value any
+	}{
+		{path, meta}, {path.Child("annotations"), w.Meta.Annotations}, {path.Child("managedFields"), w.Meta.ManagedFields},
+		{field.NewPath("spec"), w.Spec}, {field.NewPath("status"), w.Status},
+	} {
+		encoded, err := json.Marshal(part.value)
+		if err != nil {
+			encoded = nil // what was decoded can be encoded
+		}
+		total += len(encoded)
+		if len(encoded) > most {
+			most, largest = len(encoded), part.path
+		}
+	}
+	return total, largest
+}
+
+// validateConditions judges the conditions that others have written. Those that
+// stay as they are stay accepted.
+func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	was := map[rollouts.ConditionType]int{}
+	before := 0
+	for i := range old {
+		was[old[i].Type] = old[i].Size()
+		if rollouts.Foreign(old, i) {
+			before++
+		}
+	}
+	count := 0
+	for i := range all {
+		c := &all[i]
+		if !rollouts.Foreign(all, i) {
+			continue
+		}
+		count++
+		if c.Size() > max(rollouts.MaxCondition, was[c.Type]) {
+			errs = append(errs, field.TooLong(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)), "", rollouts.MaxCondition))
+		}
+	}
+	if count > max(rollouts.MaxForeign, before) {
+		errs = append(errs, field.TooMany(path, count, rollouts.MaxForeign))
+	}
+	return errs
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plain
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Drivers knows who drives releases, and of which Rollouts.
+type Drivers interface {
+	// Drives reports whether the user of the request may write the progress of releases.
+	Drives(ctx context.Context) (bool, error)
+	// Controls reports whether the user is the one that does it.
+	Controls(ctx context.Context) bool
+	// Rollout is the stored Rollout of that name in the namespace of the request, or nil.
+	Rollout(ctx context.Context, name string) (*rollouts.Rollout, error)
+}
+
+// Write is what a request makes of a stored object. Old is nil if there is none.
+type Write[T Object] struct {
+	Object, Old T
+	New         bool
+	// Changed reports that it writes the part that the request is about: the spec
+	// of an object, or its status.
+	Changed bool
+}
+
+// REST serves the objects of a kind. What only those may write who drive releases,
+// it takes from nobody else, whatever they may do with the resource.
+type REST[T Object, Spec, Status any] struct {
+	*registry.Store
+	guard[T, Spec, Status]
+}
+
+// guard refuses what is reserved.
+type guard[T Object, Spec, Status any] struct {
+	kind    Kind[T, Spec, Status]
+	drivers Drivers
+	// status tells that the request is about the status.
+	status bool
+}
+
+// Create implements rest.Creater.
+func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if err := r.check(ctx, Write[T]{Object: obj.(T), New: true, Changed: true}); err != nil {
+		return nil, err
+	}
+	return r.Store.Create(ctx, obj, validate, options)
+}
+
+// Update implements rest.Updater.
+func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, r.judge), create, update, force, options)
+}
+
+// judge implements rest.TransformFunc.
+func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	w := Write[T]{Object: obj.(T), Old: old.(T)}
+	w.New = w.Old.GetResourceVersion() == ""
+	spec, status := g.kind.Parts(w.Object)
+	oldSpec, oldStatus := g.kind.Parts(w.Old)
+	w.Changed = w.New || !g.status && Generation(0, *spec, *oldSpec) != 0 || g.status && Generation(0, *status, *oldStatus) != 0
+	return obj, g.check(ctx, w)
+}
+
+func (g guard[T, Spec, Status]) check(ctx context.Context, w Write[T]) error {
+	if g.kind.Reserved == nil {
+		return nil
+	}
+	if may, err := g.drivers.Drives(ctx); err != nil || may {
+		return err
+	}
+	instead, err := g.kind.Reserved(ctx, g.drivers, w)
+	if err != nil || instead == "" {
+		return err
+	}
+	return apierrors.NewForbidden(rollouts.Resource(g.kind.Plural), w.Object.GetName(), errors.New(instead))
+}

@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// Whatever somebody does to fill the record, an abort is possible afterwards,
+// and so is everything else that keeps a version from serving.
+func TestSafetyHasRoom(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	reason := strings.Repeat("<", 1024)
+	for i := range 230 {
+		for _, use := range []string{"pause", "resume"} {
+			verb(t, alice, v1beta1Path, ns, use, fmt.Sprintf(`{"reason":%q,"requestID":"%d"}`, reason, i)).must(t, http.StatusCreated)
+		}
+	}
+	var last answer
+	for range 201 {
+		if last = verb(t, alice, v1beta1Path, ns, "jump", fmt.Sprintf(`{"step":1,"reason":%q}`, reason)); last.code != http.StatusCreated {
+			break
+		}
+	}
+	if m := last.must(t, http.StatusConflict).status().Message; !strings.Contains(m, "roll it back, or release another template") {
+		t.Errorf("a jump too many is told %q", m)
+	}
+	for _, use := range []string{"pause", "resume", "abort", "retry", "rollback"} {
+		a := verb(t, admin, v1beta1Path, ns, use, nil).must(t, http.StatusCreated)
+		if d := a.rollout(t).Status.Decisions; len(a.warnings) > 0 || d[len(d)-1].Verb != v1beta1.Verb(use) || d[len(d)-1].User != admin {
+			t.Errorf("%s: warnings %q, and the latest on record is %+v", use, a.warnings, d[len(d)-1])
+		}
+	}
+}
+
+// A repetition is quiet while what it asked for is so, and says so when it is not
+// any more; another ID decides again.
+func TestRequestIDOvertaken(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	abort := func(id string) answer {
+		return verb(t, admin, v1beta1Path, ns, "abort", `{"requestID":"`+id+`"}`).must(t, http.StatusCreated)
+	}
+	abort("night")
+	if a := abort("night"); len(a.warnings) > 0 {
+		t.Errorf("a repetition in force warns %q", a.warnings)
+	}
+	verb(t, alice, v1beta1Path, ns, "retry", nil).must(t, http.StatusCreated)
+	a := abort("night")
+	if len(a.warnings) != 1 || !strings.Contains(a.warnings[0], "since decision 2, retry by alice; nothing was done") {
+		t.Errorf("an overtaken repetition warns %q", a.warnings)
+	}
+	if a = abort("night-2"); len(a.warnings) > 0 || a.rollout(t).Status.Conditions[0].Reason != "Aborting" {
+		t.Errorf("another ID: warnings %q, conditions %+v", a.warnings, a.rollout(t).Status.Conditions)
+	}
+}
+
+// condition is one as a writer of the status sends it.
+func condition(of, status, reason, message string) string {
+	encoded, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]string{
+		{"type": of, "status": status, "reason": reason, "message": message},
+	}}})
+	if err != nil {
+		panic(err)
+	}
+	return string(encoded)
+}
+
+// Nobody but who drives releases says what only Weir says, or says it in its words.
+func TestConditionsStayOurs(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := releasing(t, ns, "web").Status
+	path := one(v1beta1Path, ns, "web") + "/status"
+	for _, of := range rollouts.ConditionTypes {
+		for _, reason := range []string{"Aborted", "Whatever"} {
+			if of == rollouts.ConditionStalled && reason == "Whatever" {
+				continue
+			}
+			patch(t, dave, path, condition(string(of), "True", reason, "forged")).must(t, http.StatusOK)
+		}
+	}
+	if diff := cmp.Diff(before, get(t, ns, "web").Status); diff != "" {
+		t.Errorf("somebody forged (-before +after):\n%s", diff)
+	}
+	patch(t, dave, path, condition("Gate", "True", "Any\u202e", "a\x1b[2Jb\r\nc")).must(t, http.StatusOK)
+	want := v1beta1.Condition{Type: "Gate", Status: "True", Reason: "Any\ufffd", Message: "a\ufffd[2Jb\ufffd\ufffdc"}
+	got := get(t, ns, "web").Status.Conditions
+	if diff := cmp.Diff(want, got[len(got)-1], cmpopts.IgnoreFields(v1beta1.Condition{}, "LastUpdateTime", "LastTransitionTime")); diff != "" {
+		t.Errorf("a condition of others (-want +got):\n%s", diff)
+	}
+}
+
+// Others have 32 conditions of 1 KiB, and Weir has room besides.
+func TestConditionsOfOthersAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, as := range []string{dave, admin} {
+		t.Run(as, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			path := one(v1beta1Path, ns, "web") + "/status"
+			say := func(of string, bytes int) answer {
+				all := get(t, ns, "web").Status.Conditions
+				c := v1beta1.Condition{Type: v1beta1.ConditionType(of), Status: "True", Message: strings.Repeat("a", bytes-len(of)-len("True"))}
+				return patch(t, as, path, string(encode(t, map[string]any{"status": map[string]any{"conditions": append(all, c)}})))
+			}
+			for _, bytes := range []int{1025, 400_000} {
+				a := say("Gate", bytes).must(t, http.StatusUnprocessableEntity)
+				if m := a.status().Message; !strings.Contains(m, "status.conditions[Gate]: Too long") {
+					t.Errorf("%d bytes: %q", bytes, m)
+				}
+			}
+			for i := range 32 {
+				say(fmt.Sprintf("Gate%d", i), 1024).must(t, http.StatusOK)
+			}
+			a := say("Gate32", 20).must(t, http.StatusUnprocessableEntity)
+			if m := a.status().Message; !strings.Contains(m, "status.conditions: Too many: 33") {
+				t.Errorf("one too many: %q", m)
+			}
+			verb(t, admin, v1beta1Path, ns, "abort", nil).must(t, http.StatusCreated)
+		})
+	}
+}
+
+func encode(t *testing.T, value any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// An object that is too large is refused, and the field named that is its largest;
+// one that shrinks, loses a finalizer or is the controller's is not.
+func TestObjectsAreBounded(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	path := one(v1beta1Path, ns, "web")
+	releasing(t, ns, "web")
+	steps := func(values int) string {
+		match := func(i int) string {
+			return fmt.Sprintf(`{"path":{"value":"/%d"},"headers":[{"name":"a","value":%q}]}`, i, strings.Repeat("v", 4096))
+		}
+		var all []string
+		for i := range 16 {
+			var matches []string
+			for j := range values {
+				matches = append(matches, match(i*16+j))
+			}
+			all = append(all, `{"replicas":"`+fmt.Sprint(i+1)+`%","matches":[`+strings.Join(matches, ",")+`]}`)
+		}
+		return `{"spec":{"strategy":{"canary":{"steps":[` + strings.Join(all, ",") + `]}}}}`
+	}
+	other := `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"big"},
+		"spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"big"},` + strings.TrimPrefix(strings.TrimSuffix(steps(16), "}"), `{"spec":{`) + `}`
+	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: other}).tooLarge(t, "spec")
+	create(t, ns, "plain", "plain")
+	patch(t, alice, one(v1beta1Path, ns, "plain"), steps(16)).tooLarge(t, "spec")
+	patch(t, alice, one(v1beta1Path, ns, "plain"), steps(5)).must(t, http.StatusOK)
+	annotate := func(name string, bytes int) answer {
+		return patch(t, alice, path, `{"metadata":{"annotations":{"`+name+`":"`+strings.Repeat("a", bytes)+`"}}}`)
+	}
+	annotate("a", 250_000).must(t, http.StatusOK)
+	patch(t, alice, path, `{"spec":{"strategy":{"canary":{"patchPodTemplateMetadata":{"annotations":{"a":"`+strings.Repeat("a", 180_000)+`"}}}}}}`).must(t, http.StatusOK)
+
+	// Each applier is on record with its fields, and there may be any number.
+	var labels []string
+	for i := range 300 {
+		labels = append(labels, fmt.Sprintf(`"label-%d":"v"`, i))
+	}
+	var last answer
+	for i := range 100 {
+		last = call(t, request{
+			as: alice, method: "PATCH", path: fmt.Sprintf("%s?fieldManager=m%d&force=true", path, i),
+			body:    `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web","labels":{` + strings.Join(labels, ",") + `}},` + manifestSpec("web"),
+			headers: map[string]string{"Content-Type": "application/apply-patch+yaml"},
+		})
+		if last.code != http.StatusOK {
+			break
+		}
+	}
+	last.tooLarge(t, "metadata.annotations")
+	verb(t, admin, v1beta1Path, ns, "abort", nil).must(t, http.StatusCreated)
+	now := get(t, ns, "web")
+	now.Status.Message = strings.Repeat("said by the controller ", 100)
+	call(t, request{as: controller, method: "PUT", path: path + "/status", body: now}).must(t, http.StatusOK)
+	annotate("a", 1000).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "DELETE", path: path}).must(t, http.StatusOK)
+	patch(t, controller, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+}
+
+// manifestSpec is the rest of a manifest, from its spec on.
+func manifestSpec(name string) string {
+	m := manifest(name, name)
+	return m[strings.Index(m, `"spec"`):]
+}
+
+// tooLarge fails the test unless the answer names the field that makes the object
+// too large.
+func (a answer) tooLarge(t *testing.T, field string) {
+	t.Helper()
+	a.must(t, http.StatusUnprocessableEntity)
+	if m := a.status().Message; !strings.Contains(m, field+": Too long: the object may take 512 KiB") {
+		t.Errorf("the answer should name %s: %.400s", field, m)
+	}
+}
+
+// Text that a terminal would act upon is not recorded.
+func TestTextIsText(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	for _, text := range []string{"a\x1b[31mb", "a\r\nb", "a\tb", "a\u202eb", "a\u2066b", "a\u200fb", "a\u2028b", "a\u0000b", "a\u200bb", "a\u009bb"} {
+		for _, field := range []string{"reason", "requestID"} {
+			a := verb(t, alice, v1beta1Path, ns, "promote", string(encode(t, map[string]string{field: text}))).must(t, http.StatusUnprocessableEntity)
+			if m := a.status().Message; !strings.Contains(m, field+": Invalid value") || !strings.Contains(m, "leave out U+") {
+				t.Errorf("%q as %s is told %q", text, field, m)
+			}
+		}
+	}
+	a := call(t, request{
+		as: alice, method: "POST", path: one(v1beta1Path, ns, "web") + "/promote", body: `{"reason":"ok, 好, 👩‍🚀"}`,
+		headers: map[string]string{"User-Agent": "me\tand\u202eyou" + strings.Repeat("ü", 300)},
+	}).must(t, http.StatusCreated).rollout(t)
+	if got := a.Status.Decisions[0]; got.UserAgent != "me\ufffdand\ufffdyou"+strings.Repeat("ü", 245)+"…" || got.Reason != "ok, 好, 👩‍🚀" {
+		t.Errorf("on record: %q, %q", got.UserAgent, got.Reason)
+	}
+}
+
+// A reference that no cluster could serve is refused, and claims nothing.
+func TestReferencesAreStrict(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	create(t, ns, "web", "web")
+	path := one(v1beta1Path, ns, "web")
+	for _, version := range []string{"../v1", "./v1", "a/../v1", "..", ".", "apps/..", "apps/", "/v1", "/", "Apps/v1", "a b/v1", "a.b/v1/x", "apps/v 1", "apps/v1\n", "%2e%2e/v1", "-a/v1"} {
+		body := string(encode(t, map[string]any{"spec": map[string]any{"workloadRef": map[string]string{"apiVersion": version, "kind": "StatefulSet"}}}))
+		refused(t, patch(t, alice, path, body), "spec.workloadRef.apiVersion")
+		refs := []map[string]string{{"apiVersion": version, "kind": "VirtualService", "name": "web"}}
+		body = string(encode(t, map[string]any{"spec": map[string]any{"strategy": map[string]any{"canary": map[string]any{
+			"trafficRoutings": []map[string]any{{"service": "web", "customNetworkRefs": refs}},
+		}}}}))
+		refused(t, patch(t, alice, path, body), "customNetworkRefs[0].apiVersion")
+	}
+	for _, kind := range []string{"..", ".", "a/b", "A b", "Stateful.Set", "\u202eteS", "9Set", strings.Repeat("a", 64)} {
+		body := string(encode(t, map[string]any{"spec": map[string]any{"workloadRef": map[string]string{"apiVersion": "a.b/v1", "kind": kind}}}))
+		refused(t, patch(t, alice, path, body), "spec.workloadRef.kind")
+	}
+}
+
+func refused(t *testing.T, a answer, field string) {
+	t.Helper()
+	if m := a.must(t, http.StatusUnprocessableEntity).status().Message; !strings.Contains(m, field) {
+		t.Errorf("the answer should name %s: %s", field, m)
+	}
+}
+
+// While anything of a release is out there, the spec keeps what it is found by,
+// also in the write that disables or enables.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	const workload = `"workloadRef":{"name":"other"}`
+	for name, tt := range map[string]struct {
+		phase      v1beta1.Phase
+		finalising v1beta1.FinalisingStep
+		code       int
+	}{
+		"progressing":             {v1beta1.PhaseProgressing, "", http.StatusUnprocessableEntity},
+		"disabling":               {v1beta1.PhaseDisabling, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
+		"disabling, just begun":   {v1beta1.PhaseDisabling, "", http.StatusUnprocessableEntity},
+		"terminating":             {v1beta1.PhaseTerminating, "", http.StatusUnprocessableEntity},
+		"enabled, with leftovers": {v1beta1.PhaseInitial, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
+		"healthy, with leftovers": {v1beta1.PhaseHealthy, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
+		"disabled":                {v1beta1.PhaseDisabled, v1beta1.FinalisingStep("END"), http.StatusOK},
+		"initial":                 {v1beta1.PhaseInitial, "", http.StatusOK},
+		"healthy":                 {v1beta1.PhaseHealthy, "", http.StatusOK},
+	} {
+		for how, body := range map[string]string{
+			"alone": `{"spec":{` + workload + `}}`, "and disable": `{"spec":{"disabled":true,` + workload + `}}`, "and enable": `{"spec":{"disabled":false,` + workload + `}}`,
+			"routers": `{"spec":{"disabled":false,"strategy":{"canary":{"trafficRoutings":null}}}}`,
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				ns := namespace(t)
+				body, create := body, strings.Replace(manifest("web", "web"), `"canary": {`, `"canary": {"trafficRoutings":[{"service":"web","ingress":{"name":"web"}}],`, 1)
+				if how != "and disable" {
+					create = strings.Replace(create, `"spec": {`, `"spec": {"disabled": true,`, 1)
+				}
+				r := call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: create}).must(t, http.StatusCreated).rollout(t)
+				r.Status.Phase, r.Status.Canary.FinalisingStep = tt.phase, tt.finalising
+				call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+				patch(t, alice, one(v1beta1Path, ns, "web"), body).must(t, tt.code)
+			})
+		}
+	}
+}
+
+// What drives a workload, and what tells of a release, is not written by whoever
+// may write the resource.
+func TestWhatDrivesIsReserved(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	r := releasing(t, ns, "web")
+	base := v1beta1Path + "/namespaces/" + ns + "/batchreleases"
+	owned := fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","name":"web","uid":%q,"controller":true}]`, r.UID)
+	batch := func(name, owners string) string {
+		return `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","metadata":{"name":"` + name + `"` + owners + `},
+			"spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"releasePlan":{"batches":[{"canaryReplicas":"20%"}],"batchPartition":0}}}`
+	}
+	forbidden := func(a answer) {
+		t.Helper()
+		if m := a.must(t, http.StatusForbidden).status().Message; !strings.Contains(m, `Rollout "web" drives it: change that instead`) {
+			t.Errorf("told %q", m)
+		}
+	}
+	const ship = `{"spec":{"releasePlan":{"batchPartition":null}}}`
+	const apply = "application/apply-patch+yaml"
+	// Not before the Rollout has made its own, by whatever way,
+	forbidden(call(t, request{as: dave, method: "POST", path: base, body: batch("web", "")}))
+	forbidden(call(t, request{as: dave, method: "PATCH", path: base + "/web?fieldManager=me", body: batch("web", ""), headers: typed(apply)}))
+	call(t, request{as: controller, method: "POST", path: base, body: batch("web", owned)}).must(t, http.StatusCreated)
+	// and not after.
+	forbidden(patch(t, dave, base+"/web", ship))
+	forbidden(patch(t, dave, base+"/web?dryRun=All", ship))
+	forbidden(patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`))
+	forbidden(patch(t, dave, base+"/web/status", `{"status":{"canaryStatus":{"batchState":"Ready"},"phase":"Completed"}}`))
+	forbidden(patch(t, dave, v1alpha1Path+"/namespaces/"+ns+"/batchreleases/web", ship))
+	forbidden(call(t, request{as: dave, method: "PATCH", path: base + "/web?fieldManager=me&force=true", body: strings.Replace(batch("web", ""), "20%", "100%", 1), headers: typed(apply)}))
+	patch(t, dave, base+"/web", `{"metadata":{"labels":{"team":"shop"}}}`).must(t, http.StatusOK)
+	patch(t, controller, base+"/web", `{"spec":{"releasePlan":{"batchPartition":null}}}`).must(t, http.StatusOK)
+	// One that no Rollout drives is its writer's.
+	call(t, request{as: dave, method: "POST", path: base, body: batch("own", "")}).must(t, http.StatusCreated)
+	patch(t, dave, base+"/own", ship).must(t, http.StatusOK)
+	patch(t, dave, base+"/own/status", `{"status":{"phase":"Progressing"}}`).must(t, http.StatusOK)
+	// Who deletes a Rollout and leaves what it made takes the owner away.
+	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "web")}).must(t, http.StatusOK)
+	patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`).must(t, http.StatusOK)
+
+	history := older(ns, "rollouthistories")
+	forged := `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory","metadata":{"name":"web-1"},"spec":{"rollout":{"rolloutID":"1","name":"web"}}}`
+	call(t, request{as: dave, method: "POST", path: history, body: forged}).must(t, http.StatusForbidden)
+	call(t, request{as: controller, method: "POST", path: history, body: forged}).must(t, http.StatusCreated)
+	for path, body := range map[string]string{
+		"":        `{"spec":{"rollout":{"rolloutID":"2"}}}`,
+		"/status": `{"status":{"outcome":"succeeded","decisions":[{"id":1,"verb":"promote","user":"alice","time":"2020-01-01T00:00:00Z","via":"verb"}]}}`,
+	} {
+		patch(t, dave, history+"/web-1"+path, body).must(t, http.StatusForbidden)
+	}
+	patch(t, dave, history+"/web-1", `{"metadata":{"labels":{"rollouts.kruise.io/rollout-name":"other"}}}`).must(t, http.StatusForbidden)
+	patch(t, dave, history+"/web-1", `{"metadata":{"annotations":{"seen":"yes"}}}`).must(t, http.StatusOK)
+}
