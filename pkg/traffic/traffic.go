@@ -35,7 +35,8 @@ type Objects struct {
 	CanaryService *corev1.Service
 	// Routers are in the order in which they are written.
 	Routers []Router
-	// Owner becomes the controller of what is made here.
+	// Owner becomes the controller of what is made here. What has the uid of another
+	// one, or of none, is left alone.
 	Owner metav1.OwnerReference
 	// RevisionKey is the pod label that tells revisions apart.
 	RevisionKey string
@@ -162,26 +163,4 @@ func (o Objects) params(want planner.Route) Params {
 		p.Canary += rollouts.CanarySuffix
 	}
 	return p
-}
-
-// made tells that an object was made for a release, by us or by whoever served
-// the API before; anything else of that name belongs to somebody.
-func made(obj metav1.Object) bool {
-	for _, ref := range obj.GetOwnerReferences() {
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == rollouts.GroupName {
-			return true
-		}
-	}
-	return false
-}
-
-// owned returns references with the owner as the only one of our group.
-func owned(refs []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
-	var kept []metav1.OwnerReference
-	for _, ref := range refs {
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != rollouts.GroupName {
-			kept = append(kept, ref)
-		}
-	}
-	return append(kept, owner)
 }
