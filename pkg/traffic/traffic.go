@@ -81,6 +81,11 @@ type Router struct {
 func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 	var rs []Router
 	for i, c := range ref.CustomNetworkRefs {
+		if i == rollouts.MaxNetworkRefs {
+			// It was stored before there was a limit.
+			rs = append(rs, Router{Field: field + ".customNetworkRefs", Absent: fmt.Sprintf("it names %d objects, and can name %d", len(ref.CustomNetworkRefs), i)})
+			break
+		}
 		gv, err := schema.ParseGroupVersion(c.APIVersion)
 		r := Router{
 			Kind: schema.GroupKind{Group: gv.Group, Kind: c.Kind}, Version: gv.Version, Name: c.Name,
