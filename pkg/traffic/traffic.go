@@ -47,8 +47,13 @@ type Objects struct {
 	Shared bool
 }
 
-// Unwatched tells that there may be routers which cannot be seen.
-func (o Objects) Unwatched() bool {
+// Hidden reports whether there may be routers which may not be seen.
+func (o Objects) Hidden() bool {
+	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Hidden })
+}
+
+// Absent reports whether the cluster lacks what is to be routed.
+func (o Objects) Absent() bool {
 	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Absent != "" })
 }
 
@@ -74,6 +79,8 @@ type Router struct {
 	// Absent says why there cannot be such an object, such as that the cluster
 	// does not serve the kind.
 	Absent string
+	// Hidden tells that there may be one all the same.
+	Hidden bool
 }
 
 // Routers are what a reference names, nothing of it read yet: custom objects
@@ -107,6 +114,12 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 		rs = append(rs, Router{Kind: kindHTTPRoute, Name: *ref.Gateway.HTTPRouteName, Field: field + ".gateway"})
 	}
 	return rs
+}
+
+// Known reports whether a provider or a script can route it.
+func (r Router) Known() bool {
+	_, err := find(r)
+	return err == nil
 }
 
 // Ingress tells that the router is an Ingress.

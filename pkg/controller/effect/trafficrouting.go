@@ -237,19 +237,6 @@ func marksOf(o metav1.Object) []string {
 	return keys
 }
 
-// RoutingNetworkKeys index TrafficRoutings by the Services and routers that they change.
-func RoutingNetworkKeys(o client.Object) []string {
-	wire, ok := o.(*v1alpha1.TrafficRouting)
-	if !ok {
-		return nil
-	}
-	hub := &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire.DeepCopy(), hub, nil); err != nil {
-		return nil
-	}
-	return networkKeys(hub.Spec.ObjectRef)
-}
-
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
 // that have a mark on it.
 func (s Server) EnqueueUsers() handler.EventHandler {

@@ -42,13 +42,8 @@ type Reconciler struct {
 	Configuration []string
 }
 
-const (
-	// moved is how soon to look again when somebody else wrote first.
-	moved = 20 * time.Millisecond
-	// unwatched is how soon to look again for a kind of router that the cluster
-	// does not serve, or not to us: nothing tells when it does.
-	unwatched = 10 * time.Second
-)
+// moved is how soon to look again when somebody else wrote first.
+const moved = 20 * time.Millisecond
 
 // observation is one pass' view, with what its changes are based on.
 type observation struct {
@@ -77,8 +72,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
 	}
-	if plan.Wake == 0 && obs.objects.Unwatched() {
-		plan.Wake = unwatched
+	if plan.Wake == 0 {
+		plan.Wake = effect.Again(obs.objects)
 	}
 	return ctrl.Result{RequeueAfter: plan.Wake}, nil
 }
@@ -166,6 +161,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
 		Watches(effect.NewRollout(), r.Server.Enqueue(effect.TrafficRoutings, effect.ByUser, effect.IsUser), builder.WithPredicates(effect.Deleted())).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
+		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.TrafficRoutings)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		Build(r)
 	if err != nil {
