@@ -20,13 +20,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
@@ -162,7 +162,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(effect.NewRollout(), r.Server.Enqueue(effect.TrafficRoutings, effect.ByUser, effect.IsUser), builder.WithPredicates(effect.Deleted())).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
 		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.TrafficRoutings)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(fair.Options(r.Concurrency)).
 		Build(r)
 	if err != nil {
 		return err
