@@ -6,6 +6,7 @@ package traffic
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,7 @@ func (o Objects) taken(kind string, obj metav1.Object) error {
 		whose = *ref
 	}
 	return fmt.Errorf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended, or give each its own %s",
-		kind, obj.GetName(), whose.Kind, whose.Name, whose.UID, kind)
+		kind, obj.GetName(), plainly(whose.Kind), plainly(whose.Name), plainly(string(whose.UID)), kind)
 }
 
 // who names the owner on the record of a router. A name is enough: of two that
@@ -58,7 +59,19 @@ func (o Objects) routedByOther(r Router, obj metav1.Object) error {
 		return nil
 	}
 	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own (where that is gone, take off the annotation %s)",
-		r.path(), record.For, rollouts.AnnotationRouted)
+		r.path(), plainly(record.For), rollouts.AnnotationRouted)
+}
+
+// longest is how much of a name a message has.
+const longest = 253
+
+// plainly is a name as a message may have it: who writes routers writes the names
+// on them, and they may write anything.
+func plainly(name string) string {
+	if quoted := strconv.Quote(name); len(name) > longest || len(quoted) > len(name)+2 {
+		return fmt.Sprintf("%.*q", longest, name)
+	}
+	return name
 }
 
 // routable is the object as JSON, unless it is routed for somebody else.

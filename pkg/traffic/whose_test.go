@@ -37,6 +37,17 @@ func TestRoutedForAnother(t *testing.T) {
 	}
 }
 
+// TestForgedName has somebody write more than a name where a message repeats it.
+func TestForgedName(t *testing.T) {
+	objs := goTo(t, routerOf(t, "virtualservice"), share(20), "20")
+	forged := objs.Routers[0].Object.(*unstructured.Unstructured)
+	forged.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"for":"a\u001b[2J\u202eb` + strings.Repeat("x", 10_000) + `"}`})
+	seen := Observe(objs, ref(""), rollouts.Step{})
+	if want := `is routed for "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.Trouble, want) || len(seen.Trouble) > 1000 {
+		t.Errorf("%d characters: %.100q; want less, and %q among them", len(seen.Trouble), seen.Trouble, want)
+	}
+}
+
 // TestRecordWithoutName goes on with what is on record from before a record named
 // who routes, and puts the name on it.
 func TestRecordWithoutName(t *testing.T) {
