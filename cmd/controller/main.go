@@ -17,6 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -190,7 +191,8 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
 		// Routers of kinds that not every cluster serves are watched like all others.
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		MapperProvider: effect.NewMapper(clock.RealClock{}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -221,6 +223,7 @@ func newCache(mgr ctrl.Manager) (cache.Cache, error) {
 	}
 	c, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme, o.HTTPClient = mgr.GetScheme(), mgr.GetHTTPClient()
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mgr.GetRESTMapper(), nil }
 		o.Cache = cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -158,6 +161,31 @@ func (s *story) meddle(c command) {
 			}
 		}
 	})
+}
+
+// occupy has another Rollout make what would be made beside, or route in place.
+func (s *story) occupy(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	theirs := metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "other", UID: "uid-of-other"},
+	}}
+	switch kind(k) {
+	case kindService:
+		s.w.as("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
+	case kindIngress:
+		s.w.as("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
+	default:
+		s.rerule(name, func(p place, u *unstructured.Unstructured) {
+			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
+			if err != nil {
+				s.Fatal(err)
+			}
+			u.Object["spec"] = p.spec(name, "docs")
+			u.SetAnnotations(map[string]string{
+				rollouts.AnnotationRouted: `{"traffic":"30%","for":"rollout/other"}`, rollouts.AnnotationOriginalSpec: string(original),
+			})
+		})
+	}
 }
 
 // say is a gateway that has seen the route as it is now.

@@ -29,7 +29,7 @@ var _ Provider = beside{}
 // whoever served the API before.
 func (b beside) Observe(o Objects, r Router) planner.Route {
 	c := r.Beside
-	if c == nil || !made(c) {
+	if c == nil || !o.made(c) {
 		return planner.Route{}
 	}
 	seen := planner.Route{Routed: true}
@@ -61,8 +61,8 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return b.Restore(o, r)
 	}
-	if r.Beside != nil && !made(r.Beside) {
-		return nil, fmt.Errorf("ingress %s exists and belongs to no release", r.Beside.Name)
+	if r.Beside != nil && !o.made(r.Beside) {
+		return nil, o.taken("ingress", r.Beside)
 	}
 	if r.Beside == nil {
 		canary, err := b.canary(o, r, want, o.mine(b, r, want))
@@ -79,9 +79,9 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 }
 
 // Restore implements Provider.
-func (b beside) Restore(_ Objects, r Router) ([]object.Change, error) {
+func (b beside) Restore(o Objects, r Router) ([]object.Change, error) {
 	c := r.Beside
-	if c == nil || !made(c) || c.DeletionTimestamp != nil {
+	if c == nil || !o.made(c) || c.DeletionTimestamp != nil {
 		return nil, nil
 	}
 	return []object.Change{{Base: c}}, nil
@@ -106,7 +106,7 @@ func (b beside) canary(o Objects, r Router, whole, part planner.Route) (*network
 	}
 	annotations, err := b.dialect(annotations, p)
 	if err == nil {
-		annotations, err = marked(annotations, whole)
+		annotations, err = marked(annotations, whole, "")
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (b beside) wanted(o Objects, r Router, want planner.Route) (*networkingv1.I
 	}
 	m.Annotations = added(m.Annotations, next.Annotations)
 	m.Labels = added(m.Labels, next.Labels)
-	m.OwnerReferences = owned(m.OwnerReferences, o.Owner)
+	m.OwnerReferences = o.owned(m.OwnerReferences)
 	m.Spec = next.Spec
 	return m, nil
 }

@@ -57,7 +57,7 @@ var _ Provider = inPlace{}
 
 // Observe implements Provider.
 func (e inPlace) Observe(o Objects, r Router) planner.Route {
-	obj, err := readable(r)
+	obj, err := o.routable(r)
 	if err != nil {
 		return planner.Route{Trouble: fmt.Sprintf("%s: %s", r.Field, err)}
 	}
@@ -83,7 +83,7 @@ func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
 	if e.mark != "" && len(want.Matches) > 0 {
 		return fmt.Errorf("%s sends no requests", r.path())
 	}
-	obj, err := readable(r)
+	obj, err := o.routable(r)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (e inPlace) Route(o Objects, r Router, want planner.Route) ([]object.Change
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return e.Restore(o, r)
 	}
-	obj, err := readable(r)
+	obj, err := o.routable(r)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (e inPlace) Restore(o Objects, r Router) ([]object.Change, error) {
 // render is the object as it should be with a route on record of which this
 // router does its part.
 func (e inPlace) render(o Objects, r Router, whole, part planner.Route) (*unstructured.Unstructured, error) {
-	obj, err := readable(r)
+	obj, err := o.routable(r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (e inPlace) render(o Objects, r Router, whole, part planner.Route) (*unstru
 	if err != nil {
 		return nil, fmt.Errorf("keeping the original: %w", err)
 	}
-	if next.Annotations, err = marked(next.Annotations, whole); err != nil {
+	if next.Annotations, err = marked(next.Annotations, whole, o.who()); err != nil {
 		return nil, err
 	}
 	next.Annotations[rollouts.AnnotationOriginalSpec] = string(kept)
@@ -213,7 +213,7 @@ func (e inPlace) originalOf(o Objects, obj *unstructured.Unstructured) (original
 		return original, true, nil
 	}
 	original, err = dataOf(obj)
-	if err == nil && e.strip != nil && !o.Shared && o.CanaryService != nil && made(o.CanaryService) {
+	if err == nil && e.strip != nil && !o.Shared && o.CanaryService != nil && o.made(o.CanaryService) {
 		original, routed = e.strip(original, o.params(planner.Route{}))
 	}
 	return original, routed, err

@@ -61,7 +61,7 @@ func TestObserve(t *testing.T) {
 			objs := routed(t, share(20))
 			objs.CanaryService.OwnerReferences, objs.Routers[0].Beside.OwnerReferences = nil, nil
 			return objs
-		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release"}, nil},
+		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
 		"edited": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
 			objs.Routers[0].Beside.Annotations[nginxPrefix+keyWeight] = "many"

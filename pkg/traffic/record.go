@@ -20,15 +20,23 @@ import (
 // What a router does is not read out of its dialect: it does what is on record
 // if that, spelled again, is what the object says.
 
+// record is what is kept of a route.
+type record struct {
+	v1beta1.Step `json:",inline"`
+	// For is who routes an object in place. One made for a release tells it by its
+	// owner reference.
+	For string `json:"for,omitempty"`
+}
+
 // marked adds a route to annotations.
-func marked(annotations map[string]string, want planner.Route) (map[string]string, error) {
+func marked(annotations map[string]string, want planner.Route, who string) (map[string]string, error) {
 	step := rollouts.Step{Matches: want.Matches, RequestHeaderModifier: want.Headers}
 	if want.Weight != nil {
 		share := itoa(*want.Weight) + "%"
 		step.Traffic = &share
 	}
-	var wire v1beta1.Step
-	if err := v1beta1.Convert_rollouts_Step_To_v1beta1_Step(step.DeepCopy(), &wire, nil); err != nil {
+	wire := record{For: who}
+	if err := v1beta1.Convert_rollouts_Step_To_v1beta1_Step(step.DeepCopy(), &wire.Step, nil); err != nil {
 		return nil, fmt.Errorf("recording the route: %w", err)
 	}
 	text, err := json.Marshal(wire)
@@ -42,15 +50,24 @@ func marked(annotations map[string]string, want planner.Route) (map[string]strin
 
 // recorded is the route that an object does, or false when none is on it.
 func recorded(obj metav1.Object) (planner.Route, bool) {
-	var wire v1beta1.Step
-	var step rollouts.Step
-	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationRouted]), &wire); err != nil {
+	wire := recordOf(obj)
+	if wire == nil {
 		return planner.Route{}, false
 	}
-	if err := v1beta1.Convert_v1beta1_Step_To_rollouts_Step(&wire, &step, nil); err != nil {
+	var step rollouts.Step
+	if err := v1beta1.Convert_v1beta1_Step_To_rollouts_Step(&wire.Step, &step, nil); err != nil {
 		return planner.Route{}, false
 	}
 	return planner.RouteOf(step), true
+}
+
+// recordOf reads the record of an object, which is nil when there is none.
+func recordOf(obj metav1.Object) *record {
+	wire := &record{}
+	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationRouted]), wire); err != nil {
+		return nil
+	}
+	return wire
 }
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }

@@ -50,18 +50,18 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	if objs.CanaryService == nil {
 		return []object.Change{{Want: newCanaryService(objs, revision)}}, nil
 	}
-	if !made(objs.CanaryService) {
-		return nil, fmt.Errorf("making canary service: service %s exists and belongs to no release", objs.CanaryService.Name)
+	if !objs.made(objs.CanaryService) {
+		return nil, fmt.Errorf("making canary service: %w", objs.taken("service", objs.CanaryService))
 	}
 	want := objs.CanaryService.DeepCopy()
 	want.Spec.Selector = selecting(objs, revision)
-	want.OwnerReferences = owned(want.OwnerReferences, objs.Owner)
+	want.OwnerReferences = objs.owned(want.OwnerReferences)
 	return change(objs.CanaryService, want), nil
 }
 
 // RemoveCanaryService deletes the canary Service.
 func RemoveCanaryService(objs Objects) []object.Change {
-	if objs.CanaryService == nil || !made(objs.CanaryService) || objs.CanaryService.DeletionTimestamp != nil {
+	if objs.CanaryService == nil || !objs.made(objs.CanaryService) || objs.CanaryService.DeletionTimestamp != nil {
 		return nil
 	}
 	return []object.Change{{Base: objs.CanaryService}}

@@ -35,7 +35,8 @@ type Objects struct {
 	CanaryService *corev1.Service
 	// Routers are in the order in which they are written.
 	Routers []Router
-	// Owner becomes the controller of what is made here.
+	// Owner becomes the controller of what is made here. What has the uid of another
+	// one, or of none, is left alone.
 	Owner metav1.OwnerReference
 	// RevisionKey is the pod label that tells revisions apart.
 	RevisionKey string
@@ -46,8 +47,13 @@ type Objects struct {
 	Shared bool
 }
 
-// Unwatched tells that there may be routers which cannot be seen.
-func (o Objects) Unwatched() bool {
+// Hidden reports whether there may be routers which may not be seen.
+func (o Objects) Hidden() bool {
+	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Hidden })
+}
+
+// Absent reports whether the cluster lacks what is to be routed.
+func (o Objects) Absent() bool {
 	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Absent != "" })
 }
 
@@ -73,6 +79,8 @@ type Router struct {
 	// Absent says why there cannot be such an object, such as that the cluster
 	// does not serve the kind.
 	Absent string
+	// Hidden tells that there may be one all the same.
+	Hidden bool
 }
 
 // Routers are what a reference names, nothing of it read yet: custom objects
@@ -80,6 +88,11 @@ type Router struct {
 func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 	var rs []Router
 	for i, c := range ref.CustomNetworkRefs {
+		if i == rollouts.MaxNetworkRefs {
+			// It was stored before there was a limit.
+			rs = append(rs, Router{Field: field + ".customNetworkRefs", Absent: fmt.Sprintf("it names %d objects, and can name %d", len(ref.CustomNetworkRefs), i)})
+			break
+		}
 		gv, err := schema.ParseGroupVersion(c.APIVersion)
 		r := Router{
 			Kind: schema.GroupKind{Group: gv.Group, Kind: c.Kind}, Version: gv.Version, Name: c.Name,
@@ -101,6 +114,12 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 		rs = append(rs, Router{Kind: kindHTTPRoute, Name: *ref.Gateway.HTTPRouteName, Field: field + ".gateway"})
 	}
 	return rs
+}
+
+// Known reports whether a provider or a script can route it.
+func (r Router) Known() bool {
+	_, err := find(r)
+	return err == nil
 }
 
 // Ingress tells that the router is an Ingress.
@@ -162,26 +181,4 @@ func (o Objects) params(want planner.Route) Params {
 		p.Canary += rollouts.CanarySuffix
 	}
 	return p
-}
-
-// made tells that an object was made for a release, by us or by whoever served
-// the API before; anything else of that name belongs to somebody.
-func made(obj metav1.Object) bool {
-	for _, ref := range obj.GetOwnerReferences() {
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == rollouts.GroupName {
-			return true
-		}
-	}
-	return false
-}
-
-// owned returns references with the owner as the only one of our group.
-func owned(refs []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
-	var kept []metav1.OwnerReference
-	for _, ref := range refs {
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != rollouts.GroupName {
-			kept = append(kept, ref)
-		}
-	}
-	return append(kept, owner)
 }

@@ -133,6 +133,10 @@ func TestChanges(t *testing.T) {
 		delete(objs.Service.Spec.Selector, objs.RevisionKey)
 		return objs
 	}
+	const older = "rollouts.kruise.io/v1alpha1"
+	other := func(o *Objects) {
+		o.CanaryService.OwnerReferences[0].UID, o.Routers[0].Beside.OwnerReferences[0].UID = "r-other", "r-other"
+	}
 	foreign := func(o *Objects) { o.CanaryService.OwnerReferences, o.Routers[0].Beside.OwnerReferences = nil, nil }
 	header := planner.Route{Matches: []rollouts.RouteMatch{match("Exact", "user", "me")}}
 	for name, tc := range map[string]struct {
@@ -152,8 +156,10 @@ func TestChanges(t *testing.T) {
 			o.CanaryService.Spec.SessionAffinity = corev1.ServiceAffinityNone
 			o.CanaryService.Labels = nil
 		}), canary},
-		// Its owner is from before a migration.
-		"service-owner": {at(share(5), func(o *Objects) { o.CanaryService.OwnerReferences[0].UID = "r-before" }), canary},
+		// Its owner is spelled as who served the API before did.
+		"service-owner": {at(share(5), func(o *Objects) { o.CanaryService.OwnerReferences[0].APIVersion = older }), canary},
+		// Another release has made it, though of a Rollout of the same name.
+		"service-others": {at(share(5), other), remove},
 		"service-node-port": {func(t *testing.T) Objects {
 			objs := shop(t)
 			objs.Service.Spec.Type = corev1.ServiceTypeNodePort
@@ -173,11 +179,11 @@ func TestChanges(t *testing.T) {
 		"route-pattern":   {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("RegularExpression", "user", "m.*")}})},
 		"route-cookie":    {at(header), route(planner.Route{Matches: []rollouts.RouteMatch{match("", "canary-by-cookie", "demo")}})},
 		"route-share":     {at(header), route(share(30))},
-		// What others added stays; what the owner changed follows; an owner from
-		// before a migration is replaced.
+		// What others added stays; what the owner changed follows; an owner as who
+		// served the API before spelled it is spelled as now.
 		"route-follow": {at(share(20), func(o *Objects) {
 			o.Routers[0].Beside.Annotations["cert"], o.Routers[0].Beside.Labels["x"] = "y", "z"
-			o.Routers[0].Beside.OwnerReferences[0].UID = "r-before"
+			o.Routers[0].Beside.OwnerReferences[0].APIVersion = older
 			stable(o).Spec.Rules[3].HTTP.Paths[0].Path = "/new"
 			stable(o).Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] = "9m"
 		}), route(share(20))},
@@ -185,6 +191,7 @@ func TestChanges(t *testing.T) {
 		"restore-again":   {shop, Restore},
 		"restore-orphan":  {at(share(20), func(o *Objects) { o.Service, o.Routers[0].Object = nil, nil }), Restore},
 		"restore-foreign": {at(share(20), foreign), Restore},
+		"restore-others":  {at(share(20), other), Restore},
 		"restore-going": {at(share(20), func(o *Objects) {
 			o.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
 		}), Restore},
@@ -206,6 +213,14 @@ func TestChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// theirs is an object that another Rollout of the same name has made.
+func theirs[T metav1.Object](o *Objects, obj T) T {
+	ref := o.Owner
+	ref.UID = "r-other"
+	obj.SetOwnerReferences([]metav1.OwnerReference{ref})
+	return obj
 }
 
 // TestErrors wants an error that says where it is wrong, and nothing written.
@@ -236,16 +251,20 @@ func TestErrors(t *testing.T) {
 		op   func(Objects) ([]object.Change, error)
 		says string
 	}{
-		"no selector":          {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
-		"no selector to copy":  {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
-		"no service":           {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
-		"no service to copy":   {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
-		"no service to route":  {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
-		"no ingress":           {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
-		"no revision":          {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
-		"no rule":              {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
-		"somebody's service":   {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
-		"somebody's ingress":   {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
+		"no selector":         {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
+		"no selector to copy": {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
+		"no service":          {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
+		"no service to copy":  {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
+		"no service to route": {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
+		"no ingress":          {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
+		"no revision":         {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
+		"no rule":             {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
+		"somebody's ingress":  {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
+		"another's service": {func(o *Objects) { o.CanaryService = theirs(o, o.Service.DeepCopy()) }, canary,
+			"service web exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own service"},
+		"another's ingress": {func(o *Objects) { o.Routers[0].Beside = theirs(o, stable(o).DeepCopy()) }, route(match("", "a", "b")),
+			where + ".ingress: ingress front exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own ingress"},
 		"path":                 {none, route(path), "matches[0].path"},
 		"query":                {none, route(match("", "a", "b"), query), "matches[1].queryParams"},
 		"no headers":           {none, route(rollouts.RouteMatch{}), "matches[0].headers"},

@@ -13,9 +13,12 @@ type TrafficRoutingRef struct {
 	Ingress *IngressRef
 	// Gateway route in front of the Service.
 	Gateway *GatewayRef
-	// CustomNetworkRefs are objects driven by scripts.
+	// CustomNetworkRefs are objects driven by scripts; MaxNetworkRefs at most.
 	CustomNetworkRefs []ObjectRef
 }
+
+// MaxNetworkRefs bounds what one object has looked at in each pass.
+const MaxNetworkRefs = 16
 
 // IngressRef names an Ingress and the dialect of its class.
 type IngressRef struct {

@@ -13,11 +13,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -38,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.ScaledBy),
 			builder.WithPredicates(retargeted())).
 		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.BatchReleases)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+		WithOptions(fair.Options(r.Concurrency))
 	c, err := b.Build(r)
 	if err != nil {
 		return err

@@ -20,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
 		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.DriveChanged())).
 		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.StableChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(fair.Options(r.Concurrency)).
 		Complete(r)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,11 +28,23 @@ import (
 )
 
 // Foreign knows the kinds that not every cluster serves. They are watched from
-// the first time that somebody names one.
+// the first time that somebody names one, for as long as the process runs: there are
+// no more of them than an administrator has allowed to be listed.
 type Foreign struct {
-	mu      sync.Mutex
-	watched map[schema.GroupVersionKind]bool
+	mu    sync.Mutex
+	kinds map[schema.GroupVersionKind]*met
 }
+
+// met is what is known of a kind that the cluster serves.
+type met struct {
+	mu      sync.Mutex
+	watched bool
+	// refused has an entry while it may not be listed.
+	refused *expiring.Expiring
+}
+
+// forbidden is how long it is remembered that a kind may not be listed.
+const forbidden = 10 * time.Second
 
 // AggregateLabel on a ClusterRole adds its rules to those of weir-controller.
 const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
@@ -56,17 +69,21 @@ func (f *Foreign) Kind(ctx context.Context, s Server, kind schema.GroupKind, wat
 		return schema.GroupVersionKind{}, Absence{}, fmt.Errorf("looking for %s: %w", kind, err)
 	}
 	gvk := mapping.GroupVersionKind
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.watched[gvk] {
+	k := f.of(gvk)
+	k.mu.Lock() // whoever else names the kind waits for the one answer
+	defer k.mu.Unlock()
+	if k.watched {
 		return gvk, Absence{}, nil
+	}
+	if _, refused := k.refused.Get(gvk); refused {
+		return gvk, unlisted(kind), nil
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
 	err = s.Live.List(ctx, list, client.Limit(1))
 	if apierrors.IsForbidden(err) {
-		return gvk, Absence{Forbidden: true, Why: fmt.Sprintf("weir-controller may not list them in every namespace: "+
-			"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}, nil
+		k.refused.Set(gvk, nil, forbidden)
+		return gvk, unlisted(kind), nil
 	}
 	if err != nil {
 		return gvk, Absence{}, fmt.Errorf("listing %s: %w", kind, err)
@@ -76,11 +93,38 @@ func (f *Foreign) Kind(ctx context.Context, s Server, kind schema.GroupKind, wat
 	if err := watch(obj); err != nil {
 		return gvk, Absence{}, fmt.Errorf("watching %s: %w", kind, err)
 	}
-	if f.watched == nil {
-		f.watched = map[schema.GroupVersionKind]bool{}
-	}
-	f.watched[gvk] = true
+	k.watched = true
 	return gvk, Absence{}, nil
+}
+
+func unlisted(kind schema.GroupKind) Absence {
+	return Absence{Forbidden: true, Why: fmt.Sprintf("weir-controller may not list them in every namespace: "+
+		"grant get, list, watch and patch of %s by a ClusterRole with the label %s: \"true\"", kind, AggregateLabel)}
+}
+
+// of is what is known of a kind.
+func (f *Foreign) of(gvk schema.GroupVersionKind) *met {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kinds == nil {
+		f.kinds = map[schema.GroupVersionKind]*met{}
+	}
+	if f.kinds[gvk] == nil {
+		f.kinds[gvk] = &met{refused: expiring.NewExpiring()}
+	}
+	return f.kinds[gvk]
+}
+
+// Met reports whether a kind has been found before.
+func (f *Foreign) Met(kind schema.GroupKind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for gvk := range f.kinds {
+		if gvk.GroupKind() == kind {
+			return true
+		}
+	}
+	return false
 }
 
 // Kinds are those of workloads, as a controller watches them.
@@ -138,12 +182,16 @@ func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence
 // Native tells that every cluster serves the kind of a row.
 func (s Server) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
-// Resource is that of a workload; empty where the cluster does not serve it.
+// Resource is that of a workload; empty where the cluster does not serve it, and
+// where it is none.
 func (s Server) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
 	if ref == nil {
 		return schema.GroupResource{}, nil
 	}
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	if _, released := workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition); !released {
+		return schema.GroupResource{}, nil
+	}
 	mapping, err := s.RESTMapper().RESTMapping(gvk.GroupKind())
 	if meta.IsNoMatchError(err) {
 		return schema.GroupResource{}, nil
@@ -165,10 +213,11 @@ func Definitions() *metav1.PartialObjectMetadata {
 const Served = time.Second
 
 // EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
-// release a workload of the group of a definition, shortly after that has changed:
-// what was not served may be by then.
+// release a workload or name a router of the group of a definition, shortly after
+// that has changed: what was not served may be by then.
 func (s Server) EnqueueDefined(list func() client.ObjectList) handler.EventHandler {
 	return Later(Served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		meta.MaybeResetRESTMapper(s.RESTMapper())
 		found := list()
 		group := schema.ParseGroupResource(o.GetName()).Group
 		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}, client.UnsafeDisableDeepCopy); err != nil {

@@ -6,6 +6,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -61,6 +62,27 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 	return nil
 }
 
+const (
+	// hidden is how soon to look again for what may not be seen.
+	hidden = 10 * time.Second
+	// absent is how soon to look again for what the cluster does not serve and no
+	// definition may tell of.
+	absent = time.Minute
+)
+
+// Again is how soon to look again for routers of which nothing may tell that they
+// come; 0 where all are there.
+func Again(o traffic.Objects) time.Duration {
+	switch {
+	case o.Hidden():
+		return hidden
+	case o.Absent():
+		return absent
+	default:
+		return 0
+	}
+}
+
 // readScript looks for the script of a kind of router, or a class of Ingress.
 func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 	for _, namespace := range n.Configuration {
@@ -100,14 +122,18 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 }
 
 // readOther reads a router of a kind that the cluster may not serve, or that
-// may not be read.
+// may not be read. One that nothing routes, neither a provider nor a script of an
+// administrator, is not even looked for, unless there was a script for it before.
 func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
+	if !r.Known() && !n.foreign.Met(r.Kind) {
+		return nil
+	}
 	var versions []string
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
 	kind, absence, err := n.foreign.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
-	if r.Absent = absence.Why; err != nil || r.Absent != "" {
+	if r.Absent, r.Hidden = absence.Why, absence.Forbidden; err != nil || r.Absent != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}

@@ -147,13 +147,22 @@ func (s Server) ReleaseTrafficRouting(ctx context.Context, r *rollouts.TrafficRo
 	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
 }
 
+// mostGone bounds the requests that a pass makes about Rollouts which may be gone.
+const mostGone = 16
+
 // GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not
 // exist. The cache may not know of one yet that another controller has seen, so
 // its absence is asked of the server: by a list, since a server that cannot
 // answer may say of a single object that it is not found.
+//
+// Marks are finalizers, of which users may write many: a pass asks about a few.
 func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
+	asked := 0
 	for _, mark := range marksOf(r) {
+		if asked == mostGone {
+			break
+		}
 		name := strings.TrimPrefix(mark, rollouts.FinalizerProgressing+"/")
 		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 		if err != nil {
@@ -162,6 +171,7 @@ func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]st
 		if found != nil {
 			continue
 		}
+		asked++
 		var list v1beta1.RolloutList
 		if err := s.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
 			return nil, fmt.Errorf("looking for rollout %s: %w", name, err)
@@ -235,19 +245,6 @@ func marksOf(o metav1.Object) []string {
 		}
 	}
 	return keys
-}
-
-// RoutingNetworkKeys index TrafficRoutings by the Services and routers that they change.
-func RoutingNetworkKeys(o client.Object) []string {
-	wire, ok := o.(*v1alpha1.TrafficRouting)
-	if !ok {
-		return nil
-	}
-	hub := &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire.DeepCopy(), hub, nil); err != nil {
-		return nil
-	}
-	return networkKeys(hub.Spec.ObjectRef)
 }
 
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those

@@ -51,7 +51,8 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 	}{
 		{&v1beta1.Rollout{}, ByNetwork, NetworkKeys},
 		{&v1beta1.Rollout{}, ByRouting, RoutingKeys},
-		{&v1alpha1.TrafficRouting{}, ByNetwork, RoutingNetworkKeys},
+		{&v1alpha1.TrafficRouting{}, ByNetwork, NetworkKeys},
+		{&v1alpha1.TrafficRouting{}, ByGroup, GroupKeys},
 		{&v1alpha1.TrafficRouting{}, ByUser, UserKeys},
 	} {
 		if err := indexer.IndexField(ctx, index.of, index.name, index.keys); err != nil {

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -34,8 +36,8 @@ const (
 	ByOwner = "metadata.controller.uid"
 	// ByWorkload finds Rollouts and BatchReleases by what they release.
 	ByWorkload = "spec.workloadRef"
-	// ByGroup finds them by the group of its kind.
-	ByGroup = "spec.workloadRef.group"
+	// ByGroup finds them by the group of its kind, and of those of their routers.
+	ByGroup = "spec.groups"
 	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
 	ByScaled = "spec.scaleTargetRef.name"
 	// ByNetwork finds Rollouts by the Services and routers that they change.
@@ -205,12 +207,18 @@ func WorkloadKeys(o client.Object) []string {
 	return nil
 }
 
-// GroupKeys indexes them, too.
+// GroupKeys indexes them, too, and TrafficRoutings.
 func GroupKeys(o client.Object) []string {
+	groups := sets.New[string]()
 	if gk, name := released(o); name != "" {
-		return []string{gk.Group}
+		groups.Insert(gk.Group)
 	}
-	return nil
+	for _, ref := range routingsOf(o) {
+		for _, router := range traffic.Routers(ref, "") {
+			groups.Insert(router.Kind.Group)
+		}
+	}
+	return sets.List(groups)
 }
 
 // Released is the kind of what a Rollout or a BatchRelease releases.
@@ -278,13 +286,24 @@ func OwnerKeys(o client.Object) []string {
 // beside the original counts as the original.
 func NetworkKey(kind, name string) string { return kind + "/" + name }
 
-// NetworkKeys indexes Rollouts.
+// NetworkKeys indexes Rollouts and TrafficRoutings.
 func NetworkKeys(o client.Object) []string {
-	release := releaseOf(o)
-	if release == nil {
-		return nil
+	return networkKeys(routingsOf(o))
+}
+
+// routingsOf is what a Rollout or a TrafficRouting routes by, of which one counts.
+func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
+	var refs []rollouts.TrafficRoutingRef
+	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
+		hub := &rollouts.TrafficRouting{}
+		if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(routing.DeepCopy(), hub, nil); err != nil {
+			return nil
+		}
+		refs = hub.Spec.ObjectRef
+	} else if release := releaseOf(o); release != nil {
+		refs = release.TrafficRoutings
 	}
-	return networkKeys(release.TrafficRoutings)
+	return refs[:min(len(refs), 1)]
 }
 
 // releaseOf is the release that a Rollout asks for, or nil.

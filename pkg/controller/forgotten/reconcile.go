@@ -25,6 +25,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -37,6 +38,9 @@ type Reconciler struct {
 	// Row is one of those of the kind. A workload says itself which it is held by.
 	Row workload.Row
 }
+
+// workers are as few as leave one to others when a namespace takes up its share.
+const workers = 2
 
 // settling is how soon to look again at what the native controller is to see.
 const settling = time.Second
@@ -55,6 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
 		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
 		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
+		WithOptions(fair.Options(workers)).
 		Complete(r)
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -35,8 +36,13 @@ type observation struct {
 	unread bool
 }
 
-// blind tells that something is to be read and cannot be.
-func (o *observation) blind() bool { return o.unread || o.objects.Unwatched() }
+// again is how soon to look again at what is to be read and cannot be.
+func (o *observation) again() time.Duration {
+	if o.unread {
+		return unread
+	}
+	return effect.Again(o.objects)
+}
 
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	ro, err := r.Server.Rollout(ctx, key)

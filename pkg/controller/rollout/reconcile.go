@@ -76,18 +76,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if over(filings) {
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
-	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.blind())}, nil
+	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.again())}, nil
 }
 
-// unwatched is how soon to look again for a kind of router that the cluster
-// does not serve, or for one of these or of a workload that it does not serve to us: nothing tells when it does.
-const unwatched = 10 * time.Second
+// unread is how soon to look again for a workload that may not be read: nothing
+// tells when it may.
+const unread = 10 * time.Second
 
-func sooner(wake time.Duration, blind bool) time.Duration {
-	if !blind || wake > 0 && wake < unwatched {
-		return wake
+// sooner is the shorter of two waits; one of 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
 	}
-	return unwatched
+	return a
 }
 
 // forget takes what is not there out of the index: a Rollout that lost its

@@ -8,10 +8,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 )
 
 // SetupWithManager registers the watches: everything that a pass observes wakes
@@ -26,7 +26,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.Rollouts)).
 		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.Rollouts)).
 		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency})
+		WithOptions(fair.Options(r.Concurrency))
 	for _, door := range r.Doors.Objects() {
 		b = b.WatchesRawSource(r.Server.WatchDoor(r.Beside, door))
 	}

@@ -20,13 +20,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
@@ -42,13 +42,8 @@ type Reconciler struct {
 	Configuration []string
 }
 
-const (
-	// moved is how soon to look again when somebody else wrote first.
-	moved = 20 * time.Millisecond
-	// unwatched is how soon to look again for a kind of router that the cluster
-	// does not serve, or not to us: nothing tells when it does.
-	unwatched = 10 * time.Second
-)
+// moved is how soon to look again when somebody else wrote first.
+const moved = 20 * time.Millisecond
 
 // observation is one pass' view, with what its changes are based on.
 type observation struct {
@@ -77,8 +72,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
 	}
-	if plan.Wake == 0 && obs.objects.Unwatched() {
-		plan.Wake = unwatched
+	if plan.Wake == 0 {
+		plan.Wake = effect.Again(obs.objects)
 	}
 	return ctrl.Result{RequeueAfter: plan.Wake}, nil
 }
@@ -162,7 +157,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
 		Watches(effect.NewRollout(), r.Server.Enqueue(effect.TrafficRoutings, effect.ByUser, effect.IsUser), builder.WithPredicates(effect.Deleted())).
 		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.TrafficRoutings)).
+		WithOptions(fair.Options(r.Concurrency)).
 		Build(r)
 	if err != nil {
 		return err

@@ -32,6 +32,16 @@ var offences = map[string]struct {
 	"two strategies": {
 		offend: func(r *rollouts.Rollout) { r.Spec.Strategy.BlueGreen = r.Spec.Strategy.Canary.DeepCopy() },
 	},
+	"too many routers": {
+		offend: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(8000, "example.com/v1", "Mesh") },
+		change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(17, "example.com/v1", "Mesh") },
+		want:   "spec.strategy.canary.trafficRoutings[0].customNetworkRefs: Too many",
+	},
+	"a router that is none": {
+		offend: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Pod") },
+		change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Secret") },
+		want:   "spec.strategy.canary.trafficRoutings[0].customNetworkRefs[0].kind: Invalid value",
+	},
 	"no steps": {offend: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.Steps = nil }},
 	"too many steps": {
 		offend: func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.Steps = steps(60) },

@@ -4,6 +4,7 @@
 package validation_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,23 @@ func TestValidateTrafficRoutings(t *testing.T) {
 				"[0].customNetworkRefs[0].apiVersion: Required value", "[0].customNetworkRefs[0].kind: Required value", "[0].customNetworkRefs[0].name: Required value",
 			},
 		},
+		"as many objects as there may be": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(16, "example.com/v1", "Mesh") }},
+		"too many objects": {
+			change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(8000, "", "") },
+			want:   []string{"[0].customNetworkRefs: Too many"},
+		},
+		"a Service": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Service") }},
+		"a TCPRoute": {change: func(r *rollouts.Rollout) {
+			routing(r).CustomNetworkRefs = refs(1, "gateway.networking.k8s.io/v1", "TCPRoute")
+		}},
+		"a Pod":        {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Pod") }, want: nowhere},
+		"a ReplicaSet": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "apps/v1", "ReplicaSet") }, want: nowhere},
+		"a definition": {
+			change: func(r *rollouts.Rollout) {
+				routing(r).CustomNetworkRefs = refs(1, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+			},
+			want: nowhere,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,6 +74,12 @@ func TestValidateTrafficRoutings(t *testing.T) {
 		})
 	}
 }
+
+func refs(n int, apiVersion, kind string) []rollouts.ObjectRef {
+	return slices.Repeat([]rollouts.ObjectRef{{APIVersion: apiVersion, Kind: kind, Name: "web"}}, n)
+}
+
+var nowhere = []string{"[0].customNetworkRefs[0].kind: Invalid value"}
 
 func check(t *testing.T, r *rollouts.Rollout, prefix string, want []string) {
 	t.Helper()

@@ -32,14 +32,20 @@ func TestValidateTrafficRouting(t *testing.T) {
 		change func(*rollouts.TrafficRoutingSpec)
 		want   []string
 	}{
-		"valid":                {change: func(*rollouts.TrafficRoutingSpec) {}},
-		"a weight of 0":        {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(0)) }},
-		"all of it":            {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(100)) }},
-		"more than all of it":  {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(101)) }, want: []string{"strategy.weight: Invalid value"}},
-		"less than nothing":    {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(-1)) }, want: []string{"strategy.weight: Invalid value"}},
-		"nothing to route":     {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = nil }, want: []string{"objectRef: Required value"}},
-		"no router":            {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Ingress = nil }, want: []string{"objectRef[0]: Required value"}},
-		"no service":           {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Service = "" }, want: []string{"objectRef[0].service: Required value"}},
+		"valid":               {change: func(*rollouts.TrafficRoutingSpec) {}},
+		"a weight of 0":       {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(0)) }},
+		"all of it":           {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(100)) }},
+		"more than all of it": {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(101)) }, want: []string{"strategy.weight: Invalid value"}},
+		"less than nothing":   {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Weight = new(int32(-1)) }, want: []string{"strategy.weight: Invalid value"}},
+		"nothing to route":    {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = nil }, want: []string{"objectRef: Required value"}},
+		"no router":           {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Ingress = nil }, want: []string{"objectRef[0]: Required value"}},
+		"no service":          {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Service = "" }, want: []string{"objectRef[0].service: Required value"}},
+		"too many routers": {
+			change: func(s *rollouts.TrafficRoutingSpec) {
+				s.ObjectRef[0].CustomNetworkRefs = refs(17, "example.com/v1", "Mesh")
+			},
+			want: []string{"objectRef[0].customNetworkRefs: Too many"},
+		},
 		"grace of less than 0": {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].GracePeriodSeconds = -1 }, want: []string{"objectRef[0].gracePeriodSeconds: Invalid value"}},
 		"two services":         {change: func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef = append(s.ObjectRef, s.ObjectRef[0]) }},
 		"many matches":         {change: func(s *rollouts.TrafficRoutingSpec) { s.Strategy.Matches = make([]rollouts.RouteMatch, 17) }},

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Several Rollouts may name one router. What is made beside it belongs to the one
+// whose uid it has; a router that is routed in place, to the one on its record.
+// The others wait, and say for whom.
+
+// made reports whether an object was made for the owner, by us or by whoever
+// served the API before. Anything else of that name belongs to somebody.
+func (o Objects) made(obj metav1.Object) bool {
+	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner)
+}
+
+func (o Objects) isOwner(ref metav1.OwnerReference) bool { return ref.UID == o.Owner.UID }
+
+// owned returns references of an object with the owner as it is spelled now.
+func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
+	return append(slices.DeleteFunc(slices.Clone(refs), o.isOwner), o.Owner)
+}
+
+// taken says whose an object is that has the name of one to be made.
+func (o Objects) taken(kind string, obj metav1.Object) error {
+	refs := obj.GetOwnerReferences()
+	if len(refs) == 0 {
+		return fmt.Errorf("%s %s exists and belongs to no release; rename it, or delete it if nobody needs it", kind, obj.GetName())
+	}
+	whose := refs[0]
+	if ref := metav1.GetControllerOf(obj); ref != nil {
+		whose = *ref
+	}
+	return fmt.Errorf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended, or give each its own %s",
+		kind, obj.GetName(), plainly(whose.Kind), plainly(whose.Name), plainly(string(whose.UID)), kind)
+}
+
+// who names the owner on the record of a router. A name is enough: of two that
+// exist in a namespace it tells which, and one that was made again takes back
+// what the one before has left.
+func (o Objects) who() string { return strings.ToLower(o.Owner.Kind) + "/" + o.Owner.Name }
+
+// routedByOther says for whom else a router is routed in place. A record that
+// names nobody is from before they did.
+func (o Objects) routedByOther(r Router, obj metav1.Object) error {
+	record := recordOf(obj)
+	if record == nil || record.For == "" || record.For == o.who() {
+		return nil
+	}
+	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own (where that is gone, take off the annotation %s)",
+		r.path(), plainly(record.For), rollouts.AnnotationRouted)
+}
+
+// longest is how much of a name a message has.
+const longest = 253
+
+// plainly is a name as a message may have it: who writes routers writes the names
+// on them, and they may write anything.
+func plainly(name string) string {
+	if quoted := strconv.Quote(name); len(name) > longest || len(quoted) > len(name)+2 {
+		return fmt.Sprintf("%.*q", longest, name)
+	}
+	return name
+}
+
+// routable is the object as JSON, unless it is routed for somebody else.
+func (o Objects) routable(r Router) (*unstructured.Unstructured, error) {
+	obj, err := readable(r)
+	if err == nil {
+		err = o.routedByOther(r, obj)
+	}
+	return obj, err
+}
