@@ -31,7 +31,7 @@ func TestMisfit(t *testing.T) {
 		db.SetNamespace("apps")
 		db.SetName("db")
 		s := effect.Server{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(db).Build()}
-		_, err := s.Workload(t.Context(), row, "apps", "db")
+		_, err := s.Unnamed(t.Context(), row, "apps", "db")
 		var misfit *effect.MisfitError
 		if !errors.As(err, &misfit) || misfit.Why != want {
 			t.Errorf("says %v\nwant %s", err, want)

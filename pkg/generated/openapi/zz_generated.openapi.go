@@ -1810,7 +1810,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref common.ReferenceCallbac
 					},
 					"outcome": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted; missing while the release goes on, but for an abort.",
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed; missing while the release goes on, but for an abort.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2279,7 +2279,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.Reference
 					},
 					"outcome": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.",
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5160,7 +5160,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback
 					},
 					"outcome": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted; missing while the release goes on, but for an abort.",
+							Description: "Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed; missing while the release goes on, but for an abort.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

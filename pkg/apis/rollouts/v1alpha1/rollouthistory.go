@@ -117,7 +117,7 @@ type RolloutHistoryStatus struct {
 	// EndTime is when it was over.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
-	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed.
 	// +optional
 	Outcome ReleaseOutcome `json:"outcome,omitempty"`
 	// Decisions are the uses of verbs in this release, oldest first.

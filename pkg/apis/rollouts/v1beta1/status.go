@@ -76,7 +76,7 @@ type ReleaseRecord struct {
 	// EndTime is when it was over; missing while it goes on.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
-	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted;
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed;
 	// missing while the release goes on, but for an abort.
 	// +optional
 	Outcome ReleaseOutcome `json:"outcome,omitempty"`

@@ -29,7 +29,7 @@ type ReleaseRecordApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// EndTime is when it was over; missing while it goes on.
 	EndTime *v1.Time `json:"endTime,omitempty"`
-	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted;
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed;
 	// missing while the release goes on, but for an abort.
 	Outcome *rolloutsv1alpha1.ReleaseOutcome `json:"outcome,omitempty"`
 	// Kept tells that the RolloutHistory of the release exists.

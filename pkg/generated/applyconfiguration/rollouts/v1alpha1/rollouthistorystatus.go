@@ -28,7 +28,7 @@ type RolloutHistoryStatusApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// EndTime is when it was over.
 	EndTime *v1.Time `json:"endTime,omitempty"`
-	// Outcome is succeeded, cancelled, aborted, superseded, disabled or deleted.
+	// Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed.
 	Outcome *rolloutsv1alpha1.ReleaseOutcome `json:"outcome,omitempty"`
 	// Decisions are the uses of verbs in this release, oldest first.
 	Decisions []DecisionApplyConfiguration `json:"decisions,omitempty"`
