@@ -37,7 +37,7 @@ func TestOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOrder(tc.limit)
 			var got []string
-			for _, step := range strings.Fields(tc.do) {
+			for step := range strings.FieldsSeq(tc.do) {
 				switch {
 				case step == "-":
 					for o.Len() > 0 {
