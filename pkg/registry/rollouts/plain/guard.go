@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,11 +68,18 @@ func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info re
 
 // judge implements rest.TransformFunc.
 func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	if g.kind.Reserved == nil {
+		return obj, nil
+	}
 	w := Write[T]{Object: obj.(T), Old: old.(T)}
 	w.New = w.Old.GetResourceVersion() == ""
 	spec, status := g.kind.Parts(w.Object)
 	oldSpec, oldStatus := g.kind.Parts(w.Old)
-	w.Changed = w.New || !g.status && Generation(0, *spec, *oldSpec) != 0 || g.status && Generation(0, *status, *oldStatus) != 0
+	if g.status {
+		w.Changed = !equality.Semantic.DeepEqual(*status, *oldStatus)
+	} else {
+		w.Changed = w.New || !equality.Semantic.DeepEqual(*spec, *oldSpec)
+	}
 	return obj, g.check(ctx, w)
 }
 
