@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func TestObjectsAreBounded(t *testing.T) {
 			for j := range values {
 				matches = append(matches, match(i*16+j))
 			}
-			all = append(all, `{"replicas":"`+fmt.Sprint(i+1)+`%","matches":[`+strings.Join(matches, ",")+`]}`)
+			all = append(all, `{"replicas":"`+strconv.Itoa(i+1)+`%","matches":[`+strings.Join(matches, ",")+`]}`)
 		}
 		return `{"spec":{"strategy":{"canary":{"steps":[` + strings.Join(all, ",") + `]}}}}`
 	}

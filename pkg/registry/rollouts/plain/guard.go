@@ -51,7 +51,7 @@ type guard[T Object, Spec, Status any] struct {
 	status bool
 }
 
-// Create implements rest.Creater.
+// Create implements rest.StandardStorage.
 func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	if err := r.check(ctx, Write[T]{Object: obj.(T), New: true, Changed: true}); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, 
 	return r.Store.Create(ctx, obj, validate, options)
 }
 
-// Update implements rest.Updater.
+// Update implements rest.StandardStorage.
 func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
