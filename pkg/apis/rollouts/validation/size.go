@@ -34,43 +34,55 @@ func WeighRollout(r *rollouts.Rollout) *Weighed {
 // there is none. One that was stored before there was a limit can be made
 // smaller, and can lose its finalizers.
 func ValidateSize(w, old *Weighed) field.ErrorList {
-	total, largest := w.size()
-	if total <= maxObject {
+	now := w.weigh()
+	if now.total <= maxObject || old != nil && (now.shrinks(old.weigh()) || len(w.Meta.Finalizers) < len(old.Meta.Finalizers)) {
 		return nil
 	}
-	if old != nil {
-		before, _ := old.size()
-		if total <= before || len(w.Meta.Finalizers) < len(old.Meta.Finalizers) {
-			return nil
-		}
-	}
-	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: largest.String(), Detail: fmt.Sprintf(
-		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (total+1023)>>10)}}
+	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: now.largest.String(), Detail: fmt.Sprintf(
+		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (now.total+1023)>>10)}}
 }
 
-// size is that of the whole, and the part that takes most of it.
-func (w *Weighed) size() (total int, largest *field.Path) {
+// weight is the size of an object, how much of it says who wrote what, and the
+// part that takes most.
+type weight struct {
+	total, managed int
+	largest        *field.Path
+}
+
+// shrinks reports whether nothing was added. Whoever takes something away may be
+// new among those on record.
+func (w weight) shrinks(before weight) bool {
+	return w.total <= before.total || w.total-w.managed < before.total-before.managed && w.managed <= maxObject/2
+}
+
+func (w *Weighed) weigh() weight {
 	meta := *w.Meta
 	meta.Annotations, meta.ManagedFields = nil, nil
 	path := field.NewPath("metadata")
+	sum := weight{managed: sizeOf(w.Meta.ManagedFields)}
 	most := -1
 	for _, part := range []struct {
-		path  *field.Path
-		value any
+		path *field.Path
+		size int
 	}{
-		{path, meta}, {path.Child("annotations"), w.Meta.Annotations}, {path.Child("managedFields"), w.Meta.ManagedFields},
-		{field.NewPath("spec"), w.Spec}, {field.NewPath("status"), w.Status},
+		{path, sizeOf(meta)}, {path.Child("annotations"), sizeOf(w.Meta.Annotations)}, {path.Child("managedFields"), sum.managed},
+		{field.NewPath("spec"), sizeOf(w.Spec)}, {field.NewPath("status"), sizeOf(w.Status)},
 	} {
-		encoded, err := json.Marshal(part.value)
-		if err != nil {
-			encoded = nil // what was decoded can be encoded
-		}
-		total += len(encoded)
-		if len(encoded) > most {
-			most, largest = len(encoded), part.path
+		sum.total += part.size
+		if part.size > most {
+			most, sum.largest = part.size, part.path
 		}
 	}
-	return total, largest
+	return sum
+}
+
+// sizeOf is about what the value takes in storage.
+func sizeOf(value any) int {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return 0 // what was decoded can be encoded
+	}
+	return len(encoded)
 }
 
 // validateConditions judges the conditions that others have written. Those that

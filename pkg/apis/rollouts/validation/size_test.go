@@ -31,6 +31,13 @@ func TestSizeStoredBefore(t *testing.T) {
 		"smaller":  {change: annotate(large - 1)},
 		"small":    {change: annotate(10)},
 		"larger":   {change: annotate(larger), want: []string{"metadata.annotations: Too long"}},
+		"smaller, by somebody new": {change: func(r *rollouts.Rollout) {
+			annotate(large - 1)(r)
+			r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
+		}},
+		"as it is, by somebody new": {change: func(r *rollouts.Rollout) {
+			r.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
+		}, want: []string{"metadata.annotations: Too long"}},
 		"many appliers": {change: func(r *rollouts.Rollout) {
 			for range 10_000 {
 				r.ManagedFields = append(r.ManagedFields, metav1.ManagedFieldsEntry{Manager: strings.Repeat("m", 100)})

@@ -190,11 +190,7 @@ func keyOf(namespace string, ref *rollouts.ObjectRef) string {
 	if group == "" {
 		group = "core"
 	}
-	key := "/claims"
-	for _, part := range []string{namespace, group, ref.Kind, ref.Name} {
-		key += "/" + segment(part)
-	}
-	return key
+	return "/claims/" + segment(namespace) + "/" + segment(group) + "/" + segment(ref.Kind) + "/" + segment(ref.Name)
 }
 
 // segment is a part of a path that stays one. What a cluster could serve, and the

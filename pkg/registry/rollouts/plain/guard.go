@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,7 +51,7 @@ type guard[T Object, Spec, Status any] struct {
 	status bool
 }
 
-// Create implements rest.Creater.
+// Create implements rest.StandardStorage.
 func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	if err := r.check(ctx, Write[T]{Object: obj.(T), New: true, Changed: true}); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, 
 	return r.Store.Create(ctx, obj, validate, options)
 }
 
-// Update implements rest.Updater.
+// Update implements rest.StandardStorage.
 func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
@@ -67,11 +68,18 @@ func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info re
 
 // judge implements rest.TransformFunc.
 func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+	if g.kind.Reserved == nil {
+		return obj, nil
+	}
 	w := Write[T]{Object: obj.(T), Old: old.(T)}
 	w.New = w.Old.GetResourceVersion() == ""
 	spec, status := g.kind.Parts(w.Object)
 	oldSpec, oldStatus := g.kind.Parts(w.Old)
-	w.Changed = w.New || !g.status && Generation(0, *spec, *oldSpec) != 0 || g.status && Generation(0, *status, *oldStatus) != 0
+	if g.status {
+		w.Changed = !equality.Semantic.DeepEqual(*status, *oldStatus)
+	} else {
+		w.Changed = w.New || !equality.Semantic.DeepEqual(*spec, *oldSpec)
+	}
 	return obj, g.check(ctx, w)
 }
 
