@@ -56,17 +56,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
 	began := watch.Now()
-	patch, made, err := h.admit(r.Context(), review.Request)
-	answers.WithLabelValues(string(made)).Observe(watch.Since(began).Seconds())
+	said, err := h.admit(r.Context(), review.Request)
+	answers.WithLabelValues(string(said.verdict)).Observe(watch.Since(began).Seconds())
 	klog.V(2).InfoS("Judged an update", "kind", review.Request.Kind.Kind, "workload", klog.KRef(review.Request.Namespace, review.Request.Name),
-		"user", review.Request.UserInfo.Username, "verdict", made)
+		"user", review.Request.UserInfo.Username, "verdict", said.verdict)
 	if err != nil {
 		klog.ErrorS(err, "Leaving an update to the failure policy",
 			"workload", klog.KRef(review.Request.Namespace, review.Request.Name))
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if err := write(w, review, patch); err != nil {
+	if err := write(w, review, said); err != nil {
 		klog.ErrorS(err, "Answering an admission review")
 	}
 }
@@ -89,14 +89,19 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, nil
 }
 
-func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, patch []byte) error {
+func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, said answer) error {
 	answer := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
 		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
 	}
-	if patch != nil {
+	switch {
+	case said.refusal != "":
+		// As a ValidatingAdmissionPolicy answers.
+		answer.Response.Allowed = false
+		answer.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: said.refusal}
+	case said.patch != nil:
 		kind := admissionv1.PatchTypeJSONPatch
-		answer.Response.Patch, answer.Response.PatchType = patch, &kind
+		answer.Response.Patch, answer.Response.PatchType = said.patch, &kind
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
