@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,9 +21,6 @@ import (
 
 // Path is where the webhook is served.
 const Path = "/admission/v1/workloads"
-
-// longestBody bounds a request: two objects of at most 1.5 MiB, and a frame.
-const longestBody = 4 << 20
 
 // Rollouts finds the Rollouts that name a workload.
 type Rollouts interface {
@@ -42,6 +38,8 @@ type Handler struct {
 	Controller string
 	// Clock measures how long answers take; nil is that of the machine.
 	Clock clock.PassiveClock
+
+	bodies inFlight
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -49,7 +47,13 @@ var _ http.Handler = (*Handler)(nil)
 // ServeHTTP answers an AdmissionReview. Whatever cannot be judged is a 500, so
 // that the failure policy of the webhook configuration decides.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	review, err := read(w, r)
+	body, done, err := h.bodies.read(w, r)
+	defer done()
+	if err != nil {
+		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB: %v", err), statusOf(err))
+		return
+	}
+	review, err := decodeReview(r.Method, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -71,13 +75,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
-	if r.Method != http.MethodPost {
+func decodeReview(method string, body []byte) (*admissionv1.AdmissionReview, error) {
+	if method != http.MethodPost {
 		return nil, errors.New("an admission review must be posted")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestBody))
-	if err != nil {
-		return nil, fmt.Errorf("reading the admission review: %w", err)
 	}
 	review := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, review); err != nil {

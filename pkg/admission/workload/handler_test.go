@@ -285,8 +285,8 @@ func TestServeHTTPRefuses(t *testing.T) {
 		"no JSON":     {named{}, http.MethodPost, []byte("hold it"), http.StatusBadRequest},
 		"no review":   {named{}, http.MethodPost, []byte(`{"kind":"Rollout"}`), http.StatusBadRequest},
 		"no request":  {named{}, http.MethodPost, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
-		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 100_000), http.StatusBadRequest},
-		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusBadRequest},
+		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 90_000), http.StatusBadRequest},
+		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusRequestEntityTooLarge},
 		"what is due": {named{}, http.MethodPost, review, http.StatusOK},
 	}
 	for name, tt := range tests {
