@@ -26,7 +26,7 @@ import (
 
 // forged are records as somebody would write them who wants more than was approved.
 const forged = `"annotations":{"batchrelease.rollouts.kruise.io/control-info":"{}","rollouts.kruise.io/in-progressing":null,` +
-	`"rollouts.kruise.io/deployment-strategy":"{\\"partition\\":\\"100%\\"}"},"labels":{"rollouts.kruise.io/stable-revision":"x"}`
+	`"rollouts.kruise.io/deployment-strategy":"{\"partition\":\"100%\"}"},"labels":{"rollouts.kruise.io/stable-revision":"x"}`
 
 // Records on a workload are written by Weir alone, through each door, and through
 // each way of writing. This does not run beside other tests.
