@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -91,14 +92,16 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	beside, err := newCache(mgr)
-	if err != nil {
-		return err
-	}
 	policies, err := effect.ServesPolicies(mgr.GetRESTMapper())
 	if err != nil {
 		return fmt.Errorf("asking the cluster for policies: %w", err)
 	}
+	doors := effect.Doors{Policies: policies}
+	beside, err := newCache(mgr, doors)
+	if err != nil {
+		return err
+	}
+	doors.Reader = beside
 	if err := effect.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
@@ -113,7 +116,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
-			Beside: beside, Doors: effect.Doors{Reader: beside, Policies: policies},
+			Beside: beside, Doors: doors,
 		},
 		&batchrelease.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
 		&trafficrouting.Reconciler{
@@ -217,20 +220,21 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 // newCache reads objects of few names, which is all that the controller may read
 // of their kinds: ConfigMaps other than those of the manager's cache, and what of
 // admission is installed.
-func newCache(mgr ctrl.Manager) (cache.Cache, error) {
+func newCache(mgr ctrl.Manager, doors effect.Doors) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
+	}
+	watched := map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: of(rollouts.IndexName),
+		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(effect.WebhookName),
+	}
+	for _, policy := range doors.Policed() {
+		watched[policy] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "weir"})}
 	}
 	c, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme, o.HTTPClient = mgr.GetScheme(), mgr.GetHTTPClient()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mgr.GetRESTMapper(), nil }
-		o.Cache = cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.ConfigMap{}: of(rollouts.IndexName),
-				&admissionregistrationv1.MutatingWebhookConfiguration{}: of(effect.WebhookName),
-			},
-		}
+		o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: watched}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)

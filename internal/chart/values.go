@@ -12,9 +12,11 @@ import (
 
 // wanted are the conditions of kinds that are a value as a whole.
 var wanted = map[string]string{
-	"Namespace":                      ".Values.installation.createNamespace",
-	"MutatingAdmissionPolicy":        ".Values.policies",
-	"MutatingAdmissionPolicyBinding": ".Values.policies",
+	"Namespace":                        ".Values.installation.createNamespace",
+	"MutatingAdmissionPolicy":          ".Values.policies",
+	"MutatingAdmissionPolicyBinding":   ".Values.policies",
+	"ValidatingAdmissionPolicy":        ".Values.policies",
+	"ValidatingAdmissionPolicyBinding": ".Values.policies",
 }
 
 // open puts marks where the chart has values, by kind.
@@ -35,7 +37,7 @@ func open(o *unstructured.Unstructured) error {
 		}, "spec", "ports")
 	case "MutatingWebhookConfiguration":
 		return each(o.Object, func(webhook map[string]any) error {
-			if webhook["failurePolicy"] == "Ignore" { // since policies hold the same
+			if webhook["failurePolicy"] == "Ignore" && webhook["name"] == "workloads.weir.rollouts.kruise.io" { // since policies hold the same
 				webhook["failurePolicy"] = mark(`ternary "Ignore" "Fail" .Values.policies`)
 			}
 			return add(webhook, mark("extra .Values.rollout.webhook.objectSelector"), "objectSelector", "matchExpressions")

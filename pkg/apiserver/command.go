@@ -31,6 +31,7 @@ var sections = []struct {
 		{"bind-address", "address to listen on"},
 		{"secure-port", "port of the API"},
 		{"webhook-port", ""},
+		{"webhook-client-ca-file", ""},
 		{"tls-mode", ""},
 		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
@@ -119,6 +120,7 @@ func NewCommand() *cobra.Command {
 // flags are all flags, ours first.
 func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
+	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
 	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,

@@ -46,6 +46,9 @@ type Options struct {
 	TLS TLSOptions
 	// WebhookPort is where workload admission is served; 0 serves none.
 	WebhookPort int
+	// WebhookClientCA is a file with the authorities whose clients may use that port;
+	// empty lets anybody.
+	WebhookClientCA string
 	// WebhookListener is used instead of the port when it is set.
 	WebhookListener net.Listener
 	// ControllerUser is the name of the user that drives releases.

@@ -5,6 +5,9 @@ package apiserver
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/klog/v2"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
@@ -41,7 +45,43 @@ func (c *Config) setWebhook() error {
 		Listener: listener, Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
 		CipherSuites: api.CipherSuites, CurvePreferences: api.CurvePreferences,
 	}
+	if o.WebhookClientCA != "" {
+		authority, err := dynamiccertificates.NewDynamicCAContentFromFile("webhook-client-ca", o.WebhookClientCA)
+		if err != nil {
+			return fmt.Errorf("reading --webhook-client-ca-file: %w", err)
+		}
+		c.Webhook.ClientCA = authority
+	}
 	return nil
+}
+
+// certified lets nobody pass whose certificate no authority has signed. Without
+// authorities all may.
+func certified(handler http.Handler, authority dynamiccertificates.CAContentProvider) http.Handler {
+	if authority == nil {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := verify(r.TLS, authority); err != nil {
+			http.Error(w, "a client certificate of an authority in --webhook-client-ca-file is needed: "+err.Error(), http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func verify(state *tls.ConnectionState, authority dynamiccertificates.CAContentProvider) error {
+	options, ok := authority.VerifyOptions()
+	if !ok || state == nil || len(state.PeerCertificates) == 0 {
+		return errors.New("there is none")
+	}
+	options.Intermediates = x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	_, err := state.PeerCertificates[0].Verify(options)
+	return err
 }
 
 // serveWebhook runs once the API is served. It answers until all requests are
@@ -62,7 +102,7 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 	go index.Run(ctx)
 
 	mux := http.NewServeMux()
-	mux.Handle(workload.Path, handler)
+	mux.Handle(workload.Path, certified(handler, c.Webhook.ClientCA))
 	handle := leaving(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
 	stopped, _, err := c.Webhook.Serve(handle, webhookDrain, drained)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weir-rollouts/weir/artifacts"
 )
@@ -36,7 +37,7 @@ func well(t *testing.T) Facts {
 		Access:      []Access{{"ClusterRole weir-controller and ClusterRoleBinding weir-controller", "weir-controller", "patch pods", true}},
 		Webhooks:    map[string]admissionv1.MutatingWebhookConfiguration{},
 		Served:      map[string]Served{},
-		Policies:    map[string]bool{}, PoliciesServed: true,
+		Policies:    map[string]*unstructured.Unstructured{}, PoliciesServed: true,
 		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("weir-controller-1"), LeaseDurationSeconds: new(int32(8)),
 			RenewTime: &metav1.MicroTime{Time: now.Add(-time.Second)},
@@ -62,7 +63,7 @@ func well(t *testing.T) Facts {
 		f.Webhooks[c.Name] = c
 	}
 	for _, o := range wanted.Of(policyKinds...) {
-		f.Policies[o.GetKind()+" "+o.GetName()] = true
+		f.Policies[o.GetKind()+" "+o.GetName()] = o.DeepCopy()
 	}
 	return f
 }
@@ -200,6 +201,28 @@ func TestMistakes(t *testing.T) {
 				hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) })(t, f)
 			},
 			"webhook", "failurePolicy is Ignore", "install the policies",
+		},
+		"a policy that is gone": {
+			func(_ *testing.T, f *Facts) { delete(f.Policies, "ValidatingAdmissionPolicy weir-fit") },
+			"policies", "there is no ValidatingAdmissionPolicy weir-fit", "fit.yaml",
+		},
+		"a binding that only warns": {
+			func(t *testing.T, f *Facts) {
+				binding := f.Policies["ValidatingAdmissionPolicyBinding weir-fit"]
+				if err := unstructured.SetNestedStringSlice(binding.Object, []string{"Warn"}, "spec", "validationActions"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"policies", "ValidatingAdmissionPolicyBinding weir-fit is not as installed: spec.validationActions", "fit.yaml",
+		},
+		"a policy with an exception": {
+			func(t *testing.T, f *Facts) {
+				policy := f.Policies["MutatingAdmissionPolicy weir-created"]
+				if err := unstructured.SetNestedStringMap(policy.Object, map[string]string{"a": "b"}, "spec", "matchConstraints", "objectSelector", "matchLabels"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"policies", "MutatingAdmissionPolicy weir-created is not as installed: spec.matchConstraints", "records.yaml",
 		},
 		"storage": {
 			func(_ *testing.T, f *Facts) { f.ReadError = errors.New("etcdserver: request timed out") },

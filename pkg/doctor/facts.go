@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Facts are what was observed of a cluster and of the Weir in it.
@@ -37,7 +38,7 @@ type Facts struct {
 	PoliciesServed bool
 	// Policies are the policies of the installation, and their bindings, that
 	// exist, by kind and name.
-	Policies map[string]bool
+	Policies map[string]*unstructured.Unstructured
 	// Lease is the one that the leading weir-controller holds; nil if there is none.
 	Lease *coordinationv1.Lease
 	// Definitions are the names of CustomResourceDefinitions of our group.

@@ -33,7 +33,7 @@ var fields = []struct {
 	of   func(admissionv1.MutatingWebhook) any
 }{
 	{"rules", func(w admissionv1.MutatingWebhook) any { return w.Rules }},
-	{"matchConditions", func(w admissionv1.MutatingWebhook) any { return conditions(w) }},
+	{"matchConditions", func(w admissionv1.MutatingWebhook) any { return Conditions(w) }},
 	{"matchPolicy", func(w admissionv1.MutatingWebhook) any { return w.MatchPolicy }},
 	{"objectSelector", func(w admissionv1.MutatingWebhook) any { return w.ObjectSelector }},
 	{"namespaceSelector", func(w admissionv1.MutatingWebhook) any { return w.NamespaceSelector }},
@@ -41,9 +41,9 @@ var fields = []struct {
 	{"timeoutSeconds", func(w admissionv1.MutatingWebhook) any { return w.TimeoutSeconds }},
 }
 
-// conditions are the match conditions by their words: kustomize breaks lines of
+// Conditions are the match conditions by their words: kustomize breaks lines of
 // its own.
-func conditions(w admissionv1.MutatingWebhook) []string {
+func Conditions(w admissionv1.MutatingWebhook) []string {
 	var words []string
 	for _, c := range w.MatchConditions {
 		words = append(words, c.Name+": "+strings.Join(strings.Fields(c.Expression), " "))
@@ -85,7 +85,8 @@ func webhookWrong(f Facts, configuration string, want admissionv1.MutatingWebhoo
 		if len(differ) > 0 {
 			found = append(found, wrong(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", ")))
 		}
-		if p := have.FailurePolicy; p != nil && *p == admissionv1.Ignore && !holding(f) {
+		own := want.FailurePolicy != nil && *want.FailurePolicy == admissionv1.Ignore // nothing hangs on it
+		if p := have.FailurePolicy; p != nil && *p == admissionv1.Ignore && !own && !holding(f) {
 			found = append(found, wrong(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold"))
 		}
 		return found
@@ -94,23 +95,34 @@ func webhookWrong(f Facts, configuration string, want admissionv1.MutatingWebhoo
 }
 
 // policyKinds are what holds inside kube-apiserver.
-var policyKinds = []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+var policyKinds = []string{
+	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+}
+
+// policyFiles are the manifests of all of them.
+const policyFiles = "-f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml -f artifacts/policies/daemonsets.yaml " +
+	"-f artifacts/policies/records.yaml -f artifacts/policies/fit.yaml"
 
 // holding tells whether policies hold without the webhook.
 func holding(f Facts) bool {
 	wanted := f.Wanted.Of(policyKinds...)
-	return f.PoliciesServed && len(wanted) > 0 && len(missingPolicies(f)) == 0
+	return f.PoliciesServed && len(wanted) > 0 && len(policiesWrong(f)) == 0
 }
 
-func missingPolicies(f Facts) []string {
-	var missing []string
+// policiesWrong says of each policy that is not as installed what is wrong.
+func policiesWrong(f Facts) []string {
+	var found []string
 	for _, want := range f.Wanted.Of(policyKinds...) {
 		name := want.GetKind() + " " + want.GetName()
-		if !f.Policies[name] {
-			missing = append(missing, name)
+		have := f.Policies[name]
+		if have == nil {
+			found = append(found, "there is no "+name+": without it updates are not held while weir-apiserver is down")
+		} else if field := Drift(want, have); field != "" {
+			found = append(found, name+" is not as installed: "+field)
 		}
 	}
-	return missing
+	return found
 }
 
 func policies(f Facts) []Finding {
@@ -122,8 +134,8 @@ func policies(f Facts) []Finding {
 		return fine("the cluster does not serve them in v1, which Kubernetes does from 1.36; the webhook holds")
 	}
 	var found []Finding
-	for _, name := range missingPolicies(f) {
-		found = append(found, wrong("kubectl apply -f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml -f artifacts/policies/daemonsets.yaml", "there is no %s: without it updates are not held while weir-apiserver is down", name))
+	for _, what := range policiesWrong(f) {
+		found = append(found, wrong("kubectl apply "+policyFiles, "%s", what))
 	}
 	return or(found, fine("%d policies and bindings hold without Weir", len(wanted)))
 }

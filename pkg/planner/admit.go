@@ -5,30 +5,36 @@ package planner
 
 import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
-// Admission is what is known when somebody updates a workload.
+// Admission is what is known when somebody makes or updates a workload.
 type Admission struct {
 	// Held tells that the stored workload is held.
 	Held bool
 	// Changed tells that the update changes the template or the rollout id.
 	Changed bool
+	// Unholdable says why a changed template cannot be held; empty if it can.
+	Unholdable string
 	// Rollouts are those that name the workload.
 	Rollouts []*rollouts.Rollout
 }
 
 // Verdict is what admission does with the update.
 type Verdict struct {
+	// Refuse says why the update must not be; empty if it may.
+	Refuse string
 	// Hold takes the workload from its native controller, in the same write.
 	Hold bool
 	// Keep leaves everything of the hold as it was stored.
 	Keep bool
+	// Records leaves the records on the workload as they were stored.
+	Records bool
 	// By names the Rollout that holds.
 	By string
 }
 
-// Admit decides about an update of a workload. Both answers are judged on what
+// Admit decides about an update of a workload. All answers are judged on what
 // is stored, so dropping a mark in the same write evades nothing: a held
 // workload stays held, and one that a live Rollout names is held the moment
-// its template changes.
+// its template changes, or the change is refused.
 func Admit(a Admission) Verdict {
 	by := ""
 	for _, r := range a.Rollouts {
@@ -40,10 +46,14 @@ func Admit(a Admission) Verdict {
 	switch {
 	case a.Held:
 		return Verdict{Keep: true, By: by}
-	case a.Changed && by != "":
+	case by == "":
+		return Verdict{}
+	case a.Unholdable != "":
+		return Verdict{Refuse: a.Unholdable, By: by}
+	case a.Changed:
 		return Verdict{Hold: true, By: by}
 	}
-	return Verdict{}
+	return Verdict{Records: true, By: by}
 }
 
 // Holds tells whether a Rollout holds its workload when the template changes.

@@ -33,7 +33,10 @@ func TestAdmit(t *testing.T) {
 		"nobody names it":           {planner.Admission{Changed: true}, planner.Verdict{}},
 		"a new template":            {changed(named("a", rollouts.PhaseHealthy)), planner.Verdict{Hold: true, By: "a"}},
 		"in a release":              {changed(named("a", rollouts.PhaseProgressing)), planner.Verdict{Hold: true, By: "a"}},
-		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{named("a", rollouts.PhaseHealthy)}}, planner.Verdict{}},
+		"nothing new":               {planner.Admission{Rollouts: []*rollouts.Rollout{named("a", rollouts.PhaseHealthy)}}, planner.Verdict{Records: true, By: "a"}},
+		"not to be held":            {unholdable(changed(named("a", rollouts.PhaseHealthy))), planner.Verdict{Refuse: "OnDelete", By: "a"}},
+		"not to be held by anybody": {unholdable(changed(named("a", rollouts.PhaseDisabled))), planner.Verdict{}},
+		"held, and not to be held":  {held(unholdable(changed(named("a", rollouts.PhaseHealthy)))), planner.Verdict{Keep: true, By: "a"}},
 		"not adopted yet":           {changed(named("a", rollouts.PhaseInitial)), planner.Verdict{}},
 		"no phase yet":              {changed(named("a", "")), planner.Verdict{}},
 		"disabled":                  {changed(named("a", rollouts.PhaseDisabled)), planner.Verdict{}},
@@ -58,6 +61,11 @@ func TestAdmit(t *testing.T) {
 
 func changed(rs ...*rollouts.Rollout) planner.Admission {
 	return planner.Admission{Changed: true, Rollouts: rs}
+}
+
+func unholdable(a planner.Admission) planner.Admission {
+	a.Unholdable = "OnDelete"
+	return a
 }
 
 func held(a planner.Admission) planner.Admission {

@@ -212,7 +212,7 @@ func (x *pass) decline() {
 
 // reset forgets a release whose workload is gone, but not what it left in the network.
 func (x *pass) reset() {
-	if x.status.Phase == rollouts.PhaseProgressing && !x.run(workloadGone, rollouts.ReleasePlan{}) {
+	if !x.tidy(workloadGone) {
 		x.status.Message = "Workload Not Found"
 		return
 	}

@@ -196,6 +196,12 @@ func rolloutID(obj metav1.Object) string {
 	return obj.GetAnnotations()[rollouts.LabelRolloutID]
 }
 
+// renamed reports whether an update names another release.
+func renamed(old, update metav1.Object) bool {
+	return old.GetLabels()[rollouts.LabelRolloutID] != update.GetLabels()[rollouts.LabelRolloutID] ||
+		old.GetAnnotations()[rollouts.LabelRolloutID] != update.GetAnnotations()[rollouts.LabelRolloutID]
+}
+
 // encode cannot fail for the types of this file.
 func encode(v any) string {
 	data, err := json.Marshal(v)
@@ -244,21 +250,6 @@ func without(m map[string]string, keys ...string) map[string]string {
 	}
 	if len(m) == 0 {
 		return nil
-	}
-	return m
-}
-
-// as returns m with keys as they are in old.
-func as(m, old map[string]string, keys ...string) map[string]string {
-	m = maps.Clone(m)
-	for _, k := range keys {
-		delete(m, k)
-		if v, ok := old[k]; ok {
-			if m == nil {
-				m = map[string]string{}
-			}
-			m[k] = v
-		}
 	}
 	return m
 }

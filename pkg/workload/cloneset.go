@@ -191,18 +191,30 @@ func keeps(n, replicas int32) intstr.IntOrString {
 
 // Changed implements Adapter. Without pods there is nothing to hold, and Kruise
 // takes the newest template for the stable one at once.
-func (cloneSet) Changed(oldObj, newObj object.Object) bool {
-	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
-	another := !sameTemplate(&was.Spec.Template, &c.Spec.Template) ||
-		was.Labels[rollouts.LabelRolloutID] != c.Labels[rollouts.LabelRolloutID] ||
-		was.Annotations[rollouts.LabelRolloutID] != c.Annotations[rollouts.LabelRolloutID]
-	return another && (c.Spec.Replicas == nil || *c.Spec.Replicas > 0)
+func (a cloneSet) Changed(oldObj, newObj object.Object) bool {
+	return (a.Rolls(oldObj, newObj) || renamed(oldObj, newObj)) && !isZero(newObj.(*CloneSet).Spec.Replicas)
 }
 
-// Hold implements Adapter. The owner's own partition is kept for the end.
+// Rolls implements Adapter.
+func (cloneSet) Rolls(oldObj, newObj object.Object) bool {
+	return !samePods(&oldObj.(*CloneSet).Spec.Template, &newObj.(*CloneSet).Spec.Template)
+}
+
+// Empties implements Adapter.
+func (cloneSet) Empties(oldObj, newObj object.Object) bool {
+	was := oldObj.(*CloneSet)
+	return isZero(newObj.(*CloneSet).Spec.Replicas) && (!isZero(was.Spec.Replicas) || was.Status.Replicas > 0)
+}
+
+// Hold implements Adapter. The owner's own partition is kept for the end. Another
+// door of admission may have held it a moment ago, and kept that already.
 func (cloneSet) Hold(obj object.Object, by string) {
 	c := obj.(*CloneSet)
-	keepClones(c, ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused})
+	own := ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
+	if held(c) && own.Partition != nil && *own.Partition == all {
+		own.Partition = clonesOwner(c).Partition
+	}
+	keepClones(c, own)
 	c.Spec.UpdateStrategy.Partition = new(all)
 	writeHeld(c, by)
 }
@@ -211,8 +223,7 @@ func (cloneSet) Hold(obj object.Object, by string) {
 // far. What the owner writes of the strategy is given back in the end.
 func (cloneSet) Keep(oldObj, newObj object.Object) {
 	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
-	c.SetAnnotations(as(c.Annotations, was.Annotations, ourAnnotations...))
-	c.SetLabels(as(c.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	KeepRecords(was, c)
 	wrote, before, own := &c.Spec.UpdateStrategy, was.Spec.UpdateStrategy, clonesOwner(c)
 	if !equality.Semantic.DeepEqual(wrote.Partition, before.Partition) {
 		own.Partition = wrote.Partition
@@ -224,7 +235,7 @@ func (cloneSet) Keep(oldObj, newObj object.Object) {
 	}
 	wrote.Partition, wrote.Paused = before.Partition, before.Paused
 	keepLimit(was, c, &c.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
-	if !sameTemplate(&was.Spec.Template, &c.Spec.Template) {
+	if !samePods(&was.Spec.Template, &c.Spec.Template) {
 		wrote.Partition = new(all)
 		setAside(c, "")
 	}

@@ -31,11 +31,17 @@ func (surgingClones) Observe(obj object.Object, owned []object.Object) planner.W
 	disabled := len(scalers(obj, owned, true)) > 0
 	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
 	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
-	if o.set.Spec.UpdateStrategy.Type == inPlaceOnly {
-		w.Unfit = "spec.updateStrategy.type is InPlaceOnly, with which Kruise makes no pods beside others; ReCreate or InPlaceIfPossible can be released so"
-	}
+	w.Unfit = surgingClones{}.Unfit(obj)
 	w.Unavailable = o.natively().unavailable()
 	return w
+}
+
+// Unfit implements Adapter.
+func (surgingClones) Unfit(obj object.Object) string {
+	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
+		return ""
+	}
+	return "the CloneSet has spec.updateStrategy.type InPlaceOnly, with which Kruise makes no pods beside others; set ReCreate or InPlaceIfPossible to release so"
 }
 
 // natively is the CloneSet with the surge of its owner.
@@ -73,7 +79,7 @@ func (s surgingClones) Keep(oldObj, newObj object.Object) {
 	keepClones(c, own)
 	wrote.MaxUnavailable, wrote.MaxSurge = copied(before.MaxUnavailable), copied(before.MaxSurge)
 	c.Spec.MinReadySeconds = was.Spec.MinReadySeconds
-	if !sameTemplate(&was.Spec.Template, &c.Spec.Template) {
+	if !samePods(&was.Spec.Template, &c.Spec.Template) {
 		c.Spec.ScaleStrategy.PodsToDelete = nil // Kruise would surge for another template, too
 	}
 }

@@ -56,7 +56,7 @@ func (h history) of(t *corev1.PodTemplateSpec) string {
 		if newest != "" && cr.Revision < h[newest].Revision {
 			continue
 		}
-		if kept := h.template(name); kept != nil && sameTemplate(kept, t) {
+		if kept := h.template(name); kept != nil && samePods(kept, t) {
 			newest = name
 		}
 	}

@@ -27,7 +27,7 @@ var _ Adapter = daemonSet{}
 func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	w := p.facts()
-	w.Paused, w.Unfit = onDelete(p.set), misfit(p.set)
+	w.Paused, w.Unfit = onDelete(p.set), daemonSet{}.Unfit(p.set)
 	w.Obeyed = w.Drive != nil && len(change(p.set, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
 	return w
 }
@@ -76,9 +76,10 @@ func (p placed) count(w *planner.Workload) {
 	}
 }
 
-// misfit says why nothing can be released. A surge starts the new pod of a node
+// Unfit implements Adapter. A surge starts the new pod of a node
 // before the old one goes; whoever deletes the old one first breaks that promise.
-func misfit(d *appsv1.DaemonSet) string {
+func (daemonSet) Unfit(obj object.Object) string {
+	d := obj.(*appsv1.DaemonSet)
 	if held(d) || !surges(d) {
 		return ""
 	}
@@ -110,20 +111,24 @@ func unavailable(d *appsv1.DaemonSet) int32 {
 
 // Changed implements Adapter. Where no node is to have a pod there is nothing to
 // hold. What a strategy with a surge asks for is not to be had here.
-func (daemonSet) Changed(oldObj, newObj object.Object) bool {
+func (a daemonSet) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
-	another := !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
-		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
-		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
 	nowhere := was.Status.ObservedGeneration >= was.Generation && was.Status.DesiredNumberScheduled == 0
-	return another && !nowhere && !surges(d)
+	return (a.Rolls(was, d) || renamed(was, d)) && !nowhere && !surges(d)
+}
+
+// Rolls implements Adapter.
+func (daemonSet) Rolls(oldObj, newObj object.Object) bool {
+	return !samePods(&oldObj.(*appsv1.DaemonSet).Spec.Template, &newObj.(*appsv1.DaemonSet).Spec.Template)
 }
 
 // Hold implements Adapter. How many pods may be missing is left where it is, and
 // goes on to count. Another door of admission may have held it a moment ago.
 func (daemonSet) Hold(obj object.Object, by string) {
 	d := obj.(*appsv1.DaemonSet)
-	if !held(d) || !onDelete(d) {
+	if held(d) && onDelete(d) {
+		keepOwners(d, ownersStrategy{Type: ownersType(d)})
+	} else {
 		stop(d)
 	}
 	writeHeld(d, by)
@@ -139,6 +144,14 @@ func stop(d *appsv1.DaemonSet) {
 	d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 }
 
+// ownersType is what was kept of the type.
+func ownersType(d *appsv1.DaemonSet) string {
+	if own := owners(d).Type; own == string(appsv1.OnDeleteDaemonSetStrategyType) {
+		return own
+	}
+	return ""
+}
+
 func onDelete(d *appsv1.DaemonSet) bool {
 	return d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
@@ -148,13 +161,12 @@ func onDelete(d *appsv1.DaemonSet) bool {
 // given back in the end.
 func (daemonSet) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
-	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
-	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	KeepRecords(was, d)
 	if !onDelete(d) {
 		stop(d)
 	}
 	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
-	if !sameTemplate(&was.Spec.Template, &d.Spec.Template) {
+	if !samePods(&was.Spec.Template, &d.Spec.Template) {
 		setAside(d, "")
 	}
 }

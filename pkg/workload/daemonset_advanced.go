@@ -74,13 +74,14 @@ func (advancedDaemonSet) Observe(obj object.Object, owned []object.Object) plann
 	p := placeAdvanced(d, owned)
 	w, is := p.facts(), d.told()
 	w.Paused = is.Type != "" || is.Paused || is.Partition >= max(p.size(), 1)
-	w.Unfit = choosy(d)
+	w.Unfit = advancedDaemonSet{}.Unfit(d)
 	w.Obeyed = w.Drive != nil && len(change(d, p.aimedAdvanced(d, *w.Drive))) == 0
 	return w
 }
 
-// choosy says why nothing can be released.
-func choosy(d *AdvancedDaemonSet) string {
+// Unfit implements Adapter.
+func (advancedDaemonSet) Unfit(obj object.Object) string {
+	d := obj.(*AdvancedDaemonSet)
 	if u := d.Spec.UpdateStrategy.RollingUpdate; held(d) || u == nil || u.Selector == nil {
 		return ""
 	}
@@ -88,15 +89,22 @@ func choosy(d *AdvancedDaemonSet) string {
 }
 
 // Changed implements Adapter.
-func (advancedDaemonSet) Changed(oldObj, newObj object.Object) bool {
+func (a advancedDaemonSet) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*AdvancedDaemonSet), newObj.(*AdvancedDaemonSet)
-	return choosy(d) == "" && daemonSet{}.Changed(was.native(), d.native())
+	return a.Unfit(d) == "" && daemonSet{}.Changed(was.native(), d.native())
+}
+
+// Rolls implements Adapter.
+func (advancedDaemonSet) Rolls(oldObj, newObj object.Object) bool {
+	return daemonSet{}.Rolls(oldObj.(*AdvancedDaemonSet).native(), newObj.(*AdvancedDaemonSet).native())
 }
 
 // Hold implements Adapter. Another door of admission may have held it a moment ago.
 func (advancedDaemonSet) Hold(obj object.Object, by string) {
 	d := obj.(*AdvancedDaemonSet)
-	if is := d.told(); !held(d) || is.Partition < frozen {
+	if is := d.told(); held(d) && is.Partition >= frozen {
+		keepAdvanced(d, owners(d))
+	} else {
 		keepAdvanced(d, is)
 	}
 	d.tell(ownersStrategy{Partition: frozen})
@@ -117,9 +125,8 @@ func keepAdvanced(d *AdvancedDaemonSet, own ownersStrategy) {
 // another template; a partition is then taken for one of ours.
 func (advancedDaemonSet) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*AdvancedDaemonSet), newObj.(*AdvancedDaemonSet)
-	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
-	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
-	own, before, wrote, another := owners(d), was.told(), d.told(), !sameTemplate(&was.Spec.Template, &d.Spec.Template)
+	KeepRecords(was, d)
+	own, before, wrote, another := owners(d), was.told(), d.told(), !samePods(&was.Spec.Template, &d.Spec.Template)
 	if wrote.Type != before.Type {
 		own.Type = wrote.Type
 	}

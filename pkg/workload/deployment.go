@@ -180,6 +180,7 @@ func (deployment) Held(obj object.Object) bool { return held(obj) }
 func (deployment) Hold(obj object.Object, by string) {
 	d := obj.(*appsv1.Deployment)
 	d.Spec.Paused = true
+	d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
 	writeHeld(d, by)
 }
 
@@ -203,17 +204,24 @@ func (deployment) Keep(oldObj, newObj object.Object) {
 // keepMarks keeps a Deployment held, and what says how.
 func keepMarks(was, d *appsv1.Deployment) {
 	d.Spec.Paused = true
-	d.SetAnnotations(as(d.Annotations, was.Annotations, ourAnnotations...))
-	d.SetLabels(as(d.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	KeepRecords(was, d)
 }
 
 // Changed implements Adapter.
-func (deployment) Changed(oldObj, newObj object.Object) bool {
-	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	return !sameTemplate(&was.Spec.Template, &d.Spec.Template) ||
-		was.Labels[rollouts.LabelRolloutID] != d.Labels[rollouts.LabelRolloutID] ||
-		was.Annotations[rollouts.LabelRolloutID] != d.Annotations[rollouts.LabelRolloutID]
+func (a deployment) Changed(oldObj, newObj object.Object) bool {
+	return a.Rolls(oldObj, newObj) || renamed(oldObj, newObj)
 }
+
+// Rolls implements Adapter.
+func (deployment) Rolls(oldObj, newObj object.Object) bool {
+	return !sameTemplate(&oldObj.(*appsv1.Deployment).Spec.Template, &newObj.(*appsv1.Deployment).Spec.Template)
+}
+
+// Unfit implements Adapter: a pause holds every Deployment.
+func (deployment) Unfit(object.Object) string { return "" }
+
+// Empties implements Adapter: a pause holds without pods as well.
+func (deployment) Empties(object.Object, object.Object) bool { return false }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.
 // The set is named as stable in the same write: at size 0 nothing else would

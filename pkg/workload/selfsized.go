@@ -18,6 +18,12 @@ type selfSized string
 // Held implements Adapter.
 func (selfSized) Held(obj object.Object) bool { return held(obj) }
 
+// Unfit implements Adapter.
+func (selfSized) Unfit(object.Object) string { return "" }
+
+// Empties implements Adapter.
+func (selfSized) Empties(object.Object, object.Object) bool { return false }
+
 // Label implements Adapter.
 func (n selfSized) Label(obj object.Object) []object.Change {
 	want := obj.DeepCopyObject().(object.Object)

@@ -40,7 +40,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		StableRevision: o.stable, Named: s.Labels[rollouts.LabelStableRevision] != "",
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
-		Revisions: o.history.names(), Unavailable: o.unavailable(), Unfit: unfit(s),
+		Revisions: o.history.names(), Unavailable: o.unavailable(), Unfit: statefulSet{}.Unfit(s),
 		Rolling: !held(s) && o.rolling(),
 	}
 	o.count(&w)
@@ -116,8 +116,9 @@ func census(pods []*corev1.Pod) (all, ready map[string]int32) {
 	return all, ready
 }
 
-// unfit says why nothing can be released.
-func unfit(s *appsv1.StatefulSet) string {
+// Unfit implements Adapter.
+func (statefulSet) Unfit(obj object.Object) string {
+	s := obj.(*appsv1.StatefulSet)
 	if held(s) || rollsByItself(s) {
 		return ""
 	}
@@ -132,18 +133,37 @@ func rollsByItself(s *appsv1.StatefulSet) bool {
 
 // Changed implements Adapter. Without pods there is nothing to hold, and the
 // native controller takes the newest template for the stable one at once.
-func (statefulSet) Changed(oldObj, newObj object.Object) bool {
-	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
-	another := !sameTemplate(&was.Spec.Template, &s.Spec.Template) ||
-		was.Labels[rollouts.LabelRolloutID] != s.Labels[rollouts.LabelRolloutID] ||
-		was.Annotations[rollouts.LabelRolloutID] != s.Annotations[rollouts.LabelRolloutID]
-	return another && rollsByItself(s) && (s.Spec.Replicas == nil || *s.Spec.Replicas > 0)
+func (a statefulSet) Changed(oldObj, newObj object.Object) bool {
+	s := newObj.(*appsv1.StatefulSet)
+	return (a.Rolls(oldObj, s) || renamed(oldObj, s)) && rollsByItself(s) && !isZero(s.Spec.Replicas)
 }
 
-// Hold implements Adapter. The owner's own partition is kept for the end.
+// Rolls implements Adapter.
+func (statefulSet) Rolls(oldObj, newObj object.Object) bool {
+	return !samePods(&oldObj.(*appsv1.StatefulSet).Spec.Template, &newObj.(*appsv1.StatefulSet).Spec.Template)
+}
+
+// Empties implements Adapter.
+func (statefulSet) Empties(oldObj, newObj object.Object) bool {
+	was := oldObj.(*appsv1.StatefulSet)
+	return isZero(newObj.(*appsv1.StatefulSet).Spec.Replicas) && (!isZero(was.Spec.Replicas) || was.Status.Replicas > 0)
+}
+
+// isZero reports whether no pods are wanted; the default is 1.
+func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
+
+// Hold implements Adapter. The owner's own partition is kept for the end. Another
+// door of admission may have held it a moment ago, and kept that already.
 func (statefulSet) Hold(obj object.Object, by string) {
 	s := obj.(*appsv1.StatefulSet)
-	keepOwners(s, ownersStrategy{Partition: partitionOf(s)})
+	own := ownersStrategy{Partition: partitionOf(s)}
+	if own.Partition >= frozen {
+		own.Partition = 0
+		if held(s) {
+			own.Partition = owners(s).Partition
+		}
+	}
+	keepOwners(s, own)
 	setPartition(&s.Spec, frozen)
 	writeHeld(s, by)
 }
@@ -152,8 +172,7 @@ func (statefulSet) Hold(obj object.Object, by string) {
 // far. What the owner writes of the strategy is given back in the end.
 func (statefulSet) Keep(oldObj, newObj object.Object) {
 	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
-	s.SetAnnotations(as(s.Annotations, was.Annotations, ourAnnotations...))
-	s.SetLabels(as(s.Labels, was.Labels, append([]string{rollouts.LabelWorkloadType}, ourLabels...)...))
+	KeepRecords(was, s)
 	switch {
 	case !rollsByItself(s):
 		keepOwners(s, ownersStrategy{Type: string(s.Spec.UpdateStrategy.Type)})
@@ -163,7 +182,7 @@ func (statefulSet) Keep(oldObj, newObj object.Object) {
 		setPartition(&s.Spec, partitionOf(was))
 	}
 	keepLimit(was, s, &s.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
-	if !sameTemplate(&was.Spec.Template, &s.Spec.Template) {
+	if !samePods(&was.Spec.Template, &s.Spec.Template) {
 		setPartition(&s.Spec, frozen)
 		setAside(s, "")
 	}

@@ -157,6 +157,21 @@ func (a advancedStatefulSet) Changed(oldObj, newObj object.Object) bool {
 	return a.statefulSet.Changed(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
 }
 
+// Rolls implements Adapter.
+func (a advancedStatefulSet) Rolls(oldObj, newObj object.Object) bool {
+	return a.statefulSet.Rolls(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
+}
+
+// Unfit implements Adapter.
+func (a advancedStatefulSet) Unfit(obj object.Object) string {
+	return a.statefulSet.Unfit(obj.(*AdvancedStatefulSet).native())
+}
+
+// Empties implements Adapter.
+func (a advancedStatefulSet) Empties(oldObj, newObj object.Object) bool {
+	return a.statefulSet.Empties(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
+}
+
 // Hold implements Adapter.
 func (a advancedStatefulSet) Hold(obj object.Object, by string) {
 	s := obj.(*AdvancedStatefulSet)

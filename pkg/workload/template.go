@@ -17,11 +17,15 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// sameTemplate compares all but the hash label. Templates are compared with
-// every event of a workload: those that are encoded alike are the same, and
-// only others are walked through, which takes many times longer.
-func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	a, b = plain(a), plain(b)
+// sameTemplate compares all but the hash label, as the native controller of
+// Deployments does.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool { return samePods(plain(a), plain(b)) }
+
+// samePods compares all of two templates, as native controllers do that keep them
+// in ControllerRevisions: for those each label makes another revision. Templates
+// are compared with every event of a workload: those that are encoded alike are the
+// same, and only others are walked through, which takes many times longer.
+func samePods(a, b *corev1.PodTemplateSpec) bool {
 	x, xErr := a.Marshal()
 	y, yErr := b.Marshal()
 	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)

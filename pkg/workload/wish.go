@@ -40,13 +40,17 @@ func (r Row) Keep(old, update object.Object) {
 }
 
 // TakeUp does what Keep would have done about an edit that the policies noted
-// while nobody answered the webhook.
+// while nobody answered the webhook. Of what is not held nothing was noted.
 func (r Row) TakeUp(obj object.Object) []object.Change {
 	if !wished(obj) {
 		return nil
 	}
 	want := obj.DeepCopyObject().(object.Object)
-	r.Keep(obj, want)
+	if r.Held(obj) {
+		r.Keep(obj, want)
+	} else {
+		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationWantedSpec))
+	}
 	return change(obj, want)
 }
 

@@ -33,6 +33,13 @@ type Adapter interface {
 	Keep(old, update object.Object)
 	// Changed tells that an update asks for another release.
 	Changed(old, update object.Object) bool
+	// Rolls reports whether the native controller replaces pods for an update.
+	Rolls(old, update object.Object) bool
+	// Unfit says why a workload that is not held could not be, or not be released,
+	// as it is; empty if it could.
+	Unfit(obj object.Object) string
+	// Empties reports whether an update wants no pods of a workload that has some.
+	Empties(old, update object.Object) bool
 	// Drive tells the workload how far it may go. Owner is the BatchRelease.
 	Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change
 	// Rest gives the owner's strategy back once an abort is complete. The

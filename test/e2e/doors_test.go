@@ -194,6 +194,9 @@ func doors() map[string][]client.Object {
 		all["policies"] = []client.Object{
 			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-hold")},
 			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-keep")},
+			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-records")},
+			&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: named("weir-created")},
+			&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named("weir-fit")},
 		}
 	}
 	return all
@@ -240,8 +243,12 @@ func (a *app) only(t *testing.T, door string) {
 		return func(context.Context) error {
 			started := holdOf(a.merge(here.client, name, template, client.DryRunAll)).held
 			kept := holdOf(a.merge(here.client, "other", resumed, client.DryRunAll)).paused
-			if started != want || kept != want {
-				return fmt.Errorf("a hold is started: %t, kept: %t", started, kept)
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "other"}}
+			if err := here.client.Status().Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`)), client.DryRunAll); err != nil {
+				return err
+			}
+			if recorded := len(d.Annotations) > 0; started != want || kept != want || recorded != want {
+				return fmt.Errorf("a hold is started: %t, kept: %t, recorded: %t", started, kept, recorded)
 			}
 			return nil
 		}

@@ -118,7 +118,8 @@ func (a *app) marked(ctx context.Context) error {
 	return err
 }
 
-// So is a hold that somebody wrote by hand, and one that holds nothing back.
+// So is a hold that somebody wrote by hand, and one that holds nothing back, as
+// Weir may leave one.
 func TestHoldByHand(t *testing.T) {
 	t.Parallel()
 	t.Run("by hand", func(t *testing.T) {
@@ -140,9 +141,7 @@ func TestHoldByHand(t *testing.T) {
 	t.Run("of no new template", func(t *testing.T) {
 		t.Parallel()
 		a := start(t, plain())
-		if err := a.patch(`{"metadata":{"annotations":{"rollouts.kruise.io/in-progressing":"{\"rolloutName\":\"web\"}"}},"spec":{"paused":true}}`); err != nil {
-			t.Fatal(err)
-		}
+		a.merge(here.controller(t), name, held)
 		a.until("it is given back", func(ctx context.Context) error {
 			if a.held(ctx) == nil {
 				return errors.New("it is still held")

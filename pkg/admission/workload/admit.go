@@ -7,12 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,88 +20,102 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// admit returns the patch that an update needs, or nil, and what was made of it.
-func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest) ([]byte, verdict, error) {
-	if request.Operation != admissionv1.Update || request.SubResource != "" || request.UserInfo.Username == h.Controller {
-		return nil, verdictPassed, nil
+// answer is what is said about a request: a patch, or why it is refused.
+type answer struct {
+	patch   []byte
+	refusal string
+	verdict verdict
+}
+
+// concerns reports whether a request can matter. Of the subresources, scale has
+// nothing of a workload but its size, while status has metadata.
+func (h *Handler) concerns(request *admissionv1.AdmissionRequest) bool {
+	switch {
+	case request.UserInfo.Username == h.Controller:
+		return false
+	case request.Operation == admissionv1.Update:
+		return request.SubResource == "" || request.SubResource == statusResource
+	default:
+		return request.Operation == admissionv1.Create && request.SubResource == ""
 	}
+}
+
+const statusResource = "status"
+
+// admit says what becomes of a request.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	kind := schema.GroupVersionKind(request.Kind)
 	row, ok := rowOf(kind, nil)
-	if !ok {
-		return nil, verdictPassed, nil
+	if !ok || !h.concerns(request) {
+		return answer{verdict: verdictPassed}, nil
 	}
-	before, err := decode(row, request.OldObject)
-	if err != nil {
-		return nil, verdictUndecided, err
-	}
+	undecided := answer{verdict: verdictUndecided}
 	after, err := decode(row, request.Object)
 	if err != nil {
-		return nil, verdictUndecided, err
+		return undecided, err
 	}
-	named, err := h.naming(ctx, request, before, after)
-	if err != nil {
-		return nil, verdictUndecided, err
+	before := row.New()
+	if request.Operation == admissionv1.Update {
+		if before, err = decode(row, request.OldObject); err != nil {
+			return undecided, err
+		}
 	}
-	row, _ = rowOf(kind, named) // in the style of a Rollout
-	admitted := after.DeepCopyObject().(object.Object)
-	made := judge(row, before, admitted, named)
-	change, err := patch(after, admitted)
-	if err != nil {
-		return nil, verdictUndecided, err
+	admitted, said := after.DeepCopyObject().(object.Object), answer{verdict: verdictPassed}
+	if request.SubResource == statusResource {
+		// Whoever names it: nobody has to write metadata this way.
+		workload.KeepRecords(before, admitted)
+	} else if said, err = h.judge(ctx, request, before, admitted); err != nil {
+		return undecided, err
 	}
-	return change, made, nil
+	if said.patch, err = patch(after, admitted); err != nil {
+		return undecided, err
+	}
+	return said, nil
 }
 
 // naming finds the Rollouts of a workload.
 func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequest, before, after object.Object) ([]*rollouts.Rollout, error) {
 	kind := schema.GroupVersionKind(request.Kind)
-	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: request.Name}
+	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: after.GetName()}
 	named, err := h.Rollouts.Naming(request.Namespace, ref)
 	if err != nil {
 		return nil, err
 	}
 	row, _ := rowOf(kind, named)
-	if !row.Changed(before, after) || row.Held(before) || slices.ContainsFunc(named, planner.Holds) {
+	known, matters := before.GetLabels()[rollouts.LabelWorkloadType] != "", row.Changed(before, after) || row.Rolls(before, after)
+	if !known || !matters || row.Held(before) || slices.ContainsFunc(named, planner.Holds) {
 		return named, nil
 	}
 	// Who has seen the Rollout Healthy may be faster than our watch.
 	return h.Rollouts.Stored(ctx, request.Namespace, ref)
 }
 
-// judge changes the update as planner.Admit says.
-func judge(row workload.Row, before, update object.Object, named []*rollouts.Rollout) verdict {
-	judged := planner.Admit(planner.Admission{
-		Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named,
-	})
-	made := verdictPassed
+// judge changes the update as planner.Admit says. What is made now was no release
+// before.
+func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionRequest, before, update object.Object) (answer, error) {
+	named, err := h.naming(ctx, request, before, update)
+	if err != nil {
+		return answer{}, err
+	}
+	row, _ := rowOf(schema.GroupVersionKind(request.Kind), named) // in the style of a Rollout
+	facts := planner.Admission{Held: row.Held(before), Rollouts: named}
+	if request.Operation == admissionv1.Update {
+		facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update)
+	}
+	judged := planner.Admit(facts)
 	switch {
+	case judged.Refuse != "":
+		return answer{refusal: judged.Refuse + " " + judged.By, verdict: verdictRefused}, nil
 	case judged.Keep:
-		made = verdictKept
 		row.Keep(before, update)
+		return answer{verdict: verdictKept}, nil
 	case judged.Hold:
-		made = verdictHeld
-		row.Hold(update, judged.By)
+		row.HoldUpdate(before, update, judged.By)
+		return answer{verdict: verdictHeld}, nil
+	case judged.Records:
+		workload.KeepRecords(before, update)
 	}
-	keepVisible(before, update, named)
-	return made
-}
-
-// keepVisible puts the label back without which kube-apiserver would not ask
-// here again, as long as a Rollout that is in service names the workload.
-func keepVisible(before, update metav1.Object, named []*rollouts.Rollout) {
-	value, had := before.GetLabels()[rollouts.LabelWorkloadType]
-	if !had || update.GetLabels()[rollouts.LabelWorkloadType] == value {
-		return
-	}
-	if slices.ContainsFunc(named, planner.Holds) {
-		labels := maps.Clone(update.GetLabels())
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[rollouts.LabelWorkloadType] = value
-		update.SetLabels(labels)
-		return
-	}
+	return answer{verdict: verdictPassed}, nil
 }
 
 // rowOf is the row of the kind, in the style of a Rollout that names it if there is one.

@@ -113,7 +113,7 @@ func TestAdmitCloneSetBlueGreen(t *testing.T) {
 			if diff := cmp.Diff(cloneSet(append([]cloneEdit{cloneBeside}, tt.want...)...), got); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if !asker(t)("alice", old, update) {
+			if !asker(t)(sent{as: "alice", old: old, update: update}) {
 				t.Error("the shipped configuration does not ask about this update")
 			}
 		})
@@ -155,7 +155,7 @@ func TestAdmitCloneSet(t *testing.T) {
 			if diff := cmp.Diff(cloneSet(tt.want...), got); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if changed := !cmp.Equal(got, update); changed && !asked("alice", old, update) {
+			if changed := !cmp.Equal(got, update); changed && !asked(sent{as: "alice", old: old, update: update}) {
 				t.Error("the shipped configuration does not ask about this update")
 			}
 		})

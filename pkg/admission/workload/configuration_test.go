@@ -4,18 +4,16 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
@@ -25,7 +23,7 @@ import (
 
 // asker tells what kube-apiserver asks the webhook about, as the shipped
 // configuration says.
-func asker(t *testing.T) func(as string, old, update object.Object) bool {
+func asker(t *testing.T) func(s sent) bool {
 	t.Helper()
 	data, err := artifacts.Files.ReadFile("base/webhook.yaml")
 	if err != nil {
@@ -36,40 +34,36 @@ func asker(t *testing.T) func(as string, old, update object.Object) bool {
 		t.Fatal(err)
 	}
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	matchers, selectors := map[string]matchconditions.Matcher{}, map[string]labels.Selector{}
+	var hooks []webhook.WebhookAccessor
 	for i := range config.Webhooks {
-		hook := webhook.NewMutatingWebhookAccessor("uid", config.Name, &config.Webhooks[i])
-		group := config.Webhooks[i].Rules[0].APIGroups[0]
-		if selectors[group], err = hook.GetParsedObjectSelector(); err != nil {
-			t.Fatal(err)
+		if config.Webhooks[i].ObjectSelector == nil { // as kube-apiserver defaults it
+			config.Webhooks[i].ObjectSelector = &metav1.LabelSelector{}
 		}
-		matchers[group] = hook.GetCompiledMatcher(compiler)
+		hooks = append(hooks, webhook.NewMutatingWebhookAccessor("uid", config.Name, &config.Webhooks[i]))
 	}
-	return func(as string, old, update object.Object) bool {
+	return func(s sent) bool {
 		t.Helper()
-		selector, matcher := selectors[kindOf(old).Group], matchers[kindOf(old).Group]
-		if !selector.Matches(labels.Set(old.GetLabels())) && !selector.Matches(labels.Set(update.GetLabels())) {
-			return false
-		}
-		attributes := &admission.VersionedAttributes{
-			Attributes: admission.NewAttributesRecord(update, old, kindOf(old), "ns", "web", resourceOf(old), "",
-				admission.Update, nil, false, &user.DefaultInfo{Name: as}),
-			VersionedKind: kindOf(old),
-		}
-		attributes.VersionedOldObject.Set(old)
-		attributes.VersionedObject.Set(update)
-		result := matcher.Match(t.Context(), attributes, nil, nil)
-		if result.Error != nil {
-			t.Fatalf("evaluating %s: %v", result.FailedConditionName, result.Error)
-		}
-		return result.Matches
+		return slices.ContainsFunc(hooks, func(hook webhook.WebhookAccessor) bool {
+			selector, err := hook.GetParsedObjectSelector()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !s.selected(selector, hook.GetRules()) {
+				return false
+			}
+			result := hook.GetCompiledMatcher(compiler).Match(t.Context(), s.attributes(), nil, nil)
+			if result.Error != nil {
+				t.Fatalf("evaluating %s: %v", result.FailedConditionName, result.Error)
+			}
+			return result.Matches
+		})
 	}
 }
 
 func kindOf(o object.Object) schema.GroupVersionKind { return o.GetObjectKind().GroupVersionKind() }
 
 func resourceOf(o object.Object) schema.GroupVersionResource {
-	return appsv1.SchemeGroupVersion.WithResource(strings.ToLower(kindOf(o).Kind) + "s")
+	return kindOf(o).GroupVersion().WithResource(strings.ToLower(kindOf(o).Kind) + "s")
 }
 
 // An update leaves kube-apiserver if it matters, and only then.
@@ -110,7 +104,7 @@ func TestConfiguration(t *testing.T) {
 			if as == "" {
 				as = "alice"
 			}
-			if got := asked(as, deployment(tt.old...), deployment(tt.update...)); got != tt.want {
+			if got := asked(sent{as: as, old: deployment(tt.old...), update: deployment(tt.update...)}); got != tt.want {
 				t.Errorf("asked: %t, want %t", got, tt.want)
 			}
 		})

@@ -110,7 +110,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 		"a name in an annotation is too":    {healthy, nil, []daemonEdit{namedAside}, []daemonEdit{daemonHeld, namedAside}},
 		"the owner's OnDelete is kept":      {healthy, []daemonEdit{ofType(onDelete)}, []daemonEdit{ofType(onDelete), v2}, []daemonEdit{v2, daemonHeld, hisOnDelete}},
 		"one without a strategy is held":    {healthy, []daemonEdit{plainStrategy}, []daemonEdit{plainStrategy, v2}, []daemonEdit{plainStrategy, v2, daemonHeld}},
-		"a surge is not to be had":          {healthy, []daemonEdit{one}, []daemonEdit{one, v2}, []daemonEdit{one, v2}},
+		"a surge is refused":                {healthy, []daemonEdit{one}, []daemonEdit{one, v2}, []daemonEdit{one}},
 		"a surge of none is no surge":       {healthy, []daemonEdit{none}, []daemonEdit{none, v2}, []daemonEdit{none, v2, daemonHeld}},
 		"with OnDelete there is no surge":   {healthy, []daemonEdit{ofType(onDelete), one}, []daemonEdit{ofType(onDelete), one, v2}, []daemonEdit{one, v2, daemonHeld, hisOnDelete}},
 		"without nodes nothing is held":     {healthy, []daemonEdit{nowhere}, []daemonEdit{nowhere, v2}, []daemonEdit{nowhere, v2}},
@@ -132,11 +132,11 @@ func TestAdmitDaemonSet(t *testing.T) {
 		for name, tt := range tests {
 			t.Run(door+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				got := admit(t, tt.rollouts, "alice", daemonSet(tt.old...), daemonSet(tt.update...))
+				got := admit.stored(t, tt.rollouts, "alice", daemonSet(tt.old...), daemonSet(tt.update...))
 				if diff := cmp.Diff(daemonSet(tt.want...), got); diff != "" {
 					t.Errorf("stored (-want +got):\n%s", diff)
 				}
-				if changed := !cmp.Equal(got, daemonSet(tt.update...)); changed && !asked("alice", daemonSet(tt.old...), daemonSet(tt.update...)) {
+				if changed := !cmp.Equal(got, daemonSet(tt.update...)); changed && !asked(sent{as: "alice", old: daemonSet(tt.old...), update: daemonSet(tt.update...)}) {
 					t.Error("the shipped configuration does not ask about this update")
 				}
 			})

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,9 +21,6 @@ import (
 
 // Path is where the webhook is served.
 const Path = "/admission/v1/workloads"
-
-// longestBody bounds a request: two objects of at most 1.5 MiB, and a frame.
-const longestBody = 4 << 20
 
 // Rollouts finds the Rollouts that name a workload.
 type Rollouts interface {
@@ -42,6 +38,8 @@ type Handler struct {
 	Controller string
 	// Clock measures how long answers take; nil is that of the machine.
 	Clock clock.PassiveClock
+
+	bodies inFlight
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -49,35 +47,37 @@ var _ http.Handler = (*Handler)(nil)
 // ServeHTTP answers an AdmissionReview. Whatever cannot be judged is a 500, so
 // that the failure policy of the webhook configuration decides.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	review, err := read(w, r)
+	body, done, err := h.bodies.read(w, r)
+	defer done()
+	if err != nil {
+		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB: %v", err), statusOf(err))
+		return
+	}
+	review, err := decodeReview(r.Method, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
 	began := watch.Now()
-	patch, made, err := h.admit(r.Context(), review.Request)
-	answers.WithLabelValues(string(made)).Observe(watch.Since(began).Seconds())
+	said, err := h.admit(r.Context(), review.Request)
+	answers.WithLabelValues(string(said.verdict)).Observe(watch.Since(began).Seconds())
 	klog.V(2).InfoS("Judged an update", "kind", review.Request.Kind.Kind, "workload", klog.KRef(review.Request.Namespace, review.Request.Name),
-		"user", review.Request.UserInfo.Username, "verdict", made)
+		"user", review.Request.UserInfo.Username, "verdict", said.verdict)
 	if err != nil {
 		klog.ErrorS(err, "Leaving an update to the failure policy",
 			"workload", klog.KRef(review.Request.Namespace, review.Request.Name))
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if err := write(w, review, patch); err != nil {
+	if err := write(w, review, said); err != nil {
 		klog.ErrorS(err, "Answering an admission review")
 	}
 }
 
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
-	if r.Method != http.MethodPost {
+func decodeReview(method string, body []byte) (*admissionv1.AdmissionReview, error) {
+	if method != http.MethodPost {
 		return nil, errors.New("an admission review must be posted")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestBody))
-	if err != nil {
-		return nil, fmt.Errorf("reading the admission review: %w", err)
 	}
 	review := &admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, review); err != nil {
@@ -89,14 +89,19 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, nil
 }
 
-func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, patch []byte) error {
+func write(w http.ResponseWriter, review *admissionv1.AdmissionReview, said answer) error {
 	answer := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
 		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
 	}
-	if patch != nil {
+	switch {
+	case said.refusal != "":
+		// As a ValidatingAdmissionPolicy answers.
+		answer.Response.Allowed = false
+		answer.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: said.refusal}
+	case said.patch != nil:
 		kind := admissionv1.PatchTypeJSONPatch
-		answer.Response.Patch, answer.Response.PatchType = patch, &kind
+		answer.Response.Patch, answer.Response.PatchType = said.patch, &kind
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {

@@ -224,11 +224,11 @@ func TestAdmit(t *testing.T) {
 				if as == "" {
 					as = "alice"
 				}
-				got := admit(t, tt.rollouts, as, deployment(tt.old...), deployment(tt.update...))
+				got := admit.stored(t, tt.rollouts, as, deployment(tt.old...), deployment(tt.update...))
 				if diff := cmp.Diff(deployment(tt.want...), got); diff != "" {
 					t.Errorf("stored (-want +got):\n%s", diff)
 				}
-				if changed := !cmp.Equal(got, deployment(tt.update...)); changed && !asked(as, deployment(tt.old...), deployment(tt.update...)) {
+				if changed := !cmp.Equal(got, deployment(tt.update...)); changed && !asked(sent{as: as, old: deployment(tt.old...), update: deployment(tt.update...)}) {
 					t.Error("the shipped configuration does not ask about this update")
 				}
 			})
@@ -272,7 +272,7 @@ func TestHeldThoughTheWatchIsBehind(t *testing.T) {
 // told so.
 func TestServeHTTPRefuses(t *testing.T) {
 	t.Parallel()
-	review := marshal(t, reviewOf(t, "alice", deployment(), deployment(image("v2"))))
+	review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
 	tests := map[string]struct {
 		rollouts Rollouts
 		method   string
@@ -285,8 +285,8 @@ func TestServeHTTPRefuses(t *testing.T) {
 		"no JSON":     {named{}, http.MethodPost, []byte("hold it"), http.StatusBadRequest},
 		"no review":   {named{}, http.MethodPost, []byte(`{"kind":"Rollout"}`), http.StatusBadRequest},
 		"no request":  {named{}, http.MethodPost, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), http.StatusBadRequest},
-		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 100_000), http.StatusBadRequest},
-		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusBadRequest},
+		"too deep":    {named{}, http.MethodPost, bytes.Repeat([]byte(`{"request":`), 90_000), http.StatusBadRequest},
+		"too large":   {named{}, http.MethodPost, bytes.Repeat([]byte(" "), longestBody+1), http.StatusRequestEntityTooLarge},
 		"what is due": {named{}, http.MethodPost, review, http.StatusOK},
 	}
 	for name, tt := range tests {
@@ -304,7 +304,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 // Fields that this binary does not know stay as they are.
 func TestUnknownFieldsStay(t *testing.T) {
 	t.Parallel()
-	review := reviewOf(t, "alice", deployment(), deployment(image("v2")))
+	review := reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))})
 	review.Request.Object.Raw = bytes.Replace(review.Request.Object.Raw, []byte(`"spec":{`), []byte(`"spec":{"fromTheFuture":true,`), 1)
 	sent := review.Request.Object.Raw
 	response := serve(t, &Handler{Rollouts: named{live()}, Controller: weir}, review)
@@ -326,25 +326,42 @@ func deleting(r *rollouts.Rollout) {
 // admitted is what kube-apiserver stores.
 func admitted[T object.Object](t *testing.T, h *Handler, as string, old, update T) T {
 	t.Helper()
-	review := reviewOf(t, as, old, update)
-	stored := reflect.New(reflect.TypeOf(old).Elem()).Interface().(T)
-	if err := json.Unmarshal(apply(t, review.Request.Object.Raw, serve(t, h, review)), stored); err != nil {
-		t.Fatal(err)
+	got, refused := answered(t, h, sent{as: as, old: old, update: update})
+	if refused != "" {
+		t.Fatalf("refused: %s", refused)
 	}
-	return stored
+	return got.(T)
 }
 
-func reviewOf(t *testing.T, as string, old, update object.Object) *admissionv1.AdmissionReview {
+// answered is what kube-apiserver stores, and why it refuses.
+func answered(t *testing.T, h *Handler, s sent) (object.Object, string) {
 	t.Helper()
-	return &admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: types.UID("u"), Kind: metav1.GroupVersionKind(kindOf(old)),
-			Namespace: "ns", Name: "web", Operation: admissionv1.Update,
-			UserInfo:  authenticationv1.UserInfo{Username: as},
-			OldObject: runtime.RawExtension{Raw: marshal(t, old)}, Object: runtime.RawExtension{Raw: marshal(t, update)},
-		},
+	review := reviewOf(t, s)
+	response := serve(t, h, review)
+	if !response.Allowed {
+		if r := response.Result; r.Code != http.StatusUnprocessableEntity || r.Reason != metav1.StatusReasonInvalid {
+			t.Errorf("refused with %d %s", r.Code, r.Reason)
+		}
+		return s.update, response.Result.Message
 	}
+	stored := reflect.New(reflect.TypeOf(s.update).Elem()).Interface().(object.Object)
+	if err := json.Unmarshal(apply(t, review.Request.Object.Raw, response), stored); err != nil {
+		t.Fatal(err)
+	}
+	return stored, ""
+}
+
+func reviewOf(t *testing.T, s sent) *admissionv1.AdmissionReview {
+	t.Helper()
+	request := &admissionv1.AdmissionRequest{
+		UID: types.UID("u"), Kind: metav1.GroupVersionKind(kindOf(s.update)), SubResource: s.subresource,
+		Namespace: "ns", Name: s.update.GetName(), Operation: admissionv1.Operation(s.operation()),
+		UserInfo: authenticationv1.UserInfo{Username: s.as}, Object: runtime.RawExtension{Raw: marshal(t, s.update)},
+	}
+	if s.old != nil {
+		request.OldObject.Raw = marshal(t, s.old)
+	}
+	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request}
 }
 
 func serve(t *testing.T, h *Handler, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
@@ -355,8 +372,8 @@ func serve(t *testing.T, h *Handler, review *admissionv1.AdmissionReview) *admis
 	if err := json.Unmarshal(w.Body.Bytes(), answer); err != nil {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
-	if !answer.Response.Allowed || answer.Response.UID != review.Request.UID {
-		t.Fatalf("answered %+v, want it allowed", answer.Response)
+	if answer.Response.UID != review.Request.UID {
+		t.Fatalf("answered %+v, want it about %s", answer.Response, review.Request.UID)
 	}
 	return answer.Response
 }

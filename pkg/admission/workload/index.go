@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -35,6 +34,7 @@ type Source interface {
 type Index struct {
 	informer cache.SharedIndexInformer
 	source   Source
+	reads    reads
 }
 
 var _ Rollouts = (*Index)(nil)
@@ -72,7 +72,7 @@ func NewIndex(source Source) (*Index, error) {
 	if err := informer.SetTransform(cache.TransformFunc(unmanaged)); err != nil {
 		return nil, fmt.Errorf("preparing the index of rollouts: %w", err)
 	}
-	return &Index{informer: informer, source: source}, nil
+	return &Index{informer: informer, source: source, reads: newReads(source)}, nil
 }
 
 // everywhere are the options of a request for all namespaces.
@@ -125,15 +125,11 @@ func (i *Index) Naming(namespace string, ref rollouts.ObjectRef) ([]*rollouts.Ro
 	return named, nil
 }
 
-// Stored implements Rollouts. A list without a version is what etcd has now.
+// Stored implements Rollouts.
 func (i *Index) Stored(ctx context.Context, namespace string, ref rollouts.ObjectRef) ([]*rollouts.Rollout, error) {
-	obj, err := i.source.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
+	list, err := i.reads.list(ctx, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("reading the rollouts of %s: %w", namespace, err)
-	}
-	list, ok := obj.(*rollouts.RolloutList)
-	if !ok {
-		return nil, fmt.Errorf("reading the rollouts of %s: got a %T", namespace, obj)
 	}
 	var named []*rollouts.Rollout
 	for n := range list.Items {

@@ -18,6 +18,8 @@ const (
 	verdictHeld verdict = "held"
 	// verdictKept is one of a workload that is held already, and stays so.
 	verdictKept verdict = "kept"
+	// verdictRefused is one that could not be held.
+	verdictRefused verdict = "refused"
 	// verdictUndecided is left to the failure policy.
 	verdictUndecided verdict = "undecided"
 )

@@ -5,6 +5,8 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -18,6 +20,7 @@ import (
 	mutation "k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	predicates "k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -30,21 +33,66 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
+// sent is a request to kube-apiserver about a workload; old is nil when it is made.
+type sent struct {
+	as, subresource string
+	old, update     object.Object
+}
+
+func (s sent) operation() admission.Operation {
+	if s.old == nil {
+		return admission.Create
+	}
+	return admission.Update
+}
+
+// attributes are the request as admission sees it.
+func (s sent) attributes() *admission.VersionedAttributes {
+	kind := kindOf(s.update)
+	var old runtime.Object
+	if s.old != nil {
+		old = s.old
+	}
+	a := &admission.VersionedAttributes{
+		Attributes: admission.NewAttributesRecord(s.update, old, kind, "ns", s.update.GetName(), resourceOf(s.update), s.subresource,
+			s.operation(), nil, false, &user.DefaultInfo{Name: s.as}),
+		VersionedKind: kind,
+	}
+	if s.old != nil {
+		a.VersionedOldObject.Set(s.old)
+	}
+	a.VersionedObject.Set(s.update)
+	return a
+}
+
+// selected reports whether an object selector and rules of admission match.
+func (s sent) selected(selector labels.Selector, rules []admissionregistrationv1.RuleWithOperations) bool {
+	if !selector.Matches(labels.Set(s.update.GetLabels())) && (s.old == nil || !selector.Matches(labels.Set(s.old.GetLabels()))) {
+		return false
+	}
+	return slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+		m := predicates.Matcher{Rule: rule, Attr: s.attributes()}
+		return m.Matches()
+	})
+}
+
 // policy is one of the shipped ones, compiled as kube-apiserver does it.
 type policy struct {
 	name     string
-	resource string
 	params   bool
 	selector labels.Selector
+	rules    []admissionregistrationv1.RuleWithOperations
 	compiler *cel.CompositedCompiler
 	matcher  matchconditions.Matcher
-	patcher  mutation.Patcher
+	// Either of these.
+	patcher   mutation.Patcher
+	validator validating.Validator
 }
 
 func policies(t *testing.T) []policy {
 	t.Helper()
 	var data []byte
-	for _, name := range []string{"policies", "statefulsets", "daemonsets"} {
+	for _, name := range []string{"policies", "statefulsets", "daemonsets", "records", "fit"} {
 		file, err := artifacts.Files.ReadFile("policies/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -53,24 +101,36 @@ func policies(t *testing.T) []policy {
 	}
 	var all []policy
 	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
-		var p admissionregistrationv1.MutatingAdmissionPolicy
-		if !bytes.Contains(document, []byte("kind: MutatingAdmissionPolicy\n")) {
-			continue
-		}
-		if err := yaml.UnmarshalStrict(document, &p); err != nil {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal(document, &kind); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, compiled(t, &p))
+		switch kind.Kind {
+		case "MutatingAdmissionPolicy":
+			p := &admissionregistrationv1.MutatingAdmissionPolicy{}
+			if err := yaml.UnmarshalStrict(document, p); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, mutating(t, p))
+		case "ValidatingAdmissionPolicy":
+			p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			if err := yaml.UnmarshalStrict(document, p); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, refusing(t, p))
+		}
 	}
-	if len(all) != 6 {
-		t.Fatalf("%d policies, want 6", len(all))
+	if len(all) != 9 {
+		t.Fatalf("%d policies, want 9", len(all))
 	}
 	return all
 }
 
-func compiled(t *testing.T, p *admissionregistrationv1.MutatingAdmissionPolicy) policy {
+func compiled(t *testing.T, name string, params bool, m *admissionregistrationv1.MatchResources, variables []admissionregistrationv1.Variable,
+	conditions []admissionregistrationv1.MatchCondition, fail *admissionregistrationv1.FailurePolicyType,
+) policy {
 	t.Helper()
-	selector, err := metav1.LabelSelectorAsSelector(p.Spec.MatchConstraints.ObjectSelector)
+	selector, err := metav1.LabelSelectorAsSelector(cmp.Or(m.ObjectSelector, &metav1.LabelSelector{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,36 +138,59 @@ func compiled(t *testing.T, p *admissionregistrationv1.MutatingAdmissionPolicy) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := cel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
-	var variables []cel.NamedExpressionAccessor
-	for _, v := range p.Spec.Variables {
-		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
+	p := policy{name: name, params: params, selector: selector, compiler: compiler}
+	for _, r := range m.ResourceRules {
+		p.rules = append(p.rules, r.RuleWithOperations)
 	}
-	compiler.CompileAndStoreVariables(variables, declared, environment.StoredExpressions)
-	var conditions []cel.ExpressionAccessor
-	for i := range p.Spec.MatchConditions {
-		conditions = append(conditions, (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i]))
+	var named []cel.NamedExpressionAccessor
+	for _, v := range variables {
+		named = append(named, &validating.Variable{Name: v.Name, Expression: v.Expression})
 	}
-	matcher := matchconditions.NewMatcher(compiler.CompileCondition(conditions, declared, environment.StoredExpressions),
-		p.Spec.FailurePolicy, "policy", "validate", p.Name)
-	declared.HasPatchTypes = true
-	evaluator := compiler.CompileMutatingEvaluator(&mutation.JSONPatchCondition{Expression: p.Spec.Mutations[0].JSONPatch.Expression}, declared, environment.StoredExpressions)
-	return policy{p.Name, p.Spec.MatchConstraints.ResourceRules[0].Resources[0], p.Spec.ParamKind != nil, selector, compiler, matcher, mutation.NewJSONPatcher(evaluator)}
+	compiler.CompileAndStoreVariables(named, p.declared(), environment.StoredExpressions)
+	var expressions []cel.ExpressionAccessor
+	for i := range conditions {
+		expressions = append(expressions, (*matchconditions.MatchCondition)(&conditions[i]))
+	}
+	p.matcher = matchconditions.NewMatcher(compiler.CompileCondition(expressions, p.declared(), environment.StoredExpressions), fail, "policy", "validate", name)
+	return p
 }
 
-// admit is what the policy makes of an update.
-func (p policy) admit(t *testing.T, index *corev1.ConfigMap, as string, old, update object.Object) object.Object {
+func (p policy) declared() cel.OptionalVariableDeclarations {
+	return cel.OptionalVariableDeclarations{HasParams: p.params, HasAuthorizer: true}
+}
+
+func mutating(t *testing.T, m *admissionregistrationv1.MutatingAdmissionPolicy) policy {
 	t.Helper()
-	kind, resource := kindOf(old), resourceOf(old)
-	if resource.Resource != p.resource || !p.selector.Matches(labels.Set(old.GetLabels())) && !p.selector.Matches(labels.Set(update.GetLabels())) {
-		return update
+	p := compiled(t, m.Name, m.Spec.ParamKind != nil, m.Spec.MatchConstraints, m.Spec.Variables, m.Spec.MatchConditions, m.Spec.FailurePolicy)
+	declared := p.declared()
+	declared.HasPatchTypes = true
+	p.patcher = mutation.NewJSONPatcher(p.compiler.CompileMutatingEvaluator(
+		&mutation.JSONPatchCondition{Expression: m.Spec.Mutations[0].JSONPatch.Expression}, declared, environment.StoredExpressions))
+	return p
+}
+
+func refusing(t *testing.T, v *admissionregistrationv1.ValidatingAdmissionPolicy) policy {
+	t.Helper()
+	p := compiled(t, v.Name, v.Spec.ParamKind != nil, v.Spec.MatchConstraints, v.Spec.Variables, v.Spec.MatchConditions, v.Spec.FailurePolicy)
+	var rules, messages []cel.ExpressionAccessor
+	for _, r := range v.Spec.Validations {
+		rules = append(rules, &validating.ValidationCondition{Expression: r.Expression, Message: r.Message, Reason: r.Reason})
+		messages = append(messages, &validating.MessageExpressionCondition{MessageExpression: r.MessageExpression})
 	}
-	attributes := &admission.VersionedAttributes{
-		Attributes:    admission.NewAttributesRecord(update, old, kind, "ns", old.GetName(), resource, "", admission.Update, nil, false, &user.DefaultInfo{Name: as}),
-		VersionedKind: kind,
+	compile := func(all []cel.ExpressionAccessor) cel.ConditionEvaluator {
+		return p.compiler.CompileCondition(all, p.declared(), environment.StoredExpressions)
 	}
-	attributes.VersionedOldObject.Set(old)
-	attributes.VersionedObject.Set(update)
+	p.validator = validating.NewValidator(compile(rules), p.matcher, compile(nil), compile(messages), v.Spec.FailurePolicy, nil)
+	return p
+}
+
+// admit is what the policy makes of a request, and why it refuses it.
+func (p policy) admit(t *testing.T, index *corev1.ConfigMap, s sent) (object.Object, string) {
+	t.Helper()
+	if !s.selected(p.selector, p.rules) {
+		return s.update, ""
+	}
+	attributes, resource := s.attributes(), resourceOf(s.update)
 	bound := cel.OptionalVariableBindings{}
 	var params runtime.Object
 	if p.params {
@@ -119,7 +202,15 @@ func (p policy) admit(t *testing.T, index *corev1.ConfigMap, as string, old, upd
 		t.Fatalf("%s: evaluating %s: %v", p.name, match.FailedConditionName, match.Error)
 	}
 	if !match.Matches {
-		return update
+		return s.update, ""
+	}
+	if p.validator != nil {
+		for _, d := range p.validator.Validate(ctx, resource, attributes, params, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, nil).Decisions {
+			if d.Action == validating.ActionDeny {
+				return s.update, d.Message
+			}
+		}
+		return s.update, ""
 	}
 	got, err := p.patcher.Patch(ctx, mutation.Request{
 		MatchedResource: resource, VersionedAttributes: attributes, OptionalVariables: bound, Namespace: &corev1.Namespace{},
@@ -128,7 +219,7 @@ func (p policy) admit(t *testing.T, index *corev1.ConfigMap, as string, old, upd
 	if err != nil {
 		t.Fatalf("%s: %v", p.name, err)
 	}
-	return got.(object.Object)
+	return got.(object.Object), ""
 }
 
 // indexOf is what weir-controller writes for these Rollouts.
@@ -143,39 +234,63 @@ func indexOf(all named) *corev1.ConfigMap {
 	return index
 }
 
-// doors are the ways in which an update is admitted.
-func doors(t *testing.T) map[string]func(t *testing.T, all named, as string, old, update object.Object) object.Object {
+// door is one of the ways in which a request is admitted: what is stored then, and
+// why it is refused.
+type door func(t *testing.T, all named, s sent) (object.Object, string)
+
+func doors(t *testing.T) map[string]door {
 	t.Helper()
-	compiled, asked := policies(t), asker(t)
-	webhook := func(t *testing.T, all named, as string, old, update object.Object) object.Object {
+	all, asked := policies(t), asker(t)
+	webhook := func(t *testing.T, all named, s sent) (object.Object, string) {
 		t.Helper()
-		return admitted(t, &Handler{Rollouts: all, Controller: weir}, as, old, update)
-	}
-	inside := func(t *testing.T, all named, as string, old, update object.Object) object.Object {
-		t.Helper()
-		for _, p := range compiled {
-			update = p.admit(t, indexOf(all), as, old, update)
+		if !asked(s) {
+			return s.update, ""
 		}
-		return update
+		return answered(t, &Handler{Rollouts: all, Controller: weir}, s)
 	}
-	return map[string]func(t *testing.T, all named, as string, old, update object.Object) object.Object{
+	inside := func(t *testing.T, rollouts named, s sent, validators bool) (object.Object, string) {
+		t.Helper()
+		var refused string
+		for _, p := range all {
+			if refused == "" && validators == (p.validator != nil) {
+				s.update, refused = p.admit(t, indexOf(rollouts), s)
+			}
+		}
+		return s.update, refused
+	}
+	return map[string]door{
 		"webhook": webhook,
 		// What the policies have noted is taken up when Weir is back.
-		"policies": func(t *testing.T, all named, as string, old, update object.Object) object.Object {
+		"policies": func(t *testing.T, all named, s sent) (object.Object, string) {
 			t.Helper()
-			got := inside(t, all, as, old, update)
-			row, _ := rowOf(kindOf(old), all)
-			for _, c := range row.TakeUp(got) {
-				return c.Want
+			s.update, _ = inside(t, all, s, false)
+			got, refused := inside(t, all, s, true)
+			row, _ := rowOf(kindOf(s.update), all)
+			if row.Held(got) {
+				for _, c := range row.TakeUp(got) {
+					return c.Want, refused
+				}
 			}
-			return got
+			return got, refused
 		},
-		"both": func(t *testing.T, all named, as string, old, update object.Object) object.Object {
+		"both": func(t *testing.T, all named, s sent) (object.Object, string) {
 			t.Helper()
-			if update = inside(t, all, as, old, update); !asked(as, old, update) {
-				return update
+			s.update, _ = inside(t, all, s, false)
+			var refused string
+			if s.update, refused = webhook(t, all, s); refused != "" {
+				return s.update, refused
 			}
-			return webhook(t, all, as, old, update)
+			return inside(t, all, s, true)
 		},
 	}
+}
+
+// stored is what is stored after an update, and after one that is refused.
+func (d door) stored(t *testing.T, all named, as string, old, update object.Object) object.Object {
+	t.Helper()
+	got, refused := d(t, all, sent{as: as, old: old, update: update})
+	if refused != "" {
+		return old
+	}
+	return got
 }

@@ -9,11 +9,15 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/weir-rollouts/weir/artifacts"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
 // TestMissing tells of each resource what keeps its updates from being held, with
@@ -49,6 +53,15 @@ func TestMissing(t *testing.T) {
 		"asked when it is made": {func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
 			w.Webhooks[0].Rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
 		}, deployments, "is asked about updates of deployments.apps"},
+		"of an older version": {func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
+			w.Webhooks[0].Rules[0].Resources = []string{"deployments", "statefulsets", "daemonsets"}
+		}, deployments, "is not asked about UPDATE of deployments/status.apps"},
+		"not asked when one is made": {func(w *admissionregistrationv1.MutatingWebhookConfiguration) { w.Webhooks = w.Webhooks[:2] },
+			clonesets, "is not asked about CREATE of clonesets.apps.kruise.io"},
+		"with an exception": {func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c := &w.Webhooks[0].MatchConditions[0]
+			c.Expression += " && request.userInfo.username != 'mallory'"
+		}, deployments, "the matchConditions of the webhook workloads.weir"},
 		"none": {func(w *admissionregistrationv1.MutatingWebhookConfiguration) { w.Name = "other" }, deployments, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +80,64 @@ func TestMissing(t *testing.T) {
 			tc.change(w)
 			doors := effect.Doors{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
 			got, err := doors.Missing(t.Context(), schema.ParseGroupResource(tc.resource))
+			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("says %q (%v), want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestMissingPolicies tells what of the policies is missing, or was changed, where the
+// webhook ignores failures.
+func TestMissingPolicies(t *testing.T) {
+	installation, err := doctor.ReadInstallation(artifacts.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only := func(name string, fields ...string) func(*unstructured.Unstructured, any) {
+		return func(o *unstructured.Unstructured, value any) {
+			if o.GetKind()+" "+o.GetName() != name {
+				return
+			}
+			if err := unstructured.SetNestedField(o.Object, value, fields...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured, any)
+		value  any
+		want   string
+	}{
+		"as installed":       {func(*unstructured.Unstructured, any) {}, nil, ""},
+		"gone":               {only("MutatingAdmissionPolicy weir-records", "metadata", "name"), "other", "MutatingAdmissionPolicy weir-records does not exist"},
+		"only a warning":     {only("ValidatingAdmissionPolicyBinding weir-fit", "spec", "validationActions"), []any{"Warn"}, "spec.validationActions of the ValidatingAdmissionPolicyBinding weir-fit"},
+		"failures ignored":   {only("MutatingAdmissionPolicy weir-hold", "spec", "failurePolicy"), "Ignore", "spec.failurePolicy of the MutatingAdmissionPolicy weir-hold"},
+		"another selector":   {only("MutatingAdmissionPolicyBinding weir-keep", "spec", "matchResources"), map[string]any{"objectSelector": map[string]any{"matchLabels": map[string]any{"a": "b"}}}, "spec.matchResources"},
+		"another condition":  {only("MutatingAdmissionPolicy weir-created", "spec", "matchConditions"), []any{map[string]any{"name": "never", "expression": "false"}}, "spec.matchConditions"},
+		"defaults filled in": {only("MutatingAdmissionPolicy weir-created", "spec", "matchConstraints", "objectSelector"), map[string]any{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := fake.NewClientBuilder().WithScheme(newServer(t).Scheme())
+			for _, o := range installation.Of("MutatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+				"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") {
+				o = o.DeepCopy()
+				tc.change(o, tc.value)
+				if o.GetKind() == "MutatingWebhookConfiguration" {
+					w := &admissionregistrationv1.MutatingWebhookConfiguration{}
+					if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, w); err != nil {
+						t.Fatal(err)
+					}
+					for i := range w.Webhooks {
+						w.Webhooks[i].FailurePolicy, w.Webhooks[i].ClientConfig.CABundle = new(admissionregistrationv1.Ignore), []byte("authority")
+					}
+					objects.WithObjects(w)
+					continue
+				}
+				objects.WithObjects(o)
+			}
+			got, err := effect.Doors{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"))
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}

@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -110,20 +112,24 @@ func (o *Observer) policies(ctx context.Context, f *doctor.Facts) error {
 	if err != nil {
 		return err
 	}
-	f.Policies = map[string]bool{}
+	f.Policies = map[string]*unstructured.Unstructured{}
 	for _, r := range served.APIResources {
 		wanted := o.Wanted.Of(r.Kind)
-		if r.Kind == "MutatingAdmissionPolicy" {
-			f.PoliciesServed = true
-		} else if r.Kind != "MutatingAdmissionPolicyBinding" {
+		switch {
+		case strings.Contains(r.Name, "/") || !strings.Contains(r.Kind, "AdmissionPolicy"):
 			continue
+		case r.Kind == "MutatingAdmissionPolicy":
+			f.PoliciesServed = true
 		}
 		for _, want := range wanted {
-			_, err := o.dynamic.Resource(group.WithResource(r.Name)).Get(ctx, want.GetName(), metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
+			have, err := o.dynamic.Resource(group.WithResource(r.Name)).Get(ctx, want.GetName(), metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
-			f.Policies[r.Kind+" "+want.GetName()] = err == nil
+			f.Policies[r.Kind+" "+want.GetName()] = have
 		}
 	}
 	return nil

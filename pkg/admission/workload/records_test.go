@@ -1,0 +1,369 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// subject is a workload of each kind, and another template in it.
+type subject struct {
+	plain  object.Object
+	native bool
+	pods   func(object.Object) *corev1.PodTemplateSpec
+}
+
+var subjects = map[string]subject{
+	"Deployment":  {deployment(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }},
+	"StatefulSet": {statefulSet(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.StatefulSet).Spec.Template }},
+	"DaemonSet":   {daemonSet(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.DaemonSet).Spec.Template }},
+	"CloneSet": {cloneSet(), false, func(o object.Object) *corev1.PodTemplateSpec {
+		return &o.(*workload.CloneSet).Spec.Template
+	}},
+	"advanced StatefulSet": {advancedStatefulSet(), false, func(o object.Object) *corev1.PodTemplateSpec {
+		return &o.(*workload.AdvancedStatefulSet).Spec.Template
+	}},
+	"advanced DaemonSet": {advancedDaemonSet(), false, func(o object.Object) *corev1.PodTemplateSpec {
+		return &o.(*workload.AdvancedDaemonSet).Spec.Template
+	}},
+}
+
+func advancedStatefulSet() *workload.AdvancedStatefulSet {
+	n := statefulSet()
+	return &workload.AdvancedStatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
+		ObjectMeta: n.ObjectMeta,
+		Spec: workload.AdvancedStatefulSetSpec{
+			Replicas: n.Spec.Replicas, Template: n.Spec.Template,
+			UpdateStrategy: workload.AdvancedStatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+		},
+	}
+}
+
+func copyOf(o object.Object) object.Object { return o.DeepCopyObject().(object.Object) }
+
+// in is the Rollout of a subject.
+func (s subject) in(disabled bool) named {
+	return named{live(func(r *rollouts.Rollout) {
+		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = kindOf(s.plain).GroupVersion().String(), kindOf(s.plain).Kind
+		r.Spec.Disabled = disabled
+	})}
+}
+
+// written is what somebody makes of the keys of an object.
+type written func(m map[string]string, key string)
+
+func adds(m map[string]string, key string)    { m[key] = "forged" }
+func removes(m map[string]string, key string) { delete(m, key) }
+
+func edited(o object.Object, key string, w written) object.Object {
+	o = copyOf(o)
+	labels, annotations := maps.Clone(o.GetLabels()), maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	w(annotations, key)
+	if key != rollouts.LabelWorkloadType || len(labels) == 0 {
+		w(labels, key)
+	}
+	o.SetLabels(labels)
+	o.SetAnnotations(annotations)
+	return o
+}
+
+// recordKeys are those that mean something inside, and such as may do some day.
+var recordKeys = []string{
+	rollouts.AnnotationInProgress, rollouts.AnnotationControlInfo, rollouts.AnnotationDeploymentStrategy,
+	rollouts.AnnotationDeploymentExtraStatus, rollouts.AnnotationOriginalStrategy, rollouts.AnnotationWantedSpec,
+	rollouts.LabelStableRevision, rollouts.LabelControlled, rollouts.LabelCanaryDeployment,
+	"rollouts.kruise.io/some-day", "batchrelease.rollouts.kruise.io/some-day",
+}
+
+// Nobody but Weir adds, changes or removes a record on a workload that a Rollout in
+// service names, or that is held, whatever else the request does.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	asked := asker(t)
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			for _, way := range []string{"update", "template", "status"} {
+				for _, held := range []bool{false, true} {
+					for _, unnamed := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%s/%s/%s/held=%t/unnamed=%t", door, kind, way, held, unnamed), func(t *testing.T) {
+							t.Parallel()
+							for _, key := range append(recordKeys, rollouts.LabelRolloutID) {
+								recordsStay(t, admit, asked, s, way, held, unnamed, key)
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+func recordsStay(t *testing.T, admit door, asked func(sent) bool, s subject, way string, held, unnamed bool, key string) {
+	t.Helper()
+	all := s.in(unnamed)
+	bare := copyOf(s.plain)
+	if held {
+		row, _ := rowOf(kindOf(bare), all)
+		row.Hold(bare, "web")
+	}
+	for name, c := range map[string]struct{ old, update object.Object }{
+		"adds":    {bare, edited(bare, key, adds)},
+		"changes": {edited(bare, key, func(m map[string]string, k string) { m[k] = "stored" }), edited(bare, key, adds)},
+		"removes": {edited(bare, key, func(m map[string]string, k string) { m[k] = "stored" }), edited(bare, key, removes)},
+	} {
+		if key == rollouts.AnnotationInProgress && !held && name != "adds" {
+			continue // it is held then
+		}
+		if way == "template" {
+			s.pods(c.update).Spec.Containers[0].Image = "v2"
+		}
+		request := sent{as: "alice", old: c.old, update: copyOf(c.update)}
+		if way == "status" {
+			request.subresource = "status"
+		}
+		want := c.update
+		if held || !unnamed || way == "status" {
+			want = c.old
+		}
+		labels, annotations := maps.Clone(want.GetLabels()), maps.Clone(want.GetAnnotations())
+		if key == rollouts.LabelRolloutID {
+			labels, annotations = maps.Clone(c.update.GetLabels()), maps.Clone(c.update.GetAnnotations())
+		}
+		if !held && !unnamed && way != "status" && (way == "template" || key == rollouts.LabelRolloutID) {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[rollouts.AnnotationInProgress] = `{"rolloutName":"web"}`
+			delete(annotations, rollouts.AnnotationOriginalStrategy)
+		}
+		got, refused := admit(t, all, request)
+		if refused != "" {
+			t.Errorf("%s %s: refused: %s", name, key, refused)
+		}
+		if key == rollouts.AnnotationOriginalStrategy && way == "template" {
+			delete(got.GetAnnotations(), key) // what a hold makes of it is its own
+			delete(annotations, key)
+		}
+		if value := got.GetAnnotations()[key]; key == rollouts.AnnotationWantedSpec && value != "forged" {
+			delete(got.GetAnnotations(), key) // one that is stored is taken up by whoever sees it
+			delete(annotations, key)
+		}
+		if !maps.Equal(got.GetLabels(), labels) {
+			t.Errorf("%s %s: labels (-want +got):\n%s", name, key, cmp.Diff(labels, got.GetLabels()))
+		}
+		if !maps.Equal(got.GetAnnotations(), annotations) {
+			t.Errorf("%s %s: annotations (-want +got):\n%s", name, key, cmp.Diff(annotations, got.GetAnnotations()))
+		}
+		request.as = weir
+		if asked(request) {
+			t.Errorf("%s %s: the webhook is asked about a write of Weir's own", name, key)
+		}
+	}
+}
+
+// One that is made is stripped of records only where a Rollout in service names it,
+// and the webhook is asked only about one with records.
+func TestRecordsOfNew(t *testing.T) {
+	t.Parallel()
+	asked := asker(t)
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			t.Run(door+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				for _, key := range recordKeys {
+					made := edited(edited(s.plain, key, adds), rollouts.LabelRolloutID, adds)
+					for want, all := range map[object.Object]named{made: s.in(true), edited(s.plain, rollouts.LabelRolloutID, adds): s.in(false)} {
+						got, refused := admit(t, all, sent{as: "alice", update: copyOf(made)})
+						if refused != "" || !maps.Equal(got.GetLabels(), want.GetLabels()) || !maps.Equal(got.GetAnnotations(), want.GetAnnotations()) {
+							t.Errorf("%s: made (-want +got):\n%s%s", key, cmp.Diff(want, got), refused)
+						}
+					}
+				}
+				if asked(sent{as: "alice", update: edited(s.plain, rollouts.LabelRolloutID, adds)}) {
+					t.Error("the webhook is asked about one without records")
+				}
+			})
+		}
+	}
+}
+
+// The webhook is not asked about a status that touches no record.
+func TestStatusStaysInside(t *testing.T) {
+	t.Parallel()
+	asked := asker(t)
+	for kind, s := range subjects {
+		old, update := copyOf(s.plain), copyOf(s.plain)
+		s.pods(update).Spec.Containers[0].Image = "v2"
+		update.SetAnnotations(map[string]string{"deployment.kubernetes.io/revision": "2"})
+		if asked(sent{as: "alice", subresource: "status", old: old, update: update}) {
+			t.Errorf("asked about the status of a %s", kind)
+		}
+	}
+}
+
+// A workload that is made visible stays so, while one that is not yet may become so.
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			hidden, other := copyOf(s.plain), copyOf(s.plain)
+			hidden.SetLabels(nil)
+			other.SetLabels(map[string]string{rollouts.LabelWorkloadType: "other"})
+			for name, c := range map[string]struct{ old, update, want object.Object }{
+				"removed": {s.plain, hidden, s.plain}, "changed": {s.plain, other, s.plain}, "added": {hidden, s.plain, s.plain},
+			} {
+				got, _ := admit(t, s.in(false), sent{as: "alice", old: c.old, update: copyOf(c.update)})
+				if !maps.Equal(got.GetLabels(), c.want.GetLabels()) {
+					t.Errorf("%s: %s %s: %v", door, kind, name, got.GetLabels())
+				}
+			}
+		}
+	}
+}
+
+// A hold is set from a clean object: what came with the template does not count.
+func TestHeldClean(t *testing.T) {
+	t.Parallel()
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			row, _ := rowOf(kindOf(s.plain), s.in(false))
+			update := copyOf(s.plain)
+			for _, key := range recordKeys {
+				update = edited(update, key, adds)
+			}
+			s.pods(update).Spec.Containers[0].Image = "v2"
+			want := copyOf(s.plain)
+			s.pods(want).Spec.Containers[0].Image = "v2"
+			row.Hold(want, "web")
+			got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", door, kind, diff)
+			}
+		}
+	}
+}
+
+// For kinds whose templates are kept in ControllerRevisions every label counts.
+func TestEveryLabelIsATemplate(t *testing.T) {
+	t.Parallel()
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, "a"} {
+				update := copyOf(s.plain)
+				s.pods(update).Labels = map[string]string{label: "x"}
+				got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
+				row, _ := rowOf(kindOf(got), nil)
+				if want := kind != "Deployment" || label != appsv1.DefaultDeploymentUniqueLabelKey; row.Held(got) != want {
+					t.Errorf("%s: %s with another %s: held %t, want %t", door, kind, label, row.Held(got), want)
+				}
+			}
+		}
+	}
+}
+
+// Another template of what cannot be held then is refused, in the same words by
+// each door, and as long as a Rollout in service names it.
+func TestUnfitRefused(t *testing.T) {
+	t.Parallel()
+	v2 := func(o object.Object) object.Object {
+		o = copyOf(o)
+		for _, s := range subjects {
+			if kindOf(s.plain) == kindOf(o) {
+				s.pods(o).Spec.Containers[0].Image = "v2"
+			}
+		}
+		return o
+	}
+	advancedOnDelete := advancedStatefulSet()
+	advancedOnDelete.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+	stopping := statefulSet(sized(0))
+	stopping.Status.Replicas = 3
+	surge := daemonSet(withSurge(intstr.FromString("100%")))
+	surge.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
+	const onDeleteText, emptied = "spec.updateStrategy.type OnDelete", "with spec.replicas 0 nothing can be held"
+	for name, c := range map[string]struct {
+		subject     string
+		old, update object.Object
+		want        string
+	}{
+		"a template with OnDelete":            {"StatefulSet", statefulSet(), v2(statefulSet(onDelete)), onDeleteText},
+		"a template after OnDelete":           {"StatefulSet", statefulSet(onDelete), v2(statefulSet(onDelete)), onDeleteText},
+		"a template and back from OnDelete":   {"StatefulSet", statefulSet(onDelete), v2(statefulSet()), ""},
+		"OnDelete alone":                      {"StatefulSet", statefulSet(), statefulSet(onDelete), ""},
+		"a template without replicas":         {"StatefulSet", statefulSet(), v2(statefulSet(sized(0))), emptied},
+		"a template while the last pods stop": {"StatefulSet", stopping, v2(stopping), emptied},
+		"a template where no pod is":          {"StatefulSet", statefulSet(sized(0)), v2(statefulSet(sized(0))), ""},
+		"a template with a surge":             {"DaemonSet", daemonSet(), v2(surge), "spec.updateStrategy.rollingUpdate.maxSurge"},
+		"a template after a surge":            {"DaemonSet", surge, v2(surge), "spec.updateStrategy.rollingUpdate.maxSurge"},
+		"a surge alone":                       {"DaemonSet", daemonSet(), surge, ""},
+		"advanced, OnDelete":                  {"advanced StatefulSet", advancedStatefulSet(), v2(advancedOnDelete), onDeleteText},
+		"advanced, a selector":                {"advanced DaemonSet", advancedDaemonSet(), v2(advancedDaemonSet(advancedChoosy)), "rollingUpdate.selector"},
+		"a CloneSet without replicas":         {"CloneSet", cloneSet(), v2(cloneSet(cloneSized(0))), emptied},
+	} {
+		s, said := subjects[c.subject], map[string]bool{}
+		for door, admit := range doors(t) {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			forged := edited(c.update, rollouts.AnnotationInProgress, adds)
+			for _, update := range []object.Object{c.update, forged} {
+				_, refused := admit(t, s.in(false), sent{as: "alice", old: copyOf(c.old), update: copyOf(update)})
+				said[refused] = true
+			}
+			for as, all := range map[string]named{"alice": s.in(true), weir: s.in(false)} {
+				if door == "webhook" && as == weir {
+					continue
+				}
+				if _, refused := admit(t, all, sent{as: as, old: copyOf(c.old), update: copyOf(c.update)}); refused != "" {
+					t.Errorf("%s, %s, %s: refused: %s", name, door, as, refused)
+				}
+			}
+		}
+		if len(said) != 1 {
+			t.Errorf("%s: the doors differ: %v", name, said)
+		}
+		for refused := range said {
+			if (refused == "") != (c.want == "") || !containsAll(refused, c.want) {
+				t.Errorf("%s: says %q, want %q", name, refused, c.want)
+			}
+		}
+	}
+}
+
+// containsAll reports whether a refusal names its reason, the field and the way out.
+func containsAll(text, want string) bool {
+	return want == "" || strings.Contains(text, want) && strings.HasPrefix(text, "spec.template ") && strings.HasSuffix(text, "disable the Rollout web")
+}

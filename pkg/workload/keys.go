@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// KeepRecords puts the records on a workload back as they are stored, whatever an
+// update makes of them. Users' own keys stay as they are written.
+func KeepRecords(old, update metav1.Object) {
+	update.SetLabels(recordsOf(update.GetLabels(), old.GetLabels(), rollouts.Offers))
+	update.SetAnnotations(recordsOf(update.GetAnnotations(), old.GetAnnotations(), nil))
+}
+
+// recordsOf is m with the records of old, and such that are offered where old has none.
+func recordsOf(m, old map[string]string, offers []string) map[string]string {
+	kept := maps.Clone(m)
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		_, had := old[key]
+		return rollouts.IsRecord(key) && (had || !slices.Contains(offers, key))
+	})
+	for key, value := range old {
+		if !rollouts.IsRecord(key) {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = value
+	}
+	if len(kept) == 0 && len(m) > 0 {
+		return nil
+	}
+	return kept
+}
+
+// HoldUpdate holds a workload that an update changes. Records that came with the
+// update are dropped first. Of a hold that another door has set a moment ago the
+// mark and what it noted of the owner's strategy are left to Hold, which believes
+// them only if the workload is stopped as well.
+func (r Row) HoldUpdate(old, update object.Object, by string) {
+	wrote := update.GetAnnotations()
+	KeepRecords(old, update)
+	for _, key := range []string{rollouts.AnnotationInProgress, rollouts.AnnotationOriginalStrategy} {
+		if value := wrote[key]; value != "" && wrote[rollouts.AnnotationInProgress] != "" {
+			annotate(update, key, value)
+		}
+	}
+	r.Hold(update, by)
+}
