@@ -70,7 +70,7 @@ func (a *app) observed(ctx context.Context, word string) error {
 	case *appsv1.StatefulSet:
 		seen, unfit = o.Status.ObservedGeneration, o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 	case *appsv1.DaemonSet:
-		seen, unfit = o.Status.ObservedGeneration, o.Spec.UpdateStrategy.RollingUpdate != nil && o.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntValue() != 0
+		seen, unfit = o.Status.ObservedGeneration, o.Spec.UpdateStrategy.RollingUpdate != nil && o.Spec.UpdateStrategy.RollingUpdate.MaxSurge.String() != "0"
 	}
 	if seen < o.GetGeneration() {
 		return fmt.Errorf("its controller is at generation %d of %d", seen, o.GetGeneration())
