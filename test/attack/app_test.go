@@ -169,8 +169,11 @@ func (a *app) until(what string, ask func(context.Context) error) {
 	a.t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
+		err := ask(ctx)
+		if ctx.Err() == nil || last == nil {
+			last = err // and not that there is no time left
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		a.t.Fatalf("waiting until %s: %v; last seen: %v", what, err, last)

@@ -17,7 +17,9 @@ import (
 )
 
 // Update strategies.
-func updated(kind string) object { return object{"updateStrategy": object{"type": kind}} }
+func updated(kind string) object {
+	return object{"updateStrategy": object{"type": kind, "rollingUpdate": nil}}
+}
 
 var surging = object{"updateStrategy": object{"type": "RollingUpdate", "rollingUpdate": object{"maxSurge": "100%", "maxUnavailable": 0}}}
 

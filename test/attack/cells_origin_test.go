@@ -62,7 +62,7 @@ func fromAnotherOrigin(a *app, _ *user) {
 	for _, more := range []http.Header{origin, site, both, opaque, neighbour} {
 		for _, verb := range words("promote", "abort", "pause") {
 			for kind, body := range map[string]string{
-				"text/plain": `{"full":true}`, form: "{}", "multipart/form-data; boundary=x": "--x--", "text/plain;charset=UTF-8": "",
+				"text/plain": `{"full":true}`, form: "{}", "multipart/form-data; boundary=x": "--x--", "text/plain;charset=UTF-8": "", untyped: "",
 			} {
 				a.tries(browser, request{method: http.MethodPost, path: a.api() + "/" + verb, kind: kind, body: body, more: more})
 			}

@@ -61,23 +61,26 @@ func badScripts(a *app, u *user) {
 	path := "/api/v1/namespaces/" + system + "/configmaps/" + configuration
 	set := func(script string) { a.tries(u, patch(path, encode(object{"data": object{scriptKey: script}}))) }
 	var told []string
-	for i, script := range escapes {
-		line := i + 2
-		set(strings.Repeat("\n", line-1) + script)
-		if i == 0 {
-			a.ships("v2")
-		}
-		a.until(fmt.Sprintf("the script %q has failed", script), func(ctx context.Context) error {
+	says := func(word string, want bool) func(context.Context) error {
+		return func(ctx context.Context) error {
 			r, err := a.stored(ctx)
-			if err != nil {
-				return err
-			}
-			if !strings.Contains(r.Status.Message, fmt.Sprintf("script:%d:", line)) && !strings.Contains(r.Status.Message, "all is well") && line < len(escapes)+1 {
+			if err == nil && (strings.Contains(r.Status.Message, word) != want || !strings.Contains(r.Status.Message, scriptKey)) {
 				return errors.New("it is " + describe(r))
 			}
 			told = append(told, r.Status.Message)
-			return nil
-		})
+			return err
+		}
+	}
+	for i, script := range escapes {
+		// One that says which it is comes before each, since two may fail alike.
+		before := fmt.Sprintf("the one before %d", i)
+		set(`error("` + before + `", 0)`)
+		if i == 0 {
+			a.ships("v2")
+		}
+		a.until(before+" has failed", says(before, true))
+		set(script)
+		a.until(fmt.Sprintf("the script %q has failed", script), says(before, false))
 	}
 	set(`obj.annotations["share"] = obj.weight return obj.annotations`)
 	a.told = strings.Join(told, " | ")

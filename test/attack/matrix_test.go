@@ -55,7 +55,7 @@ var matrix = slices.Concat(
 	labelCells, markCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells,
-	neighbourCells, informerCells, sandboxCells, portCells, namelessCells,
+	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,
 )
 
 // TestAttack tries every cell with both doors open and, where admission decides,

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -125,7 +126,7 @@ func (a *app) rests(ctx context.Context) error {
 	case reason(r) == "Aborted", reason(r) == "Paused" && !alone:
 	case reason(r) == "InRolling" && at == "StepPaused" && pods[version] > 0:
 	// What it waits for, nobody gives it.
-	case reason(r) == "InRolling" && strings.Contains(r.Status.Message, "does not exist"):
+	case r.Status.Phase == v1beta1.PhaseProgressing && strings.Contains(r.Status.Message, "does not exist"):
 	default:
 		return fmt.Errorf("it is %s, pods are %v and the template is of %s", describe(r), pods, version)
 	}
@@ -197,9 +198,9 @@ func (a *app) history(ctx context.Context) ([]string, error) {
 	return lines, nil
 }
 
-// report tells how things were when a cell failed.
+// report tells how things are in the end, when a cell has failed or somebody wants to know.
 func (a *app) report() {
-	if !a.t.Failed() {
+	if !a.t.Failed() && !testing.Verbose() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
