@@ -56,9 +56,12 @@ func fillsReferences(a *app, u *user) {
 			refs[n] = object{"apiVersion": fmt.Sprintf("g%d.example.com/v1", i*8000+n), "kind": fmt.Sprintf("K%d", n), "name": "x"}
 		}
 		name := fmt.Sprintf("many-%d", i)
-		a.tries(u, post(api(a.elsewhere()), aRollout(name, object{
+		got := a.tries(u, post(api(a.elsewhere()), aRollout(name, object{
 			"steps": []object{{"replicas": 1, "traffic": "20%"}}, "trafficRoutings": []object{{"service": "web", "customNetworkRefs": refs}},
 		})))
+		if got.code == http.StatusCreated {
+			return // one is enough to know, and all of them would be in the way of other cells
+		}
 	}
 }
 

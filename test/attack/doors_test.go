@@ -142,17 +142,25 @@ func (d door) objects(t *testing.T) []client.Object {
 	return all
 }
 
-// newProbe is an application that outlives the tests of a setting.
+// newProbe is an application that outlives the tests of a setting. Its first release
+// waits until kube-apiserver lets Weir's own kinds own what they make, which it
+// learns half a minute after they are served.
 func newProbe(t *testing.T) *app {
 	t.Helper()
-	a := &app{t: t, namespace: "attack-probe", name: name, scene: scene{kind: deployments}}
+	a := &app{t: t, namespace: "attack-probe", name: name, scene: scene{kind: deployments, routed: true}}
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
 	if err := here.client.Create(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	a.create(a.workload("v1"))
+	a.create(a.service())
+	a.create(a.ingress())
 	a.create(a.rollout())
 	a.until("the Rollout is Healthy", a.healthy)
+	a.ships("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.verb(here.admin, "promote", `{"full":true}`)
+	a.until("the Rollout is Healthy again", a.healthy)
 	return a
 }
 
@@ -161,7 +169,7 @@ func (a *app) admits(t *testing.T, want bool) {
 	t.Helper()
 	a.t = t
 	a.until(fmt.Sprintf("an update is held: %t", want), func(ctx context.Context) error {
-		got, err := here.admin.send(ctx, request{method: http.MethodPatch, path: a.path() + "?dryRun=All", kind: string(types.MergePatchType), body: change{version: "v2"}.body()})
+		got, err := here.admin.send(ctx, request{method: http.MethodPatch, path: a.path() + "?dryRun=All", kind: string(types.MergePatchType), body: change{version: "v3"}.body()})
 		if err == nil && (got.code != http.StatusOK || strings.Contains(got.body, `"paused":true`) != want) {
 			err = errors.New(got.String())
 		}
