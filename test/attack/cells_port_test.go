@@ -129,7 +129,7 @@ func (a *app) hang(address string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it may be closed already
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", webhookPath, 4<<20)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -145,9 +146,7 @@ func (u *user) send(ctx context.Context, r request) (answer, error) {
 	default:
 		out.Header.Set("Content-Type", r.kind)
 	}
-	for key, values := range r.more {
-		out.Header[key] = values
-	}
+	maps.Copy(out.Header, r.more)
 	in, err := u.http.Do(out)
 	if err != nil {
 		return answer{}, err
