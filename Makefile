@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e e2e-traffic matrix upgrade record oracle soak story fuzz bench microbench mutants verify lint update size clean
+.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e attack e2e-traffic matrix upgrade record oracle soak story fuzz bench microbench mutants verify lint update size clean
 
 export CGO_ENABLED = 0
 export GOFLAGS ?= -buildvcs=false
@@ -18,6 +18,9 @@ FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
 run = $(if $(RUN),-run '^($(RUN))$$')
+short = $(if $(SHORT),-short)
+# What test and e2e run of test; attack has a target of its own.
+e2e_tests = ./test/cluster ./test/dataplane ./test/e2e ./test/kruise
 go_build = go build -trimpath -ldflags="-s -w" -o
 
 help: ## print this help
@@ -50,10 +53,13 @@ demo: cluster ## release an application step by step on a local control plane; K
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
 	go test $(run) ./...
-	go test -tags e2e -count=1 -p 1 -short -timeout 30m $(run) ./test/...
+	go test -tags e2e -count=1 -p 1 -short -timeout 30m $(run) $(e2e_tests)
 
 e2e: build kube clients ## every end-to-end test on a real control plane; here and above RUN='TestA|TestB' runs some
-	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m $(run) ./test/...
+	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m $(run) $(e2e_tests)
+
+attack: build kube ## try what nobody may, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
+	go test -tags e2e -count=1 -timeout 60m $(short) $(run) ./test/attack
 
 matrix: build kube ## the short end-to-end pass on other versions of Kubernetes: VERSIONS="1.34 1.36" (each is built once, for 20 minutes)
 	for version in $(VERSIONS); do hack/kube.sh "$$version"; done

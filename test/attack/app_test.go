@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// patience is for one wait. Two cores may be busy with other tests.
+const patience = 90 * time.Second
+
+const (
+	name   = "web"
+	system = "weir-system"
+)
+
+// Kinds of workloads.
+const (
+	deployments  = "Deployment"
+	statefulSets = "StatefulSet"
+	daemonSets   = "DaemonSet"
+)
+
+// resources are their names in paths.
+var resources = map[string]string{deployments: "deployments", statefulSets: "statefulsets", daemonSets: "daemonsets"}
+
+// state is how far an application is when it is attacked.
+type state int
+
+const (
+	resting state = iota
+	// midway is a release of v2 whose first step waits.
+	midway
+	// aborted is the same, taken back.
+	aborted
+	// released is v2, released in full.
+	released
+)
+
+// scene is what is there before an attack.
+type scene struct {
+	// kind is a Deployment if empty.
+	kind string
+	at   state
+	// routed gives it a Service and an Ingress that follow the release.
+	routed bool
+	// beside releases by an extra Deployment.
+	beside bool
+	// change is made to the Rollout before it is created.
+	change func(*v1beta1.Rollout)
+}
+
+// app is an application of three pods and its Rollout, all of the name web, in a
+// namespace of its own. Its version is the tag of its image.
+type app struct {
+	t         *testing.T
+	scene     scene
+	namespace string
+	name      string
+	answers   []answer
+	before    facts
+	seen      *witness
+	// watches are those that weir-controller had begun before.
+	watches map[string]int
+	// told is what scripts have brought out.
+	told string
+}
+
+var count atomic.Int32
+
+// space is an application that is nothing but a namespace.
+func space(t *testing.T) *app {
+	t.Helper()
+	a := &app{t: t, namespace: "attack-" + strconv.Itoa(int(count.Add(1))), name: name, scene: scene{kind: deployments}}
+	a.makeNamespace(a.namespace)
+	return a
+}
+
+func (a *app) makeNamespace(name string) {
+	a.t.Helper()
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := here.client.Create(a.t.Context(), n); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		if err := here.client.Delete(context.Background(), n); err != nil {
+			a.t.Error(err)
+		}
+	})
+}
+
+// elsewhere is the namespace of somebody else.
+func (a *app) elsewhere() string {
+	a.t.Helper()
+	beside := a.namespace + "-beside"
+	n := &corev1.Namespace{}
+	if here.client.Get(a.t.Context(), client.ObjectKey{Name: beside}, n) != nil {
+		a.makeNamespace(beside)
+	}
+	return beside
+}
+
+// start brings an application to where the scene says.
+func start(t *testing.T, s scene) *app {
+	t.Helper()
+	a := space(t)
+	if s.kind == "" {
+		s.kind = deployments
+	}
+	a.scene = s
+	a.seen = watchPods(a)
+	t.Cleanup(a.report)
+	a.create(a.workload("v1"))
+	if s.routed {
+		a.create(a.service())
+		a.create(a.ingress())
+	}
+	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.create(a.rollout())
+	a.until("the Rollout is Healthy", a.healthy)
+	if s.at == resting {
+		return a
+	}
+	a.ships("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	switch s.at {
+	case aborted:
+		a.verb(here.admin, "abort", "")
+		a.until("it is aborted", a.aborted)
+		a.until("v1 is back", a.runs(versions{"v1": 3}))
+	case released:
+		a.verb(here.admin, "promote", `{"full":true}`)
+		a.until("it is Healthy", a.healthy)
+		a.until("v2 serves", a.runs(versions{"v2": 3}))
+	}
+	return a
+}
+
+func (a *app) create(o client.Object) {
+	a.t.Helper()
+	if o.GetNamespace() == "" {
+		o.SetNamespace(a.namespace)
+	}
+	if err := here.client.Create(a.t.Context(), o); err != nil {
+		a.t.Fatalf("creating %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// until waits. ask tells what is not yet so.
+func (a *app) until(what string, ask func(context.Context) error) {
+	a.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := ask(ctx)
+		if ctx.Err() == nil || last == nil {
+			last = err // and not that there is no time left
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		a.t.Fatalf("waiting until %s: %v; last seen: %v", what, err, last)
+	}
+}
+
+func image(version string) string { return "example.com/web:" + version }
+
+func (a *app) labels() map[string]string { return map[string]string{"app": a.name} }
+
+func (a *app) template(version string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: a.labels()},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Containers:                    []corev1.Container{{Name: name, Image: image(version)}},
+		},
+	}
+}
+
+func (a *app) workload(version string) client.Object {
+	meta := metav1.ObjectMeta{Name: a.name, Labels: a.labels()}
+	selector := &metav1.LabelSelector{MatchLabels: a.labels()}
+	switch a.scene.kind {
+	case statefulSets:
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(3)), Selector: selector, Template: a.template(version),
+		}}
+	case daemonSets: // there are three nodes
+		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: a.template(version)}}
+	}
+	one := intstr.FromInt32(1)
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(3)), Selector: selector, Template: a.template(version),
+		Strategy: appsv1.DeploymentStrategy{
+			Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &one},
+		},
+	}}
+}
+
+func (a *app) service() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Spec: corev1.ServiceSpec{
+		Selector: a.labels(), Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+}
+
+func (a *app) ingress(services ...string) *networkingv1.Ingress {
+	if len(services) == 0 {
+		services = []string{a.name}
+	}
+	var paths []networkingv1.HTTPIngressPath
+	for _, s := range services {
+		paths = append(paths, networkingv1.HTTPIngressPath{
+			Path: "/" + s, PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{Name: s, Port: networkingv1.ServiceBackendPort{Number: 80}},
+			},
+		})
+	}
+	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.IngressSpec{
+		IngressClassName: new("nginx"),
+		Rules:            []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: paths}}}},
+	}}
+}
+
+// rollout releases one pod, then two, then all.
+func (a *app) rollout() *v1beta1.Rollout {
+	c := &v1beta1.CanaryStrategy{}
+	for i, replicas := range []string{"1", "2", "100%"} {
+		step := v1beta1.Step{Replicas: new(intstr.Parse(replicas))}
+		if a.scene.routed {
+			step.Traffic = new(fmt.Sprintf("%d%%", 20+40*i))
+		}
+		c.Steps = append(c.Steps, step)
+	}
+	if a.scene.beside {
+		c.EnableExtraWorkloadForCanary = new(true)
+		c.Steps = c.Steps[:2]
+	}
+	if a.scene.routed {
+		c.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: a.name, GracePeriodSeconds: new(int32(1)), Ingress: &v1beta1.IngressRef{Name: name}}}
+	}
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Spec: v1beta1.RolloutSpec{
+		WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: a.scene.kind, Name: a.name},
+		Strategy:    v1beta1.Strategy{Canary: c},
+	}}
+	if a.scene.change != nil {
+		a.scene.change(r)
+	}
+	return r
+}

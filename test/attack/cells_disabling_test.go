@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+var disablingCells = []cell{
+	{who: editor, what: forge, how: "loses its routers while it is being disabled", on: scene{routed: true, at: midway},
+		do: whileDisabling(`{"spec":{"strategy":{"canary":{"trafficRoutings":null}}}}`), expect: nothingLeft},
+	{who: editor, what: forge, how: "loses its workload while it is being disabled", on: scene{routed: true, at: midway},
+		do: whileDisabling(`{"spec":{"workloadRef":{"name":"other"}}}`), expect: nothingLeft},
+	{who: editor, what: forge, how: "loses its routers as it is disabled", on: scene{routed: true, at: midway},
+		do: func(a *app, u *user) {
+			a.tries(u, patch(a.api(), `{"spec":{"disabled":true,"strategy":{"canary":{"trafficRoutings":null}}}}`))
+			a.edits(`{"spec":{"disabled":true}}`)
+		}, expect: nothingLeft},
+	{who: editor, what: forge, how: "loses its strategy while it is being disabled", on: scene{routed: true, at: midway},
+		do: whileDisabling(`{"spec":{"strategy":{"canary":null,"blueGreen":{"steps":[{"replicas":"50%"},{"replicas":"100%"}]}}}}`), expect: nothingLeft},
+}
+
+// whileDisabling edits the Rollout while the release is being given back, which takes
+// as long as the grace period of its routers.
+func whileDisabling(body string) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		a.edits(`{"spec":{"disabled":true}}`)
+		a.until("it is being disabled", func(ctx context.Context) error {
+			r, err := a.stored(ctx)
+			if err == nil && r.Status.Phase != v1beta1.PhaseDisabling && r.Status.Phase != v1beta1.PhaseDisabled {
+				err = errors.New("it is " + describe(r))
+			}
+			return err
+		})
+		a.tries(u, patch(a.api(), body))
+	}
+}
+
+// nothingLeft wants the release to be given back in full.
+func nothingLeft(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusForbidden)
+	a.until("it is disabled", a.phase(v1beta1.PhaseDisabled))
+	a.until("nothing is left beside it", a.tidy)
+	a.until("nothing is left on the Deployment", func(ctx context.Context) error {
+		o, _, err := a.live(ctx)
+		if err != nil {
+			return err
+		}
+		for key := range o.GetAnnotations() {
+			if strings.Contains(key, "kruise.io") {
+				return fmt.Errorf("annotation %s is left", key)
+			}
+		}
+		return nil
+	})
+	a.until("the native controller ends it", a.runs(versions{"v2": 3}))
+}
+
+var recreatedCells = []cell{
+	{who: editor, what: forge, how: "makes the Deployment again, another one", on: scene{at: midway}, do: remakes("v3", false, false), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the Deployment again, the stable one", on: scene{at: midway}, do: remakes("v1", false, false), expect: another("v1")},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the Deployment again while it is aborted", on: scene{at: midway}, do: remakes("v3", true, false), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the routed Deployment again, another one", on: scene{at: midway, routed: true}, do: remakes("v3", false, false), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the StatefulSet again, another one", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the StatefulSet again while it is aborted", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", true, false), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the DaemonSet again, another one", on: scene{kind: daemonSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
+}
+
+// remakes deletes the workload and makes one of the same name and another template,
+// as fast as one can: by itself, or as kubectl replace --force does with what it was.
+func remakes(version string, aborting, withMarks bool) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		if aborting {
+			a.verb(here.admin, "abort", "")
+		}
+		fields := object{}
+		if err := json.Unmarshal([]byte(a.asks(u, get(a.path())).body), &fields); err != nil {
+			a.t.Fatal(err)
+		}
+		made := fields["metadata"].(object)
+		meta := object{"name": a.name, "labels": a.labels()}
+		if withMarks {
+			meta["labels"], meta["annotations"] = made["labels"], made["annotations"]
+		} else {
+			fields = object{"apiVersion": fields["apiVersion"], "kind": a.scene.kind}
+			fields["spec"] = specOf(a.workload(version))
+		}
+		fields["metadata"] = meta
+		delete(fields, "status")
+		body := strings.ReplaceAll(encode(fields), image("v2"), image(version))
+		a.asks(u, request{method: http.MethodDelete, path: a.path(), body: `{"propagationPolicy":"Background"}`})
+		a.until("it is made again", func(ctx context.Context) error {
+			got, err := u.send(ctx, post(strings.TrimSuffix(a.path(), "/"+a.name), body))
+			if err == nil && got.code != http.StatusCreated {
+				err = errors.New(got.String())
+			}
+			return err
+		})
+	}
+}
+
+func specOf(o client.Object) any {
+	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		return o.Spec
+	case *appsv1.DaemonSet:
+		return o.Spec
+	case *appsv1.Deployment:
+		return o.Spec
+	}
+	return nil
+}
+
+// another wants the release to be over, what is on record of it to be true, and the
+// new workload to be released like any other.
+func another(version string) func(*app) {
+	return func(a *app) {
+		a.t.Helper()
+		a.until("the first release is over, and on file", func(ctx context.Context) error {
+			lines, err := a.history(ctx)
+			if err == nil && (len(lines) == 0 || lines[0] == "1 " || lines[0] == "1 aborted" && a.aborted(ctx) == nil) {
+				err = fmt.Errorf("on file is %q", lines)
+			}
+			return err
+		})
+		a.until("the new one serves, or is held as another version", func(ctx context.Context) error {
+			pods, err := a.pods(ctx)
+			if err == nil && (pods[version] == 0 || pods["v2"] > 0) {
+				err = fmt.Errorf("runs %v", pods)
+			}
+			return errors.Join(err, a.rests(ctx))
+		})
+		r, err := a.stored(a.t.Context())
+		lines, hErr := a.history(a.t.Context())
+		if err := errors.Join(err, hErr); err != nil {
+			a.t.Fatal(err)
+		}
+		untrue := slices.ContainsFunc(lines, func(line string) bool {
+			return line == "1 succeeded" || line == "1 disabled" || strings.HasSuffix(line, " cancelled") && version != "v1"
+		})
+		if untrue || strings.Contains(r.Status.Message, "cancel") && version != "v1" {
+			a.t.Errorf("the workload of the first release was deleted, and on record is %q, %q", r.Status.Message, lines)
+		}
+		a.goesOn()
+	}
+}

@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// promptly is how long a release may take to its first step, whatever others do.
+const promptly = 30 * time.Second
+
+var neighbourCells = []cell{
+	{who: neighbour, what: slow, how: "16 Rollouts with 8,000 references to unknown kinds", alone: true, do: fillsReferences, expect: prompt},
+	{who: neighbour, what: slow, how: "objects of more than half a MiB", do: fillsObjects, expect: prompt},
+	{who: neighbour, what: learn, how: "reads, lists and watches what is not theirs", on: scene{at: released}, do: readsOthers, expect: func(a *app) {
+		a.answered(http.StatusForbidden)
+		a.same()
+	}},
+	{who: neighbour, what: learn, how: "names what is not theirs", on: scene{routed: true, at: midway}, do: namesOthers, expect: ignored},
+	{who: neighbour, what: skip, how: "every verb", on: scene{at: midway}, do: everyVerbBut(), expect: forbidden},
+	{who: neighbour, what: crash, how: "numbers and texts at their ends", do: writesExtremes, expect: func(a *app) {
+		a.answered(append([]int{http.StatusBadRequest}, either...)...)
+		a.goesOn()
+	}},
+	{who: patcher, what: crash, how: "marks that are no JSON", doors: true, on: scene{at: midway}, do: writesGarbage, expect: gated},
+	{who: patcher, what: crash, how: "marks that are no JSON, at rest", doors: true, do: writesGarbage, expect: gated},
+}
+
+// aRollout is one of somebody else, that releases what they like.
+func aRollout(name string, strategy object) string {
+	return encode(object{
+		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": object{"name": name},
+		"spec": object{"workloadRef": object{"apiVersion": "apps/v1", "kind": deployments, "name": name}, "strategy": object{"canary": strategy}},
+	})
+}
+
+func fillsReferences(a *app, u *user) {
+	a.t.Helper()
+	for i := range 16 {
+		refs := make([]object, 8000)
+		for n := range refs {
+			refs[n] = object{"apiVersion": fmt.Sprintf("g%d.example.com/v1", i*8000+n), "kind": fmt.Sprintf("K%d", n), "name": "x"}
+		}
+		name := fmt.Sprintf("many-%d", i)
+		got := a.tries(u, post(api(a.elsewhere()), aRollout(name, object{
+			"steps": []object{{"replicas": 1, "traffic": "20%"}}, "trafficRoutings": []object{{"service": "web", "customNetworkRefs": refs}},
+		})))
+		if got.code == http.StatusCreated {
+			return // one is enough to know, and all of them would be in the way of other cells
+		}
+	}
+}
+
+func fillsObjects(a *app, u *user) {
+	a.t.Helper()
+	for i := range 4 {
+		steps := make([]object, 40)
+		for n := range steps {
+			var matches []object
+			for m := range 16 {
+				matches = append(matches, object{"headers": []object{{"name": fmt.Sprintf("h%d", m), "value": strings.Repeat("x", 2000)}}})
+			}
+			steps[n] = object{"replicas": n + 1, "matches": matches}
+		}
+		a.tries(u, post(api(a.elsewhere()), aRollout(fmt.Sprintf("large-%d", i), object{
+			"steps": steps, "trafficRoutings": []object{{"service": "web", "ingress": object{"name": "web"}}},
+		})))
+	}
+}
+
+// prompt wants what fills another namespace to be refused, and a release to go its way meanwhile.
+func prompt(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge)
+	began := time.Now()
+	a.ships("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	if took := time.Since(began); took > promptly {
+		a.t.Errorf("the first step took %s", took)
+	}
+	a.goesOn()
+}
+
+func readsOthers(a *app, u *user) {
+	a.t.Helper()
+	ours := "/apis/rollouts.kruise.io/v1beta1/namespaces/" + a.namespace
+	old := strings.Replace(ours, "v1beta1", "v1alpha1", 1)
+	for _, path := range words(
+		a.api(), a.api()+"/status", api(a.namespace), api(a.namespace)+"?watch=true", ours+"/batchreleases", ours+"/batchreleases/web",
+		old+"/rollouts/web", old+"/rollouthistories", old+"/trafficroutings", "/apis/rollouts.kruise.io/v1beta1/rollouts",
+		"/apis/rollouts.kruise.io/v1beta1/rollouts?watch=true", "/apis/rollouts.kruise.io/v1alpha1/rollouthistories", a.path(),
+		"/api/v1/namespaces/"+system+"/secrets", "/api/v1/namespaces/"+a.namespace+"/configmaps/rollouts-index",
+	) {
+		a.tries(u, get(path))
+	}
+	a.tries(u, patch(a.api(), `{"spec":{"disabled":true}}`))
+	a.tries(u, request{method: http.MethodDelete, path: a.api()})
+}
+
+// namesOthers makes Rollouts of the names that are used here, and of paths to them.
+func namesOthers(a *app, u *user) {
+	a.t.Helper()
+	routed := func(service string) object {
+		return object{
+			"steps":           []object{{"replicas": 1, "traffic": "100%"}, {"replicas": "100%"}},
+			"trafficRoutings": []object{{"service": service, "ingress": object{"name": service}}},
+		}
+	}
+	a.tries(u, post(api(a.elsewhere()), aRollout("web", routed("web"))))
+	for _, service := range words("../"+a.namespace+"/web", a.namespace+"/web", "web."+a.namespace, "..%2f"+a.namespace+"%2fweb") {
+		a.tries(u, post(api(a.elsewhere()), aRollout("other", routed(service))))
+	}
+}
+
+// ignored wants nothing of the other namespace to be touched, or told.
+func ignored(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusCreated, http.StatusUnprocessableEntity, http.StatusBadRequest)
+	told := strings.Join(a.answers[0].warnings, " ")
+	if strings.Contains(told, `"`+a.namespace+`\"`) || strings.Contains(told, a.namespace+"/") {
+		a.t.Errorf("somebody else is told %q", told)
+	}
+	a.same()
+	a.goesOn()
+}
+
+func writesExtremes(a *app, u *user) {
+	a.t.Helper()
+	step := object{"replicas": math.MaxInt32, "pause": object{"duration": math.MaxInt32}}
+	for i, strategy := range []object{
+		{"steps": []object{step}}, {"steps": []object{{"replicas": -1}}}, {"steps": []object{{"replicas": "999999999999999999999%"}}},
+		{"steps": []object{{"replicas": "-1%"}}}, {"steps": []object{{"replicas": 1, "traffic": "18446744073709551616%"}}},
+		{"steps": []object{{"replicas": 1, "pause": object{"duration": math.MinInt32}}}}, {"steps": []object{}}, {},
+		{"steps": []object{step}, "failureThreshold": "1000000%"}, {"steps": []object{step}, "progressDeadlineSeconds": math.MinInt32},
+	} {
+		a.tries(u, post(api(a.elsewhere()), aRollout(fmt.Sprintf("end-%d", i), strategy)))
+	}
+	a.tries(u, post(api(a.elsewhere()), strings.Repeat(`{"metadata":`, 9000)+`1`+strings.Repeat("}", 9000)))
+}
+
+func writesGarbage(a *app, u *user) {
+	a.t.Helper()
+	for _, text := range words("{", `{"partition":{}}`, `{"partition":-2147483648,"rollingUpdate":{"maxSurge":-1}}`, strings.Repeat("[", 50000), "\x00null") {
+		garbage := object{inProgress: text, controlInfo: text, driving: text, original: text, wantedSpec: text, extraStatus: text}
+		a.tries(u, patch(a.path(), change{annotations: garbage}.body()))
+		a.tries(u, patch(a.path()+"/status", change{annotations: garbage}.body()))
+	}
+	a.tries(u, patch(a.path(), change{version: "v3"}.body()))
+}
+
+var informerCells = []cell{
+	{who: editor, what: slow, how: "references to kinds of which there are many", alone: true, on: scene{routed: true}, do: refersToMany, expect: watchesNothing},
+}
+
+// many are kinds that no router is of.
+var many = map[string]object{
+	"pods":                      {"apiVersion": "v1", "kind": "Pod", "name": "web"},
+	"replicasets":               {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"},
+	"customresourcedefinitions": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": "web.example.com"},
+	"secrets":                   {"apiVersion": "v1", "kind": "Secret", "name": "web"},
+	"endpointslices":            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "name": "web"},
+}
+
+func refersToMany(a *app, u *user) {
+	a.t.Helper()
+	a.watches = a.begun()
+	for _, ref := range many {
+		refs := []object{{"service": "web", "gracePeriodSeconds": 1, "customNetworkRefs": []object{ref}}}
+		a.tries(u, patch(a.api(), encode(object{"spec": object{"strategy": object{"canary": object{"trafficRoutings": refs}}}})))
+	}
+}
+
+// watchesNothing wants these kinds to be refused, and weir-controller to list or watch none of them for it.
+func watchesNothing(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusUnprocessableEntity)
+	a.goesOn()
+	if diff := cmp.Diff(a.watches, a.begun()); diff != "" {
+		a.t.Errorf("weir-controller began to look at all of a kind (-before +now):\n%s", diff)
+	}
+}
+
+// begun counts the times that weir-controller has asked for all objects of a kind, as
+// kube-apiserver has it on file: by a list, or by a watch that begins with one.
+func (a *app) begun() map[string]int {
+	a.t.Helper()
+	files, err := filepath.Glob(filepath.Join(here.cluster.Dir(), "audit*.log"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	times := map[string]int{}
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		defer file.Close()
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<24)
+		for lines.Scan() {
+			var e auditv1.Event
+			if json.Unmarshal(lines.Bytes(), &e) != nil || e.ObjectRef == nil || e.ObjectRef.Namespace != "" || !strings.HasSuffix(e.User.Username, ":weir-controller") {
+				continue // the last line may be half a line
+			}
+			all := e.Verb == "list" || e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
+			if _, counts := many[e.ObjectRef.Resource]; counts && all {
+				times[e.ObjectRef.Resource]++
+			}
+		}
+	}
+	return times
+}

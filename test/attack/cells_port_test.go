@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+const (
+	webhookPath = "/admission/v1/workloads"
+	// slowest is what one update may take while somebody floods the port: less than the webhook's time.
+	slowest = 3 * time.Second
+	// Bodies that do not end may be read for so long, and take so much memory together.
+	longestRead = 20 * time.Second
+	mostMemory  = 256 << 20
+)
+
+var portCells = []cell{
+	{who: nobody, what: slow, how: "120 bodies that never end", alone: true, do: neverEnds, expect: steady},
+	{who: nobody, what: slow, how: "a stream of reviews", alone: true, do: floods, expect: steady},
+	{who: nobody, what: crash, how: "what is no review", do: noReviews, expect: func(a *app) {
+		a.answered(http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed)
+		a.same()
+		a.goesOn()
+	}},
+	{who: nobody, what: learn, how: "asks whether a Rollout names a workload", do: asksTheWebhook, expect: func(a *app) {
+		a.answered(http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest)
+		a.same()
+		a.goesOn()
+	}},
+}
+
+// webhook is where the port of admission is.
+func (a *app) webhook() string {
+	a.t.Helper()
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	if err := here.client.Get(a.t.Context(), client.ObjectKey{Name: "weir-workloads"}, c); err != nil {
+		a.t.Fatal(err)
+	}
+	return "127.0.0.1:" + strconv.Itoa(int(*c.Webhooks[0].ClientConfig.Service.Port))
+}
+
+// anybody trusts whatever answers, and shows no certificate.
+func anybody(host string) *user {
+	return &user{name: "anybody", host: "https://" + host, http: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is the attacker
+	}}}
+}
+
+// review is of an update of a workload.
+func review(namespace, name string) string {
+	o := object{"apiVersion": "apps/v1", "kind": deployments, "metadata": object{"name": name, "namespace": namespace}}
+	return encode(object{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": object{
+		"uid": "1", "kind": object{"group": "apps", "version": "v1", "kind": deployments},
+		"resource":  object{"group": "apps", "version": "v1", "resource": "deployments"},
+		"namespace": namespace, "name": name, "operation": "UPDATE", "userInfo": object{"username": "anybody"}, "object": o, "oldObject": o,
+	}})
+}
+
+// neverEnds sends the beginning of a large body on each of many connections, and
+// waits until all of them are closed. Meanwhile updates are judged as ever.
+func neverEnds(a *app, _ *user) {
+	a.t.Helper()
+	address, before := a.webhook(), memory(a)
+	var wg sync.WaitGroup
+	var longest, most atomic.Int64
+	began := time.Now()
+	for range 120 {
+		wg.Go(func() {
+			if err := a.hang(address); err != nil {
+				a.t.Error(err)
+			}
+			longest.Store(max(longest.Load(), int64(time.Since(began))))
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	for {
+		a.measures()
+		most.Store(max(most.Load(), memory(a)-before))
+		select {
+		case <-done:
+		default:
+			continue
+		}
+		break
+	}
+	if took := time.Duration(longest.Load()); took > longestRead {
+		a.t.Errorf("a body that does not end was read for %s", took)
+	}
+	if grown := most.Load(); grown > mostMemory {
+		a.t.Errorf("bodies that do not end took %d MiB", grown>>20)
+	}
+}
+
+// hang sends what is taken of a body, and returns when the server has closed the
+// connection, or does not for twice as long as it may.
+func (a *app) hang(address string) error {
+	ctx, cancel := context.WithTimeout(a.t.Context(), 2*longestRead)
+	defer cancel()
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is the attacker
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // it may be closed already
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", webhookPath, 4<<20)
+	_, _ = io.Copy(conn, io.LimitReader(endless{}, 4<<20-1)) // it may be refused in between
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
+}
+
+// endless is the text of a JSON string that nobody closes.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	copy(p, strings.Repeat("x", len(p)))
+	p[0] = '"'
+	return len(p), nil
+}
+
+var resident = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// memory is what weir-apiserver holds, in bytes.
+func memory(a *app) int64 {
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	pid, err := here.cluster.Pid(cluster.WeirAPIServer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	found := resident.FindSubmatch(data)
+	if err != nil || found == nil {
+		a.t.Fatalf("reading the memory of weir-apiserver: %v", err)
+	}
+	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// measures wants an update to be held, and that not to take long.
+func (a *app) measures() {
+	a.t.Helper()
+	began := time.Now()
+	got := a.tries(here.admin, request{
+		method: http.MethodPatch, path: a.path() + "?dryRun=All", kind: string(types.MergePatchType), body: change{version: "v2"}.body(),
+	})
+	if took := time.Since(began); took > slowest || !strings.Contains(got.body, `"paused":true`) {
+		a.t.Errorf("an update took %s: %s", took, got)
+	}
+}
+
+// floods sends reviews of workloads that nobody names, as fast as they are answered.
+func floods(a *app, _ *user) {
+	a.t.Helper()
+	ctx, quit := context.WithCancel(a.t.Context())
+	host := a.webhook()
+	var wg sync.WaitGroup
+	var sent atomic.Int64
+	for i := range 8 {
+		wg.Go(func() {
+			u := anybody(host)
+			for n := 0; ctx.Err() == nil; n++ {
+				if _, err := u.send(ctx, post(webhookPath, review(fmt.Sprintf("nowhere-%d", i), fmt.Sprintf("x-%d", n)))); err == nil {
+					sent.Add(1)
+				} else if !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+					sent.Add(1) // it is refused as it should be
+				}
+			}
+		})
+	}
+	for range 50 {
+		a.measures()
+	}
+	quit()
+	wg.Wait()
+	a.t.Logf("%d reviews of nobody", sent.Load())
+}
+
+// steady wants updates to have been answered meanwhile, and releases to go on.
+func steady(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.same()
+	a.goesOn()
+}
+
+func noReviews(a *app, _ *user) {
+	a.t.Helper()
+	u := anybody(a.webhook())
+	for _, body := range words("", "{", "null", "[]", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"v1","kind":"Pod"}`,
+		strings.Repeat("[", 1<<20), strings.Repeat(`{"request":`, 20000)) {
+		a.tries(u, post(webhookPath, body))
+	}
+	a.tries(u, get(webhookPath))
+	a.tries(u, get("/debug/pprof/"))
+	a.tries(u, get("/metrics"))
+}
+
+func asksTheWebhook(a *app, _ *user) {
+	a.t.Helper()
+	u := anybody(a.webhook())
+	a.tries(u, post(webhookPath, review(a.namespace, a.name)))
+	a.tries(u, post(webhookPath, review(a.namespace, "nobody")))
+}
+
+var namelessCells = []cell{
+	{who: nobody, what: learn, how: "through kube-apiserver", on: scene{at: midway}, do: func(a *app, u *user) {
+		readsOthers(a, u)
+		a.tries(u, get("/apis/rollouts.kruise.io/v1beta1"))
+	}, expect: unknown},
+	{who: nobody, what: learn, how: "at weir-apiserver itself", on: scene{at: midway}, do: func(a *app, _ *user) {
+		u := anybody(here.cluster.Address(cluster.WeirAPIServer))
+		for _, path := range words("/healthz", "/livez", "/readyz") {
+			a.asks(u, get(path))
+		}
+		readsOthers(a, u)
+		for _, path := range words("/apis", "/apis/rollouts.kruise.io/v1beta1", "/openapi/v2", "/openapi/v3", "/metrics", "/debug/pprof/", "/logs", "/") {
+			a.tries(u, get(path))
+		}
+		named := post(a.api()+"/promote", "")
+		named.more = http.Header{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}, "Impersonate-User": {"admin"}}
+		a.tries(u, named)
+	}, expect: unknown},
+}

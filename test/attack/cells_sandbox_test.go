@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+const (
+	configuration = "kruise-rollout-configuration"
+	class         = "attack"
+	scriptKey     = "lua.traffic.routing.ingress." + class
+)
+
+var sandboxCells = []cell{
+	{who: scripter, what: learn, how: "a script that reads, calls and never ends", on: scene{routed: true, change: func(r *v1beta1.Rollout) {
+		r.Spec.Strategy.Canary.TrafficRoutings[0].Ingress.ClassType = new(class)
+	}}, do: badScripts, expect: nothingTold},
+}
+
+// escapes are scripts that want out of the sandbox, or to wear it out.
+var escapes = words(
+	`local f = io.open("/etc/passwd") obj.annotations["stolen"] = f:read("*a") return obj.annotations`,
+	`for line in io.lines("/proc/self/environ") do error(line) end`,
+	`error(os.getenv("PATH"), 0)`,
+	`os.execute("touch /tmp/weir-was-here") return obj.annotations`,
+	`local s = require("socket") return obj.annotations`,
+	`loadfile("/etc/passwd")() return obj.annotations`,
+	`debug.getregistry() return obj.annotations`,
+	`while true do end`,
+	`local t = {} while true do t[#t + 1] = string.rep("x", 100000) end`,
+	`local s = "x" for i = 1, 40 do s = s .. s end return obj.annotations`,
+	`local function f() return f() + 1 end return f()`,
+	`local s = string.rep("a", 30000) return string.find(s, string.rep("a?", 3000) .. string.rep("a", 3000))`,
+	`error("\27[31m\r\nall is well\226\128\174")`,
+)
+
+// badScripts has a release wait for each of them in turn, and mends it in the end.
+func badScripts(a *app, u *user) {
+	a.t.Helper()
+	space := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configuration, Namespace: system}}
+	if err := client.IgnoreAlreadyExists(here.client.Create(a.t.Context(), space)); err != nil {
+		a.t.Fatal(err)
+	}
+	path := "/api/v1/namespaces/" + system + "/configmaps/" + configuration
+	set := func(script string) { a.tries(u, patch(path, encode(object{"data": object{scriptKey: script}}))) }
+	var told []string
+	says := func(word string, want bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			r, err := a.stored(ctx)
+			if err == nil && (strings.Contains(r.Status.Message, word) != want || !strings.Contains(r.Status.Message, scriptKey)) {
+				return errors.New("it is " + describe(r))
+			}
+			told = append(told, r.Status.Message)
+			return err
+		}
+	}
+	for i, script := range escapes {
+		// One that says which it is comes before each, since two may fail alike.
+		before := fmt.Sprintf("the one before %d", i)
+		set(`error("` + before + `", 0)`)
+		if i == 0 {
+			a.ships("v2")
+		}
+		a.until(before+" has failed", says(before, true))
+		set(script)
+		a.until(fmt.Sprintf("the script %q has failed", script), says(before, false))
+	}
+	set(`obj.annotations["share"] = obj.weight return obj.annotations`)
+	a.told = strings.Join(told, " | ")
+}
+
+// nothingTold wants no script to have learnt or done anything, and the release to go on.
+func nothingTold(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.until("step 1 waits", a.waitsAt(1))
+	var list networkingv1.IngressList
+	if err := here.client.List(a.t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range list.Items {
+		a.told += fmt.Sprint(list.Items[i].Annotations)
+	}
+	for _, secret := range words("root:", os.Getenv("PATH"), "stolen") {
+		if strings.Contains(a.told, secret) {
+			a.t.Errorf("%q was told: %s", secret, a.told)
+		}
+	}
+	if strings.ContainsFunc(a.told, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+		a.t.Errorf("what was told has controls: %q", a.told)
+	}
+	if _, err := os.Stat("/tmp/weir-was-here"); err == nil {
+		a.t.Error("a script has run a command")
+	}
+	a.atMost(1, "v2")
+	a.goesOn()
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// setting is which doors are open.
+type setting struct {
+	name string
+	// all tells that every cell is tried, and not only those that depend on doors.
+	all               bool
+	webhook, policies bool
+}
+
+// settings are those of this run. Before Kubernetes 1.36 there are no policies.
+func (w *world) settings() []setting {
+	all := []setting{{name: "both doors", all: true, webhook: true, policies: true}}
+	if testing.Short() || !w.policies {
+		return all
+	}
+	return append(all, setting{name: "webhook alone", webhook: true}, setting{name: "policies alone", policies: true})
+}
+
+// door are objects of one way in which admission asks.
+type door struct {
+	lists []client.ObjectList
+	is    func(setting) bool
+	// alone makes of an object what an installation with this door only has.
+	alone func(client.Object)
+}
+
+func doors() []door {
+	return []door{{
+		lists: []client.ObjectList{&admissionv1.MutatingWebhookConfigurationList{}, &admissionv1.ValidatingWebhookConfigurationList{}},
+		is:    func(s setting) bool { return s.webhook },
+		alone: func(o client.Object) {
+			if c, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
+				for i := range c.Webhooks { // as artifacts/webhook-only has it
+					c.Webhooks[i].FailurePolicy = new(admissionv1.Fail)
+				}
+			}
+		},
+	}, {
+		lists: []client.ObjectList{&admissionv1.MutatingAdmissionPolicyBindingList{}, &admissionv1.ValidatingAdmissionPolicyBindingList{}},
+		is:    func(s setting) bool { return s.policies },
+		alone: func(client.Object) {},
+	}}
+}
+
+// set opens and closes doors, until the end of the test, and waits until
+// kube-apiserver has seen that.
+func (s setting) set(t *testing.T) {
+	t.Helper()
+	if here.probe == nil {
+		here.probe = newProbe(t)
+	}
+	if s.webhook && s.policies {
+		here.probe.admits(t, true)
+		return
+	}
+	var open []func()
+	for _, d := range doors() {
+		for _, o := range d.objects(t) {
+			if err := here.client.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			o.SetResourceVersion("")
+			o.SetUID("")
+			t.Cleanup(func() { put(t, o) })
+			if d.is(s) {
+				open = append(open, func() {
+					only := o.DeepCopyObject().(client.Object)
+					d.alone(only)
+					put(t, only)
+				})
+			}
+		}
+	}
+	here.probe.admits(t, false)
+	for _, o := range open {
+		o()
+	}
+	here.probe.admits(t, true)
+}
+
+// put makes an object, or makes it again as it was.
+func put(t *testing.T, o client.Object) {
+	t.Helper()
+	ctx := context.Background()
+	now := o.DeepCopyObject().(client.Object)
+	if err := client.IgnoreNotFound(here.client.Delete(ctx, now)); err != nil {
+		t.Error(err)
+	}
+	if err := here.client.Create(ctx, o.DeepCopyObject().(client.Object)); err != nil {
+		t.Error(err)
+	}
+}
+
+// objects are those of Weir.
+func (d door) objects(t *testing.T) []client.Object {
+	t.Helper()
+	var all []client.Object
+	for _, list := range d.lists {
+		if err := here.client.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/part-of": "weir"}); err != nil {
+			t.Fatal(err)
+		}
+		switch l := list.(type) {
+		case *admissionv1.MutatingWebhookConfigurationList:
+			for i := range l.Items {
+				all = append(all, &l.Items[i])
+			}
+		case *admissionv1.ValidatingWebhookConfigurationList:
+			for i := range l.Items {
+				all = append(all, &l.Items[i])
+			}
+		case *admissionv1.MutatingAdmissionPolicyBindingList:
+			for i := range l.Items {
+				all = append(all, &l.Items[i])
+			}
+		case *admissionv1.ValidatingAdmissionPolicyBindingList:
+			for i := range l.Items {
+				all = append(all, &l.Items[i])
+			}
+		}
+	}
+	return all
+}
+
+// newProbe is an application that outlives the tests of a setting. Its first release
+// waits until kube-apiserver lets Weir's own kinds own what they make, which it
+// learns half a minute after they are served.
+func newProbe(t *testing.T) *app {
+	t.Helper()
+	a := &app{t: t, namespace: "attack-probe", name: name, scene: scene{kind: deployments, routed: true}}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
+	if err := here.client.Create(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	a.create(a.workload("v1"))
+	a.create(a.service())
+	a.create(a.ingress())
+	a.create(a.rollout())
+	a.until("the Rollout is Healthy", a.healthy)
+	a.ships("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.verb(here.admin, "promote", `{"full":true}`)
+	a.until("the Rollout is Healthy again", a.healthy)
+	return a
+}
+
+// admits waits until another template is held, or is not.
+func (a *app) admits(t *testing.T, want bool) {
+	t.Helper()
+	a.t = t
+	a.until(fmt.Sprintf("an update is held: %t", want), func(ctx context.Context) error {
+		got, err := here.admin.send(ctx, request{method: http.MethodPatch, path: a.path() + "?dryRun=All", kind: string(types.MergePatchType), body: change{version: "v3"}.body()})
+		if err == nil && (got.code != http.StatusOK || strings.Contains(got.body, `"paused":true`) != want) {
+			err = errors.New(got.String())
+		}
+		return err
+	})
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What a door may answer: it refuses, or lets pass what it has taken the sting from.
+var (
+	refused = []int{http.StatusForbidden, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+	either  = append([]int{http.StatusOK, http.StatusCreated}, refused...)
+)
+
+// answered wants every answer to be one of these.
+func (a *app) answered(codes ...int) {
+	a.t.Helper()
+	if len(a.answers) == 0 {
+		a.t.Error("nothing was tried")
+	}
+	wrong := 0
+	for _, got := range a.answers {
+		if !slices.Contains(codes, got.code) {
+			if wrong++; wrong < 4 {
+				a.t.Errorf("got %s; want one of %v", got, codes)
+			}
+		}
+		if slices.Contains(refused, got.code) && !strings.Contains(got.body, `"message":`) {
+			a.t.Errorf("got %s; want a message", got)
+		}
+	}
+	if wrong > 3 {
+		a.t.Errorf("and %d more of %d", wrong-3, len(a.answers))
+	}
+}
+
+// atMost wants no more pods of a version than the plan gives it, at any time.
+func (a *app) atMost(n int, version string) {
+	a.t.Helper()
+	if got := a.seen.peak(version); got > n {
+		a.t.Errorf("there were %d pods of %s, and nobody has approved more than %d; %s", got, version, n, a.seen)
+	}
+}
+
+// same wants the world to be as before, but for what is named.
+func (a *app) same() {
+	a.t.Helper()
+	if diff := cmp.Diff(a.before, a.facts(), cmp.AllowUnexported(facts{})); diff != "" {
+		a.t.Errorf("something was changed (-before +now):\n%s", diff)
+	}
+}
+
+// goesOn has a version released by those who may. What an attack has set off has
+// come out by then, and nothing of it may be in the way.
+func (a *app) goesOn() {
+	a.t.Helper()
+	const version = "v9"
+	a.asks(here.admin, patch(a.path(), change{version: version, template: unhashed}.body()))
+	a.until("the first pod of "+version+" waits for approval", func(ctx context.Context) error {
+		if err := a.waitsAt(1)(ctx); err != nil {
+			return err
+		}
+		pods, err := a.pods(ctx)
+		if err == nil && pods[version] != 1 {
+			err = fmt.Errorf("runs %v", pods)
+		}
+		return err
+	})
+	a.verb(here.admin, "promote", `{"full":true}`)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until(version+" serves", a.runs(versions{version: 3}))
+}
+
+// gated wants the gate to have held: whatever was answered, no more pods of v2 (or
+// v3) were there than the first step has, and a release that is approved goes on.
+func gated(a *app) {
+	a.t.Helper()
+	a.answered(either...)
+	a.until("the attack is over", a.rests)
+	a.t.Logf("at most there were %s", a.seen)
+	a.atMost(1, "v2")
+	a.atMost(1, "v3")
+	a.goesOn()
+	a.atMost(1, "v2")
+	a.atMost(1, "v3")
+}
+
+// denied wants every request to be refused, and nothing to be changed by it.
+func denied(a *app) {
+	a.t.Helper()
+	a.answered(refused...)
+	a.same()
+	gated(a)
+}
+
+// forbidden wants every request to be refused for want of permission.
+func forbidden(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusForbidden)
+	denied(a)
+}
+
+// ends wants an abort to end, with every pod of v1 again.
+func (a *app) ends() {
+	a.t.Helper()
+	a.until("it is aborted", a.aborted)
+	a.until("v1 is back", a.runs(versions{"v1": 3}))
+}

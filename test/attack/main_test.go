@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+// Package attack answers: does the gate hold against those who may do something
+// in the cluster, but not this?
+//
+// Who tries what is one table, matrix. Each cell is tried on a real control plane
+// by a user with exactly the permissions of the role, and the world is judged from
+// outside. One cluster serves all cells; each has a namespace of its own.
+package attack
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// here is where all cells are tried.
+var here *world
+
+func TestMain(m *testing.M) {
+	// Cells mostly wait, so more of them than processors run beside each other.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "weir-attack-")
+	if err != nil {
+		return 1, err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: dir, Weir: true, Log: os.Stderr, Audit: true,
+		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+		// A lease that is late on a busy machine is a restart that nobody made.
+		WeirControllerArgs: []string{"--leader-elect=false"},
+	})
+	if err != nil {
+		return 1, fmt.Errorf("%w (its logs are in %s)", err, dir)
+	}
+	running := context.AfterFunc(ctx, func() {
+		fmt.Fprintln(os.Stderr, "attack: interrupted", errors.Join(c.Stop(), os.RemoveAll(dir)))
+		os.Exit(1)
+	})
+	if here, err = newWorld(ctx, c); err != nil {
+		return 1, errors.Join(err, c.Stop())
+	}
+	code := m.Run()
+	if !running() {
+		select {} // the interruption exits
+	}
+	if err := c.Stop(); err != nil || code != 0 {
+		return max(code, 1), errors.Join(err, fmt.Errorf("the logs of the cluster are in %s", dir))
+	}
+	return 0, os.RemoveAll(dir)
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+)
+
+// object is JSON.
+type object = map[string]any
+
+// change is what a patch of a workload writes.
+type change struct {
+	version             string
+	labels, annotations object
+	// spec is of the workload, and template of its pods.
+	spec, template object
+}
+
+func (c change) body() string {
+	spec := object{}
+	maps.Copy(spec, c.spec)
+	template := object{}
+	maps.Copy(template, c.template)
+	if c.version != "" {
+		template["spec"] = object{"containers": []object{{"name": name, "image": image(c.version)}}}
+	}
+	if len(template) > 0 {
+		spec["template"] = template
+	}
+	meta := object{}
+	if c.labels != nil {
+		meta["labels"] = c.labels
+	}
+	if c.annotations != nil {
+		meta["annotations"] = c.annotations
+	}
+	return encode(object{"metadata": meta, "spec": spec})
+}
+
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only what is written here
+	}
+	return string(data)
+}
+
+// path is that of the workload.
+func (a *app) path() string {
+	return "/apis/apps/v1/namespaces/" + a.namespace + "/" + resources[a.scene.kind] + "/" + a.name
+}
+
+// api is the path of the Rollouts of a namespace.
+func api(namespace string) string {
+	return "/apis/rollouts.kruise.io/v1beta1/namespaces/" + namespace + "/rollouts"
+}
+
+func (a *app) api() string { return api(a.namespace) + "/" + a.name }
+
+func patch(path, body string) request {
+	return request{method: http.MethodPatch, path: path, kind: mergePatch, body: body}
+}
+
+func post(path, body string) request {
+	return request{method: http.MethodPost, path: path, body: body}
+}
+
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+// patches is an attack on the workload, in so many patches.
+func patches(changes ...change) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		for _, c := range changes {
+			a.tries(u, patch(a.path(), c.body()))
+		}
+	}
+}
+
+// ships changes the version, as an owner does who may.
+func (a *app) ships(version string) {
+	a.t.Helper()
+	a.asks(here.admin, patch(a.path(), change{version: version}.body()))
+}
+
+// verb decides, as somebody who may.
+func (a *app) verb(u *user, verb, body string) answer {
+	a.t.Helper()
+	return a.asks(u, post(a.api()+"/"+verb, body))
+}
+
+// edits changes the Rollout, as its owner does.
+func (a *app) edits(body string) {
+	a.t.Helper()
+	a.asks(here.admin, patch(a.api(), body))
+}
