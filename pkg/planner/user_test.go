@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -171,6 +172,9 @@ func (w *world) change(name string, mutate func(object.Object)) string {
 	mutate(next)
 	said := w.admit(d, next)
 	w.tell.did("applies " + tagOf(templateOf(next)) + ", " + said)
+	if strings.HasPrefix(said, "refused") {
+		return said
+	}
 	w.as("user", func() error { return w.store.update(next) })
 	return said
 }
@@ -190,14 +194,20 @@ func (w *world) admit(before, update object.Object) string {
 	if !ok || label == "" && update.GetLabels()[rollouts.LabelWorkloadType] == "" {
 		return "not asked"
 	}
-	verdict := planner.Admit(planner.Admission{Held: row.Held(before), Changed: row.Changed(before, update), Rollouts: named})
+	verdict := planner.Admit(planner.Admission{
+		Held: row.Held(before), Changed: row.Changed(before, update), Unholdable: row.Refused(before, update), Rollouts: named,
+	})
 	said := "as it is"
 	switch {
+	case verdict.Refuse != "":
+		return "refused: " + verdict.Refuse
+	case verdict.Records:
+		workload.KeepRecords(before, update)
 	case verdict.Keep:
 		row.Keep(before, update)
 		said = "kept as held"
 	case verdict.Hold:
-		row.Hold(update, verdict.By)
+		row.HoldUpdate(before, update, verdict.By)
 		said = "held by rollout/" + verdict.By
 	}
 	if slices.ContainsFunc(named, planner.Holds) {

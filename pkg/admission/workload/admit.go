@@ -100,6 +100,10 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 	row, _ := rowOf(schema.GroupVersionKind(request.Kind), named) // in the style of a Rollout
 	facts := planner.Admission{Held: row.Held(before), Rollouts: named}
 	if request.Operation == admissionv1.Update {
+		// The mark may be gone; the store knows of the release all the same.
+		facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
+			return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
+		})
 		facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update)
 	}
 	judged := planner.Admit(facts)
