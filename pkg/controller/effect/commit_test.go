@@ -112,6 +112,8 @@ func newServer(t *testing.T) *server {
 	s := &server{}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects()...).
 		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}).
+		WithIndex(&v1beta1.Rollout{}, effect.ByWorkload, effect.WorkloadKeys).
+		WithIndex(&v1beta1.BatchRelease{}, effect.ByWorkload, effect.WorkloadKeys).
 		WithIndex(&appsv1.ReplicaSet{}, effect.ByOwner, effect.OwnerKeys).
 		WithIndex(&corev1.Pod{}, effect.ByOwner, effect.OwnerKeys).
 		WithIndex(&v1alpha1.TrafficRouting{}, effect.ByUser, effect.UserKeys).
@@ -140,6 +142,8 @@ func (s *server) change(ctx context.Context, c client.WithWatch, o client.Object
 // that is to label it, and a BatchRelease that is to drive it.
 func objects() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}
+	owned := meta
+	owned.OwnerReferences = []metav1.OwnerReference{effect.OwnedByRollout(&rollouts.Rollout{ObjectMeta: meta})}
 	ref := v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	share := intstr.FromString("20%")
 	return []client.Object{
@@ -150,7 +154,7 @@ func objects() []client.Object {
 				Release: v1beta1.Release{Steps: []v1beta1.Step{{Replicas: &share}}},
 			}},
 		}},
-		&v1beta1.BatchRelease{ObjectMeta: meta, Spec: v1beta1.BatchReleaseSpec{
+		&v1beta1.BatchRelease{ObjectMeta: owned, Spec: v1beta1.BatchReleaseSpec{
 			WorkloadRef: &ref,
 			ReleasePlan: v1beta1.ReleasePlan{Batches: []v1beta1.Batch{{CanaryReplicas: share}}, BatchPartition: new(int32)},
 		}},
