@@ -163,7 +163,7 @@ func nobodyFights(a *app) {
 	waits := func(a, other *app) func(context.Context) error {
 		return func(ctx context.Context) error {
 			r, err := a.stored(ctx)
-			if err == nil && (strings.Contains(r.Status.Message, "Ingress") && strings.Contains(r.Status.Message, other.name)) {
+			if message := strings.ToLower(r.Status.Message); err == nil && strings.Contains(message, "ingress") && strings.Contains(message, other.name) {
 				return nil
 			}
 			return errors.Join(err, a.waitsAt(1)(ctx))
