@@ -117,7 +117,7 @@ func (b beside) canary(o Objects, r Router, whole, part planner.Route) (*network
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       stable.Namespace,
 			Name:            stable.Name + rollouts.CanarySuffix,
-			Labels:          maps.Clone(stable.Labels),
+			Labels:          copied(stable.Labels),
 			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{o.Owner},
 		},

@@ -120,7 +120,7 @@ func newCanaryService(objs Objects, revision string) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       stable.Namespace,
 			Name:            stable.Name + rollouts.CanarySuffix,
-			Labels:          maps.Clone(stable.Labels),
+			Labels:          copied(stable.Labels),
 			Annotations:     copied(stable.Annotations),
 			OwnerReferences: []metav1.OwnerReference{objs.Owner},
 		},
@@ -128,9 +128,11 @@ func newCanaryService(objs Objects, revision string) *corev1.Service {
 	}
 }
 
-// copied returns annotations but those that belong to the object they are on.
-func copied(annotations map[string]string) map[string]string {
-	m := maps.Clone(annotations)
-	delete(m, corev1.LastAppliedConfigAnnotation)
+// copied returns labels or annotations but those that belong to the object they are
+// on. Those of ours are about a release, and whoever owns the object may have written
+// them.
+func copied(m map[string]string) map[string]string {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(key, _ string) bool { return key == corev1.LastAppliedConfigAnnotation || rollouts.IsRecord(key) })
 	return m
 }

@@ -75,9 +75,9 @@ func nothingLeft(a *app) {
 var recreatedCells = []cell{
 	{who: editor, what: forge, how: "makes the Deployment again, another one", on: scene{at: midway}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the Deployment again, the stable one", on: scene{at: midway}, do: remakes("v1", false, false), expect: another("v1")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: resumed(another("v3"))},
 	{who: editor, what: forge, how: "makes the Deployment again while it is aborted", on: scene{at: midway}, do: remakes("v3", true, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: another("v3")},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: resumed(another("v3"))},
 	{who: editor, what: forge, how: "makes the routed Deployment again, another one", on: scene{at: midway, routed: true}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the StatefulSet again, another one", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the StatefulSet again while it is aborted", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", true, false), expect: another("v3")},
@@ -130,6 +130,23 @@ func specOf(o client.Object) any {
 	return nil
 }
 
+// resumed wants the Rollout to say that the new workload is paused, which it was made
+// with, and has its owner resume it.
+func resumed(then func(*app)) func(*app) {
+	return func(a *app) {
+		a.t.Helper()
+		a.until("it is said that the new one is paused", func(ctx context.Context) error {
+			r, err := a.stored(ctx)
+			if err == nil && !strings.Contains(r.Status.Message, "paused") {
+				err = errors.New(describe(r))
+			}
+			return err
+		})
+		a.asks(here.admin, patch(a.path(), change{spec: object{"paused": false}}.body()))
+		then(a)
+	}
+}
+
 // another wants the release to be over, what is on record of it to be true, and the
 // new workload to be released like any other.
 func another(version string) func(*app) {
@@ -147,7 +164,7 @@ func another(version string) func(*app) {
 			if err == nil && (pods[version] == 0 || pods["v2"] > 0) {
 				err = fmt.Errorf("runs %v", pods)
 			}
-			return errors.Join(err, a.rests(ctx))
+			return errors.Join(err, a.rests(ctx), a.inService(ctx))
 		})
 		r, err := a.stored(a.t.Context())
 		lines, hErr := a.history(a.t.Context())
@@ -162,4 +179,13 @@ func another(version string) func(*app) {
 		}
 		a.goesOn()
 	}
+}
+
+// inService reports as an error that the next template would not be held yet.
+func (a *app) inService(ctx context.Context) error {
+	r, err := a.stored(ctx)
+	if err == nil && r.Status.Phase == v1beta1.PhaseInitial {
+		err = errors.New(describe(r))
+	}
+	return err
 }
