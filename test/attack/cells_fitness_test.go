@@ -164,6 +164,7 @@ func hashGated(a *app) {
 	a.t.Helper()
 	a.answered(either...)
 	a.until("the attack is over", a.rests)
+	a.inTime()
 	a.atMost(1, "v1+other")
 	a.goesOn()
 	a.atMost(1, "v1+other")

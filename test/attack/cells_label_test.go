@@ -150,6 +150,7 @@ func oldGated(a *app) {
 	a.answered(either...)
 	a.until("the attack is over", a.rests)
 	a.t.Logf("at most there were %s", a.seen)
+	a.inTime()
 	a.atMost(1, "v1")
 	a.goesOn()
 	a.atMost(1, "v1")

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What a door may answer: it refuses, or lets pass what it has taken the sting from.
@@ -48,6 +49,20 @@ func (a *app) atMost(n int, version string) {
 	a.t.Helper()
 	if got := a.seen.peak(version); got > n {
 		a.t.Errorf("there were %d pods of %s, and nobody has approved more than %d; %s", got, version, n, a.seen)
+	}
+}
+
+// inTime wants nothing to have been held late, which a door that is open does not need.
+func (a *app) inTime() {
+	a.t.Helper()
+	r, err := a.stored(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, c := range r.Status.Conditions {
+		if c.Type == "AdmissionBypassed" && c.Status == metav1.ConditionTrue {
+			a.t.Errorf("a door was passed: %s: %s", c.Reason, c.Message)
+		}
 	}
 }
 
@@ -87,6 +102,7 @@ func gated(a *app) {
 	a.answered(either...)
 	a.until("the attack is over", a.rests)
 	a.t.Logf("at most there were %s", a.seen)
+	a.inTime()
 	a.atMost(1, "v2")
 	a.atMost(1, "v3")
 	a.goesOn()
