@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -71,27 +72,34 @@ func webhooks(f Facts) []Finding {
 }
 
 func webhookWrong(f Facts, configuration string, want admissionv1.MutatingWebhook, all []admissionv1.MutatingWebhook) []Finding {
-	for _, have := range all {
-		if have.Name != want.Name {
-			continue
-		}
-		var found []Finding
-		var differ []string
-		for _, field := range fields {
-			if !equality.Semantic.DeepEqual(field.of(want), field.of(have)) {
-				differ = append(differ, field.name)
-			}
-		}
-		if len(differ) > 0 {
-			found = append(found, wrong(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", ")))
-		}
-		own := want.FailurePolicy != nil && *want.FailurePolicy == admissionv1.Ignore // nothing hangs on it
-		if p := have.FailurePolicy; p != nil && *p == admissionv1.Ignore && !own && !holding(f) {
-			found = append(found, wrong(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold"))
-		}
-		return found
+	i := slices.IndexFunc(all, func(have admissionv1.MutatingWebhook) bool { return have.Name == want.Name })
+	if i < 0 {
+		return []Finding{wrong(again, "the MutatingWebhookConfiguration %s has no webhook %s", configuration, want.Name)}
 	}
-	return []Finding{wrong(again, "the MutatingWebhookConfiguration %s has no webhook %s", configuration, want.Name)}
+	have := all[i]
+	var found []Finding
+	if differ := differing(want, have); len(differ) > 0 {
+		found = append(found, wrong(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", ")))
+	}
+	if ignores(have) && !ignores(want) && !holding(f) {
+		found = append(found, wrong(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold"))
+	}
+	return found
+}
+
+// differing names the fields of a webhook that are not as installed.
+func differing(want, have admissionv1.MutatingWebhook) []string {
+	var names []string
+	for _, field := range fields {
+		if !equality.Semantic.DeepEqual(field.of(want), field.of(have)) {
+			names = append(names, field.name)
+		}
+	}
+	return names
+}
+
+func ignores(w admissionv1.MutatingWebhook) bool {
+	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore
 }
 
 // policyKinds are what holds inside kube-apiserver.

@@ -98,6 +98,11 @@ func aborting(d *appsv1.Deployment) bool {
 	return drive != nil && drive.Abort
 }
 
+// unfinished reports whether an abort has left pods of the new version.
+func unfinished(d *appsv1.Deployment, r revisions) bool {
+	return (aborting(d) || stopped(d) && hurries(r.update)) && lingers(r.update)
+}
+
 // hurries reports whether pods of a set become available, so that the native
 // controller would take old ones for them.
 func hurries(rs *appsv1.ReplicaSet) bool { return rs != nil && rs.Spec.MinReadySeconds != foreverReady }
@@ -226,7 +231,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
-	if (aborting(d) || stopped(d) && hurries(r.update)) && lingers(r.update) {
+	if unfinished(d, r) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
 		// ones for them. They go as soon as stable's count again.

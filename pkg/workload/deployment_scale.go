@@ -46,14 +46,20 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
-	if v.RollingStyle == rollouts.StyleBlueGreen && hurries(r.update) {
-		s.Target = 0 // what an abort has left goes before a release begins again
-	}
 	if v.RollingStyle == rollouts.StyleBlueGreen {
-		s.Surge = max(s.Surge, s.Target) // its pods are beside those of stable
+		besideStable(&s, r)
 	}
 	assign(&s, d, r)
 	return s, true
+}
+
+// besideStable lets pods be there beside those of stable. What an abort has left goes
+// before a release begins again.
+func besideStable(s *planner.Scaling, r revisions) {
+	if hurries(r.update) {
+		s.Target = 0
+	}
+	s.Surge = max(s.Surge, s.Target)
 }
 
 // known tells that the native controller acts on the Deployment as it is. It cannot

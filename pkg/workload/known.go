@@ -133,6 +133,9 @@ func (r Row) opened(w *planner.Workload, update string) bool {
 	return r.Opens && (told || w.Surges && w.Is(update))
 }
 
+// Another reports whether it is another object than the one that is released.
+func (s Seen) Another() bool { return s.Known.UID != "" && s.Known.UID != s.Stored.GetUID() }
+
 // Based turns changes of the workload as it is seen into changes of what is stored.
 // Each of them puts our keys right, too.
 func (s Seen) Based(changes []object.Change) []object.Change {

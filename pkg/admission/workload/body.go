@@ -29,11 +29,11 @@ var errBusy = errors.New("too many admission reviews are under way; try again")
 type inFlight struct{ atomic.Int64 }
 
 // read returns a body, and what gives its share back.
-func (f *inFlight) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
+func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (body []byte, done func(), err error) {
 	counted := &counting{of: http.MaxBytesReader(w, r.Body, longestBody), all: f}
 	done = func() { f.Add(-counted.n) }
 	// A recorder of a test has no deadline, and a server always has.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).SetReadDeadline(now.Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, done, fmt.Errorf("limiting the time of a request: %w", err)
 	}
 	body, err = io.ReadAll(counted)

@@ -47,7 +47,8 @@ var _ http.Handler = (*Handler)(nil)
 // ServeHTTP answers an AdmissionReview. Whatever cannot be judged is a 500, so
 // that the failure policy of the webhook configuration decides.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, done, err := h.bodies.read(w, r)
+	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
+	body, done, err := h.bodies.read(w, r, watch.Now())
 	defer done()
 	if err != nil {
 		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB: %v", err), statusOf(err))
@@ -58,7 +59,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	watch := cmp.Or[clock.PassiveClock](h.Clock, clock.RealClock{})
 	began := watch.Now()
 	said, err := h.admit(r.Context(), review.Request)
 	answers.WithLabelValues(string(said.verdict)).Observe(watch.Since(began).Seconds())

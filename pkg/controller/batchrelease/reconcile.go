@@ -25,7 +25,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -91,30 +90,49 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if ref == nil {
 		return obs, nil
 	}
-	if !obs.facts.Owned {
-		gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-		if obs.facts.Taken, err = r.Server.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: req.Namespace, Name: ref.Name}); err != nil {
-			return nil, err
-		}
+	if err := r.observeTaken(ctx, obs, *ref); err != nil {
+		return nil, err
 	}
 	style := cmp.Or(release.Spec.Plan.RollingStyle, rollouts.StylePartition)
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
 	if !ok {
 		return nil, nil // the Rollout says what is not supported
 	}
-	absence, err := r.kinds.Absent(ctx, r.Server, row)
-	if err != nil || absence.Forbidden {
+	readable, err := r.observeWorkload(ctx, obs, row)
+	if err != nil || !readable {
 		return nil, err // the Rollout says what may not be read
 	}
-	if absence.Why != "" {
+	if obs.workload == nil {
 		return obs, nil
 	}
-	if obs.workload, err = r.Server.Workload(ctx, row, req.Namespace, ref.Name, planner.KnownOf(nil, release)); err != nil || obs.workload == nil {
-		return obs, err
-	}
-	facts := obs.workload.Facts()
-	obs.facts.Workload = &facts
 	return obs, r.observePods(ctx, obs, style)
+}
+
+// observeWorkload reads the workload, if there is one, and reports whether it may be
+// read at all.
+func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation, row workload.Row) (readable bool, err error) {
+	absence, err := r.kinds.Absent(ctx, r.Server, row)
+	if err != nil || absence.Why != "" {
+		return !absence.Forbidden, err
+	}
+	b := obs.release
+	obs.workload, err = r.Server.Workload(ctx, row, b.Namespace, b.Spec.WorkloadRef.Name, planner.KnownOf(nil, b))
+	if err == nil && obs.workload != nil {
+		facts := obs.workload.Facts()
+		obs.facts.Workload = &facts
+	}
+	return true, err
+}
+
+// observeTaken finds the Rollout that releases what the BatchRelease of nobody names.
+func (r *Reconciler) observeTaken(ctx context.Context, obs *observation, ref rollouts.ObjectRef) error {
+	if obs.facts.Owned {
+		return nil
+	}
+	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	var err error
+	obs.facts.Taken, err = r.Server.RolloutNaming(ctx, gk, types.NamespacedName{Namespace: obs.release.Namespace, Name: ref.Name})
+	return err
 }
 
 // observePods looks at the pods that are waited for, to find out why they do not
@@ -171,16 +189,10 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.B
 	return nil
 }
 
-// announce tells what has happened of the Rollout, where people look for it.
+// announce tells what has happened.
 func (r *Reconciler) announce(b *rollouts.BatchRelease, announced []planner.Event) {
-	about := &corev1.ObjectReference{
-		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "BatchRelease", Namespace: b.Namespace, Name: b.Name, UID: b.UID,
-	}
-	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" {
-		about.Kind, about.Name, about.UID = ref.Kind, ref.Name, ref.UID
-	}
 	for _, e := range announced {
-		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
+		r.Recorder.Eventf(effect.AboutBatch(b), nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
 	}
 }
 

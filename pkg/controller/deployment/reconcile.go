@@ -97,17 +97,23 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ef
 		return nil, err
 	}
 	if !named {
-		w, err := r.Server.Unnamed(ctx, row, key.Namespace, key.Name)
-		if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
-			return nil, err // a held one that nothing names is given back; until then its sizes stay
-		}
-		return w, nil
+		return r.unnamed(ctx, row, key)
 	}
 	if known.Batch != "" && known.Drive == nil {
 		return nil, nil // it is about to be told, or was given back
 	}
 	w, err := r.Server.Workload(ctx, row, key.Namespace, key.Name, known)
-	if err != nil || w == nil || !workload.Marked(w.Object) || known.UID != "" && known.UID != w.Object.GetUID() {
+	if err != nil || w == nil || !workload.Marked(w.Object) || w.Another() {
+		return nil, err
+	}
+	return w, nil
+}
+
+// unnamed reads a Deployment that its own annotation drives, or nil. A held one that
+// nothing names is given back; until then its sizes stay.
+func (r *Reconciler) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*effect.Workload, error) {
+	w, err := r.Server.Unnamed(ctx, row, key.Namespace, key.Name)
+	if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
 		return nil, err
 	}
 	return w, nil

@@ -109,6 +109,11 @@ func (d Doors) Missing(ctx context.Context, resource schema.GroupResource) (stri
 	case resource.Empty():
 		return "", nil
 	}
+	return d.missingFor(ctx, w, resource)
+}
+
+// missingFor is asked where there is a webhook.
+func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
 	i := slices.IndexFunc(w.Webhooks, asked(resource.Group, resource.Resource, admissionregistrationv1.Update))
 	switch {
 	case i < 0:

@@ -46,6 +46,18 @@ func About(r *rollouts.Rollout) runtime.Object {
 	return wire
 }
 
+// AboutBatch is what events refer to that are about a BatchRelease: its Rollout, where
+// people look for them, if it has one.
+func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
+	about := &corev1.ObjectReference{
+		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: batchReleaseKind.Kind, Namespace: b.Namespace, Name: b.Name, UID: b.UID,
+	}
+	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == rolloutKind.Kind {
+		about.Kind, about.Name, about.UID = ref.Kind, ref.Name, ref.UID
+	}
+	return about
+}
+
 // EventType is how an event is shown.
 func EventType(e planner.Event) string {
 	if e.Warning {
