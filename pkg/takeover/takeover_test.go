@@ -97,7 +97,7 @@ func TestKept(t *testing.T) {
 	want.ResourceVersion = ""
 	hash, revision := planner.PlanHash(want.Spec.Strategy.Canary), workload.TemplateHash(&found.Deployments[0].Spec.Template)
 	want.Annotations[rollouts.AnnotationHash], want.Status.Canary.RolloutHash = hash, hash
-	want.Status.Canary.UpdateRevision = revision
+	want.Status.Canary.UpdateRevision, want.Status.WorkloadUID = revision, found.Deployments[0].UID
 	if diff := cmp.Diff(want, stored[*rollouts.Rollout](p)); diff != "" {
 		t.Errorf("the Rollout (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,7 +77,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 // naming finds the Rollouts of a workload.
 func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequest, before, after object.Object) ([]*rollouts.Rollout, error) {
 	kind := schema.GroupVersionKind(request.Kind)
-	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: after.GetName()}
+	ref := rollouts.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: cmp.Or(request.Name, after.GetName())}
 	named, err := h.Rollouts.Naming(request.Namespace, ref)
 	if err != nil {
 		return nil, err
