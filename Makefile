@@ -20,7 +20,7 @@ SOAK_RELEASES ?= 500
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
-e2e_tests = ./test/cluster ./test/dataplane ./test/e2e ./test/kruise
+e2e_tests = ./test/cluster ./test/e2e ./test/kruise
 go_build = go build -trimpath -ldflags="-s -w" -o
 
 help: ## print this help
