@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func access(f Facts) []Finding {
@@ -36,10 +37,18 @@ var fields = []struct {
 	{"rules", func(w admissionv1.MutatingWebhook) any { return w.Rules }},
 	{"matchConditions", func(w admissionv1.MutatingWebhook) any { return Conditions(w) }},
 	{"matchPolicy", func(w admissionv1.MutatingWebhook) any { return w.MatchPolicy }},
-	{"objectSelector", func(w admissionv1.MutatingWebhook) any { return w.ObjectSelector }},
-	{"namespaceSelector", func(w admissionv1.MutatingWebhook) any { return w.NamespaceSelector }},
+	{"objectSelector", func(w admissionv1.MutatingWebhook) any { return selecting(w.ObjectSelector) }},
+	{"namespaceSelector", func(w admissionv1.MutatingWebhook) any { return selecting(w.NamespaceSelector) }},
 	{"reinvocationPolicy", func(w admissionv1.MutatingWebhook) any { return w.ReinvocationPolicy }},
 	{"timeoutSeconds", func(w admissionv1.MutatingWebhook) any { return w.TimeoutSeconds }},
+}
+
+// selecting is a selector as kube-apiserver stores it: none selects everything.
+func selecting(s *metav1.LabelSelector) metav1.LabelSelector {
+	if s == nil {
+		return metav1.LabelSelector{}
+	}
+	return *s
 }
 
 // Conditions are the match conditions by their words: kustomize breaks lines of

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func (a *app) recordsAre(what string, before, got *appsv1.Deployment, released b
 		maps.DeleteFunc(m, func(k, _ string) bool { return !strings.Contains(k, "rollouts.kruise.io/") })
 		return m
 	}
-	if diff := cmp.Diff(records(want), records(got.Annotations)) + cmp.Diff(records(before.Labels), records(got.Labels)); diff != "" {
+	if diff := cmp.Diff(records(want), records(got.Annotations), cmpopts.EquateEmpty()) + cmp.Diff(records(before.Labels), records(got.Labels), cmpopts.EquateEmpty()); diff != "" {
 		a.t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 	if released && !got.Spec.Paused {
