@@ -45,8 +45,9 @@ func refuse(format string, args ...any) error {
 // Decide applies a verb to the Rollout in place: it checks what the caller
 // expects and what the state allows, changes the status and records the
 // decision. A warning comes back when nothing was changed: the Rollout already is
-// as wanted, or the request was sent before and has been overtaken. An error is a *Refusal, or an *Invalid for a step that
-// does not exist, and leaves the Rollout as it was.
+// as wanted, or the request was sent before and has been overtaken. An error is a
+// *Refusal, or an *Invalid for a step that does not exist, and leaves the Rollout as
+// it was.
 func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if d := repeated(r, c); d != nil {
 		return overtaken(r, d, c), nil

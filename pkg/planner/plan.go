@@ -76,8 +76,6 @@ type Workload struct {
 	Replicas int32
 	// StableRevision is the revision serving before the release.
 	StableRevision string
-	// Named tells that the workload itself says which one that is.
-	Named bool
 	// UpdateRevision identifies the live template by content; empty until the
 	// native controller has named it, where that names revisions.
 	UpdateRevision string
@@ -101,9 +99,6 @@ type Workload struct {
 	// Behind is how many of those get back to stable only after every pod of the
 	// update revision has.
 	Behind int32
-	// Mixed tells that more than one revision is asked to have pods, and that
-	// nothing says which of them is stable.
-	Mixed bool
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string

@@ -99,7 +99,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
 		Paused:         c.Spec.UpdateStrategy.Paused || leaves(c.Spec.UpdateStrategy.Partition, o.replicas()) >= max(o.replicas(), 1),
-		StableRevision: o.stable, Named: c.Labels[rollouts.LabelStableRevision] != "",
+		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Drive: readDrive(c),
 		Revisions: o.history.names(), Unavailable: o.unavailable(),
@@ -109,7 +109,6 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
 	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
-	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
 }
 

@@ -168,32 +168,32 @@ func TestObserveCloneSet(t *testing.T) {
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {clonesOf("b", "AAAAb", clonesTold("80%", 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
 		}},
 		// Its pods are ready, but Kruise knows that one is not updated yet.
 		"in place": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), func(c *CloneSet) { c.Status.UpdatedReadyReplicas = 0 }), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
 		}},
 		"a third": {clonesOf("c", "AAABC", clonesTold("80%", 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "c",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
 		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("0", 5, false, ""), clonesComplete), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
 		}},
 		"going back": {clonesOf("a", "AAAAB", clonesTold("0", 0, true, clonesAside)), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
 		}},
 		"back, and at rest": {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
 		}},
 		"paused meanwhile": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), clonesPaused), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 	} {

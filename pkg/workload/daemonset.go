@@ -39,7 +39,7 @@ func (p placed) facts() planner.Workload {
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
 		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d), Joins: true,
-		StableRevision: p.stable, Named: d.Labels[rollouts.LabelStableRevision] != "",
+		StableRevision: p.stable,
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d),
@@ -47,7 +47,6 @@ func (p placed) facts() planner.Workload {
 	}
 	p.count(&w)
 	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
-	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
 }
 

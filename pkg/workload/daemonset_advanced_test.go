@@ -162,23 +162,23 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
 		}},
 		"a node joined": {advancedDaemon("b", "AAABB", advancedTold(3, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2,
 		}},
 		"going back": {advancedDaemon("a", "AAAAb", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
 		}},
 		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
 		}},
 		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 	} {

@@ -262,35 +262,35 @@ func TestObserveDaemonSet(t *testing.T) {
 			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
 		}},
 		"driven": {daemon("b", "AAAAb", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
 		}},
 		"a pod is due": {daemon("b", "AAAAA", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
 		"not counted yet": {daemon("b", "AAABB", daemonTold(2, false, ""), func(n *nodes) { n.set.Status.UpdatedNumberScheduled = 1 }), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Obeyed: true,
 		}},
 		"a third": {daemon("c", "AAABC", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "c",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
 		"going back": {daemon("a", "AAAAb", daemonTold(0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4,
 		}},
 		"back": {daemon("a", "AAAAA", daemonTold(0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
 		}},
 		"its owner writes it again": {daemon("b", "AAAAA", daemonTold(0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
 		"stable is forgotten": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) { n.owned = n.owned[1:] }), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
 		}},
 	} {

@@ -36,7 +36,6 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
-	w.Named = d.Labels[rollouts.LabelStableRevision] != ""
 	w.AtStable = r.atStable(d)
 	w.Rolling = !held(d) && rolling(d, r)
 	w.RolloutID = rolloutID(d)
@@ -53,7 +52,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)
-	w.Rolled, w.Mixed = r.rolled(), !w.Named && r.active() > 1
+	w.Rolled = r.rolled()
 	return *w
 }
 

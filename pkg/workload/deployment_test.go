@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		Generation: 4, Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Named: true, Untold: true,
+		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Untold: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -127,7 +127,7 @@ func TestObserve(t *testing.T) {
 		}), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.UpdateRevision, w.PodTemplateHash = false, true, hashV3, ""
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.SupersededReplicas = 0, 0, 11, 1
-			w.Rolled, w.Mixed = "one", true
+			w.Rolled = "one"
 		}},
 		"of equal sets the oldest counts": {native, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-zero").Spec.Template = d.Spec.Template
@@ -141,7 +141,6 @@ func TestObserve(t *testing.T) {
 		}},
 		"native update half way": {native, resize("web-zero", 1), func(w *planner.Workload) {
 			w.AtStable, w.Rolling, w.StableRevision, w.StableReplicas, w.StableReadyReplicas = false, true, "zero", 1, 0
-			w.Mixed = true
 		}},
 		"native update not seen yet": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Generation++ },
 			func(w *planner.Workload) { w.Generation, w.Settled, w.Rolling = 5, false, true }},
@@ -163,7 +162,7 @@ func TestObserve(t *testing.T) {
 		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"a label that nothing of ours explains": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
-		}, func(w *planner.Workload) { w.Mine, w.Named = true, true }},
+		}, func(w *planner.Workload) { w.Mine = true }},
 		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
 			w.StableReplicas, w.StableReadyReplicas, w.StableGone = 0, 0, true
 		}},

@@ -37,7 +37,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), Noted: wished(s), Mine: hasKeys(s),
 		Paused:         partitionOf(s) >= max(o.replicas(), 1),
-		StableRevision: o.stable, Named: s.Labels[rollouts.LabelStableRevision] != "",
+		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
 		Revisions: o.history.names(), Unavailable: o.unavailable(), Unfit: statefulSet{}.Unfit(s),
@@ -48,7 +48,6 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	w.Obeyed = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
 	w.Keeper = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
-	w.Mixed = !w.Named && w.SupersededReplicas > 0
 	return w
 }
 

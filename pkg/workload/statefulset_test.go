@@ -202,31 +202,31 @@ func TestObserveStatefulSet(t *testing.T) {
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
 		}},
 		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, Behind: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
 		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
 		}},
 		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
 		}},
 		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
 		}},
 		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 		"another came on the way back": {of("c", "AAAAB", toldSo(frozen, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, Named: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			StableReplicas: 5, StableReadyReplicas: 4, SupersededReplicas: 1,
 		}},
 	} {

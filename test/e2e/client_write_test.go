@@ -144,7 +144,7 @@ func TestClientRoundTrip(t *testing.T) {
 					{"traffic":"20%%","replicas":1,"requestHeaderModifier":{"set":[{"name":"x","value":"y"}]},
 					 "matches":[{"path":{"type":"Exact","value":"/pay"},"headers":[{"name":"a","value":"1"}],"queryParams":[{"name":"q","value":"1"}]}]},
 					{"replicas":"100%%"}],
-				 "trafficRoutings":[{"service":"web","ingress":{"name":"web"},"customNetworkRefs":[{"apiVersion":"v1","kind":"ConfigMap","name":"c"}]}]}}}}`,
+				 "trafficRoutings":[{"service":"web","ingress":{"name":"web"},"customNetworkRefs":[{"apiVersion":"e2e.example.com/v1","kind":"Router","name":"c"}]}]}}}}`,
 				newVersion, extra)
 			if style == "canary" {
 				// A share of traffic and matches exclude each other.

@@ -34,7 +34,6 @@ var unseen = map[string]string{
 
 // refused are what is asked without a right to it, and why that is so.
 var refused = map[string]string{
-	"weir-controller: list configmaps":                    "TestClientRoundTrip has a ConfigMap among the routers of a Rollout",
 	"weir-controller: list splits.e2e.example.com":        "TestScriptOfAKind grants it when the Rollout has said that it is missing",
 	"weir-controller: list statefulsets.apps.example.com": "TestKruise grants it then, too",
 }

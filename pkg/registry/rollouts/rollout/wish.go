@@ -79,6 +79,9 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	if len(sent.Releases) == 0 {
 		sent.Releases = stored.DeepCopy().Releases
 	}
+	if sent.WorkloadUID == "" {
+		sent.WorkloadUID = stored.WorkloadUID
+	}
 	if sent.Active() == nil {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}
