@@ -154,6 +154,7 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 			r.Status.Canary.FullyPromoted, r.Status.Canary.Paused, r.Status.Canary.RollingBack = true, true, true
 			r.Status.Canary.FinalisingStep = v1beta1.FinalisingRouteToStable
 			r.Status.Releases = []v1beta1.ReleaseRecord{{Number: 1, FirstDecision: 1}}
+			r.Status.WorkloadUID = "of-the-workload"
 			path := one(version, ns, "web")
 			before := call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK).rollout(t)
 
@@ -165,7 +166,9 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 				}
 				delete(progress, newer)
 			}
-			delete(obj["status"].(map[string]any), "releases")
+			for _, newer := range []string{"releases", "workloadUID"} {
+				delete(obj["status"].(map[string]any), newer)
+			}
 			call(t, request{as: admin, method: "PUT", path: path + "/status", body: obj}).must(t, http.StatusOK)
 			if diff := cmp.Diff(before.Status, get(t, ns, "web").Status); diff != "" {
 				t.Errorf("status (-before +after):\n%s", diff)
