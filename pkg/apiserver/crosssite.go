@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -28,10 +29,11 @@ var errCrossSite = errors.New("a page of another site sent it, with the credenti
 
 // withoutCrossSite refuses what a page of another site sends through a proxy
 // that adds credentials, such as kubectl proxy. A browser asks before anything
-// but a POST of a plain type, and nobody here says yes.
+// but a POST of a plain type or a WebSocket, which it lets the page read as well,
+// and nobody here says yes.
 func withoutCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || !crossSite(r.Header) || !unasked(r.Header) {
+		if !crossSite(r.Header) || !unasked(r) {
 			api.ServeHTTP(w, r)
 			return
 		}
@@ -51,12 +53,16 @@ func crossSite(h http.Header) bool {
 	if sites := h.Values("Sec-Fetch-Site"); len(sites) > 0 {
 		return slices.ContainsFunc(sites, func(site string) bool { return site != "same-origin" && site != "none" })
 	}
-	return slices.ContainsFunc(h.Values("Origin"), func(origin string) bool { return !loopback(origin) })
+	from := h.Values("Origin")
+	if len(from) == 0 {
+		from = h.Values("Referer") // some sent a form without an origin
+	}
+	return slices.ContainsFunc(from, func(page string) bool { return !loopback(page) })
 }
 
-// loopback reports whether the origin is of this machine.
-func loopback(origin string) bool {
-	u, err := url.Parse(origin)
+// loopback reports whether the page is of this machine.
+func loopback(page string) bool {
+	u, err := url.Parse(page)
 	if err != nil {
 		return false
 	}
@@ -64,10 +70,13 @@ func loopback(origin string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unasked reports whether a page may send the type without asking first. One
-// that cannot be read counts as such.
-func unasked(h http.Header) bool {
-	types := h.Values("Content-Type")
+// unasked reports whether a page may send the request without asking first. A type
+// that cannot be read counts as one that it may.
+func unasked(r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return httpstream.IsUpgradeRequest(r)
+	}
+	types := r.Header.Values("Content-Type")
 	return len(types) == 0 || slices.ContainsFunc(types, func(value string) bool {
 		media, _, err := mime.ParseMediaType(value)
 		return err != nil || slices.Contains(plainTypes, media)

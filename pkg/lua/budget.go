@@ -77,17 +77,19 @@ func (b *budget) end(format string, args ...any) error {
 	return b.over
 }
 
-// step counts what takes time.
+// step counts what takes time. A negative number is one that overflowed, here and
+// below: nobody gives anything back.
 func (b *budget) step(n int) error {
-	if b.steps += n; b.steps > maxSteps || b.over != nil {
+	if n < 0 || n > maxSteps-b.steps || b.over != nil {
 		return b.end("takes more than %d instructions; it may never end", maxSteps/stepsOfInstruction)
 	}
+	b.steps += n
 	return nil
 }
 
 // take counts what takes memory.
 func (b *budget) take(n int) error {
-	if n > maxMemory || b.memory+n > maxMemory || b.over != nil {
+	if n < 0 || n > maxMemory-b.memory || b.over != nil {
 		return b.end("takes more than %d MiB of memory", maxMemory>>20)
 	}
 	b.memory += n

@@ -40,12 +40,21 @@ func TestEscapes(t *testing.T) {
 		"many values":                {`local t = {unpack({}, 1, 1e8)}`, "registry overflow"},
 		"many bytes as values":       {big + `local t = {s:byte(1, -1)}`, "registry overflow"},
 
-		"doubling a text":             {`local s = "x" while true do s = s .. s end`, tooBig},
-		"many texts":                  {big + `local t = {} while true do t[#t + 1] = s .. #t end`, tooMuch},
-		"upper and upper":             {big + `local t = {} while true do t[#t + 1] = s:upper() end`, tooMuch},
-		"a repetition":                {`("x"):rep(1e9)`, tooBig},
-		"a long repetition":           {`("x"):rep(1e300)`, tooBig},
-		"a repetition of long ones":   {big + `s:rep(1e15)`, tooBig},
+		"doubling a text":                 {`local s = "x" while true do s = s .. s end`, tooBig},
+		"many texts":                      {big + `local t = {} while true do t[#t + 1] = s .. #t end`, tooMuch},
+		"upper and upper":                 {big + `local t = {} while true do t[#t + 1] = s:upper() end`, tooMuch},
+		"a repetition":                    {`("x"):rep(1e9)`, tooBig},
+		"a long repetition":               {`("x"):rep(1e300)`, tooBig},
+		"a repetition of long ones":       {big + `s:rep(1e15)`, tooBig},
+		"after a repetition of no number": {big + `pcall(string.rep, "x", 0/0) local t = {} while true do t[#t + 1] = s .. #t end`, tooMuch},
+		"after a repetition of less":      {big + `pcall(string.rep, s, -1/0) pcall(string.rep, s, -1e300) local t = {} while true do t[#t + 1] = s .. #t end`, tooMuch},
+		"after numbers that are none": {big + `local nan = 0/0
+			for _, f in ipairs({string.sub, string.byte, string.char, string.find, string.gsub, string.format, table.insert, table.remove, table.concat, unpack, select, tonumber}) do
+				for _, n in ipairs({nan, -nan, 1/0, -1/0, 1e300, -1e300, 2^63, -2^63}) do
+					pcall(f, n, n, n, n) pcall(f, "x", n, n, n) pcall(f, "%c", n) pcall(f, {1}, n, n) pcall(f, {1}, "", n, n)
+				end
+			end
+			local t = {} while true do t[#t + 1] = s .. #t end`, tooMuch},
 		"a format with a width":       {`("%999999999d"):format(1)`, "string.format does not know"},
 		"a format with a star":        {`("%*d"):format(99999999, 1)`, "string.format does not know"},
 		"a format of Go":              {`("%v"):format({})`, "string.format does not know"},

@@ -24,7 +24,7 @@ func TestExpressions(t *testing.T) {
 		`table.concat({1, "b", 3}, ",")`: "1,b,3", `table.concat({})`: "", `table.concat({"a", "b", "c"}, "-", 2, 3)`: "b-c",
 		`(function(...) return select("#", ...) end)(1, nil, 3)`: int64(3),
 
-		`("abc"):upper()`: "ABC", `("aBc"):lower()`: "abc", `("abc"):rep(3)`: "abcabcabc", `("abc"):rep(-1)`: "", `("abc"):reverse()`: "cba",
+		`("abc"):upper()`: "ABC", `("aBc"):lower()`: "abc", `("abc"):rep(3)`: "abcabcabc", `("abc"):rep(-1)`: "", `("abc"):rep(0/0)`: "", `("abc"):rep(1.9)`: "abc", `("abc"):reverse()`: "cba",
 		`("abc"):sub(2)`: "bc", `("abc"):sub(-2, -2)`: "b", `("abc"):byte(2)`: int64(98), `string.char(97, 98)`: "ab", `("abc"):len()`: int64(3),
 		`("hello world"):find("o w")`: int64(5), `("hello"):find("l", 1, true)`: int64(3), `("hello"):find("xyz")`: nil, `("hello"):find("")`: int64(1),
 		`("hello"):find("", 10)`: nil, `("a.b"):find(".", 1, true)`: int64(2), `("a.b"):find("%.")`: int64(2), `("hello"):find("l+", -3)`: int64(3),

@@ -20,8 +20,7 @@ func texts(l *lua.LState, b *budget) map[string]lua.LGFunction {
 		"gsub":   func(l *lua.LState) int { return gsub(l, b) },
 		"format": func(l *lua.LState) int { return format(l, b) },
 		"rep": func(l *lua.LState) int {
-			s := l.CheckString(1)
-			n := int(min(max(l.CheckNumber(2), 0), maxText+1))
+			s, n := l.CheckString(1), times(l, 2)
 			must(l, b.text(len(s)*n))
 			l.Push(lua.LString(strings.Repeat(s, n)))
 			return 1
@@ -45,6 +44,17 @@ func texts(l *lua.LState, b *budget) map[string]lua.LGFunction {
 		}
 	}
 	return all
+}
+
+// times is how often something is to be done: a number that is none, or less than
+// nothing, is 0, and more than fits into a text is one more than that. The
+// conversion alone would make a negative number of some.
+func times(l *lua.LState, arg int) int {
+	n := l.CheckNumber(arg)
+	if !(n > 0) {
+		return 0
+	}
+	return int(min(n, maxText+1))
 }
 
 // from is where a search begins, counted from 0; past the end if nowhere.

@@ -129,3 +129,31 @@ func (a answer) tooLarge(t *testing.T, field string) {
 		t.Errorf("the answer should name %s: %.400s", field, m)
 	}
 }
+
+// A list of thousands of mistakes costs no more to answer than a few.
+func TestMistakesAreBounded(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	many := strings.TrimSuffix(strings.Repeat("{},", 10_000), ",")
+	rollout := func(version string) string {
+		return `{"apiVersion":"rollouts.kruise.io/` + version + `","kind":"Rollout","metadata":{"name":"big"},"spec":{
+			"objectRef":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"big"}},
+			"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"big"},"strategy":{"canary":{"steps":[` + many + `]}}}}`
+	}
+	for name, tt := range map[string]struct {
+		path, body string
+		most       int
+	}{
+		"steps":                   {list(v1beta1Path, ns), rollout("v1beta1"), 1},
+		"steps of an old version": {list(v1alpha1Path, ns), rollout("v1alpha1"), 20},
+		"matches":                 {list(v1beta1Path, ns), strings.Replace(rollout("v1beta1"), `[`+many, `[{"replicas":1,"matches":[`+many+`]}`, 1), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := call(t, request{as: admin, method: "POST", path: tt.path, body: tt.body}).must(t, http.StatusUnprocessableEntity).status()
+			if n := len(said.Details.Causes); n > tt.most {
+				t.Errorf("%d mistakes are told, want %d", n, tt.most)
+			}
+		})
+	}
+}

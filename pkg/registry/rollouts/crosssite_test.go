@@ -42,6 +42,9 @@ func TestCrossSite(t *testing.T) {
 		"an older browser, a user in it":        {origin("http://localhost@evil.example"), text, `{}`, http.StatusForbidden},
 		"an older browser, a frame or a file":   {origin("null"), text, `{}`, http.StatusForbidden},
 
+		"an old browser that names the page only": {map[string]string{"Referer": "http://evil.example/a"}, form, ``, http.StatusForbidden},
+
+		"an old browser, a page of this machine":      {map[string]string{"Referer": "http://127.0.0.1:8001/ui"}, form, ``, http.StatusCreated},
 		"asked before, and somebody agreed":           {evil, json, `{}`, http.StatusCreated},
 		"a page of the same origin":                   {site("same-origin"), form, `{}`, http.StatusCreated},
 		"a user":                                      {site("none"), "", nil, http.StatusCreated},
@@ -71,6 +74,12 @@ func TestCrossSite(t *testing.T) {
 				call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("new", "new"), headers: headers}).must(t, http.StatusForbidden)
 			}
 		})
+	}
+	// A WebSocket can be read by whoever opened it.
+	for _, page := range []map[string]string{{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}} {
+		upgrade := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+		maps.Copy(upgrade, page)
+		call(t, request{as: alice, method: "GET", path: list(v1beta1Path, namespace(t)) + "?watch=true", headers: upgrade}).must(t, http.StatusForbidden)
 	}
 	// Nobody agrees when a browser asks.
 	a := call(t, request{as: alice, method: "OPTIONS", path: list(v1beta1Path, namespace(t)), headers: map[string]string{

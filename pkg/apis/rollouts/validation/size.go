@@ -42,6 +42,25 @@ func ValidateSize(w, old *Weighed) field.ErrorList {
 		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (now.total+1023)>>10)}}
 }
 
+// mostErrors bounds how many errors are told at once. What the message of all takes
+// to write grows with the square of their number.
+const mostErrors = 20
+
+// Judge is the answer to a write. Nothing else is looked at in an object that is too
+// large, and what takes too many words is cut.
+func Judge(size field.ErrorList, rest func() field.ErrorList) field.ErrorList {
+	if len(size) > 0 {
+		return size
+	}
+	errs := rest()
+	if more := len(errs) - mostErrors; more > 0 {
+		last := *errs[mostErrors]
+		last.Detail += fmt.Sprintf(" (and %d more errors)", more-1)
+		errs = append(errs[:mostErrors:mostErrors], &last)
+	}
+	return errs
+}
+
 // weight is the size of an object, how much of it says who wrote what, and the
 // part that takes most.
 type weight struct {

@@ -50,10 +50,10 @@ func validateSteps(steps []rollouts.Step, path *field.Path, style rollouts.Style
 	if len(steps) == 0 {
 		return field.ErrorList{field.Required(path, "give at least one step")}
 	}
-	var errs field.ErrorList
 	if len(steps) > maxSteps && !o.older() {
-		errs = append(errs, field.TooMany(path, len(steps), maxSteps))
+		return field.ErrorList{field.TooMany(path, len(steps), maxSteps)}
 	}
+	var errs field.ErrorList
 	for i := range steps {
 		errs = append(errs, validateStep(&steps[i], path.Index(i), style, o)...)
 		if i > 0 && decreases(steps[i-1].Replicas, steps[i].Replicas) {
@@ -71,7 +71,7 @@ func validateStep(step *rollouts.Step, path *field.Path, style rollouts.Style, o
 		errs = append(errs, field.Invalid(path.Child("pause", "duration"), *d, "use seconds, 0 or more; without a duration the step waits for an approval"))
 	}
 	if len(step.Matches) > maxMatches && !o.older() {
-		errs = append(errs, field.TooMany(path.Child("matches"), len(step.Matches), maxMatches))
+		return append(errs, field.TooMany(path.Child("matches"), len(step.Matches), maxMatches))
 	}
 	for i := range step.Matches {
 		errs = append(errs, validateMatch(&step.Matches[i], path.Child("matches").Index(i), o)...)

@@ -152,12 +152,12 @@ func Generation(stored int64, spec, storedSpec any) int64 {
 
 // Validate implements rest.RESTCreateStrategy.
 func (s strategy[T, Spec, Status]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	return append(s.kind.Validate(obj.(T)), s.weigh(ctx, obj.(T), nil)...)
+	return validation.Judge(s.weigh(ctx, obj.(T), nil), func() field.ErrorList { return s.kind.Validate(obj.(T)) })
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy[T, Spec, Status]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return append(s.kind.ValidateUpdate(obj.(T), old.(T)), s.weigh(ctx, obj.(T), old)...)
+	return validation.Judge(s.weigh(ctx, obj.(T), old), func() field.ErrorList { return s.kind.ValidateUpdate(obj.(T), old.(T)) })
 }
 
 // weigh judges the size of what others than the controller make of an object.

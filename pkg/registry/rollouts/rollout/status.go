@@ -42,7 +42,9 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	return append(validation.ValidateRolloutStatusUpdate(r, stored, s.rulesFor(ctx)), s.weigh(ctx, r, stored)...)
+	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
+		return validation.ValidateRolloutStatusUpdate(r, stored, s.rulesFor(ctx))
+	})
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.

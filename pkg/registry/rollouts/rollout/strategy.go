@@ -106,13 +106,17 @@ func adorn(r *rollouts.Rollout) {
 // Validate implements rest.RESTCreateStrategy.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	r := obj.(*rollouts.Rollout)
-	return append(validation.ValidateRollout(r, s.rulesFor(ctx)), validation.ValidateSize(validation.WeighRollout(r), nil)...)
+	return validation.Judge(validation.ValidateSize(validation.WeighRollout(r), nil), func() field.ErrorList {
+		return validation.ValidateRollout(r, s.rulesFor(ctx))
+	})
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	return append(validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx)), s.weigh(ctx, r, stored)...)
+	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
+		return validation.ValidateRolloutUpdate(r, stored, s.rulesFor(ctx))
+	})
 }
 
 // weigh judges the size of what others than the controller make of the object:
