@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// What a caller may cost who has no name. etcd stores objects of up to 1.5 MiB, and a
-// request holds two of them; one that does not fit is refused in words, and the
-// failure policy decides.
+// What a caller may cost who has no name. A workload with its managed fields has some
+// ten KiB, and a request holds two of them; one that does not fit is refused in words,
+// and the failure policy decides.
 const (
-	longestBody = 4 << 20
+	longestBody = 1 << 20
 	bodyTimeout = 5 * time.Second
 	// mostInFlight bounds what is read of all requests that are not answered yet.
 	mostInFlight = 32 << 20
