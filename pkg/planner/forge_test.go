@@ -4,6 +4,8 @@
 package planner_test
 
 import (
+	"cmp"
+
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -39,4 +41,36 @@ func (s *story) forge(c command) {
 	}
 	s.t.under("admission", "not asked")
 	s.w.as("user", func() error { return s.w.store.update(d) })
+}
+
+// status writes what only the native controller writes, as whoever may patch the
+// status of a set can.
+func (s *story) status(c command) {
+	o := clone(appOf(s.w.store.objects, c.words[1]))
+	current, update := s.revision(c.get("current", "")), s.revision(c.get("update", ""))
+	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		o.Status.ObservedGeneration = o.Generation
+		o.Status.CurrentRevision, o.Status.UpdateRevision = cmp.Or(current, o.Status.CurrentRevision), cmp.Or(update, o.Status.UpdateRevision)
+		o.Status.UpdatedReplicas, o.Status.ReadyReplicas = o.Status.Replicas, o.Status.Replicas
+	case *workload.CloneSet:
+		o.Status.ObservedGeneration = o.Generation
+		o.Status.CurrentRevision, o.Status.UpdateRevision = cmp.Or(current, o.Status.CurrentRevision), cmp.Or(update, o.Status.UpdateRevision)
+		o.Status.UpdatedReplicas, o.Status.UpdatedReadyReplicas = o.Status.Replicas, o.Status.Replicas
+	case *appsv1.DaemonSet:
+		o.Status.ObservedGeneration = o.Generation
+		o.Status.DesiredNumberScheduled = s.number(c.get("nodes", "0"))
+		o.Status.UpdatedNumberScheduled = o.Status.DesiredNumberScheduled
+	}
+	s.w.as("user", func() error { return s.w.store.updateStatus(o) })
+}
+
+// revision is the name of the one with an image, or empty.
+func (s *story) revision(tag string) string {
+	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+		if tag != "" && tagOf(templateIn(r)) == tag {
+			return r.Name
+		}
+	}
+	return ""
 }

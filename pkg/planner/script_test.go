@@ -41,8 +41,9 @@ var verbs = map[string]func(*story, command){
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1]
 	"apply":    (*story).apply,
-	"forge":    (*story).forge, // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
-	"sneak":    (*story).sneak, // web image=v2 [bare]: an update that no part of admission sees
+	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
+	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
+	"sneak":    (*story).sneak,  // web image=v2 [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
 	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },

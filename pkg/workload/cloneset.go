@@ -6,6 +6,7 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,15 +45,22 @@ type clones struct {
 }
 
 func sortClones(c *CloneSet, owned []object.Object) clones {
-	o := clones{set: c, stable: short(c.Status.CurrentRevision)}
+	o := clones{set: c}
 	o.history = historyOf(c, owned, func(r *appsv1.ControllerRevision) string { return short(r.Name) })
 	o.pods = countedPods(c, owned)
+	named := ""
+	if o.settled() {
+		named = short(c.Status.UpdateRevision)
+	}
+	o.live = o.history.live(&c.Spec.Template, named)
+	pods := map[string]int32{}
+	for _, p := range o.pods {
+		pods[cloneOf(p)]++
+	}
+	o.stable = o.history.served(short(c.Status.CurrentRevision), o.live, pods)
 	_, driven := readOwner(c)
 	if named := c.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(c)) {
 		o.stable = named
-	}
-	if o.live = o.history.of(&c.Spec.Template); o.settled() {
-		o.live = short(c.Status.UpdateRevision)
 	}
 	o.update = o.live
 	if v, _ := readDriving(c); v.Aside != "" && o.live == o.stable {
@@ -115,7 +123,8 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 // rolling tells that pods of another template are still to be replaced.
 func (o clones) rolling() bool {
 	st := o.set.Status
-	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas
+	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas ||
+		slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return cloneOf(p) != o.live })
 }
 
 // count is the facts about pods. What Kruise has not counted yet, others do not

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,8 @@ func (s *cloned) then(op func(*cloned) []object.Change) *cloned {
 			s.set = want
 			s.set.Generation++
 			s.set.Status.ObservedGeneration = s.set.Generation
+			image := want.Spec.Template.Spec.Containers[0].Image
+			s.set.Status.UpdateRevision = "db-" + image[strings.LastIndex(image, ":")+1:]
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			s.owned[len(s.owned)-1] = want
 		}
@@ -129,8 +132,8 @@ func TestSurgingClonesChanges(t *testing.T) {
 		"zero":         {surging("b", "AAAAABBB", "50%").with(clonesSized(0)), surgingTo("50%", false)},
 		"restore":      {surging("b", "AAAAABBBBB", "100%", clonesWhole), restore(done)},
 		"restore-own":  {surging("b", "AAAAABBBBB", "100%"), restore(done)},
-		"restore-then": {surging("b", "AAAAABBBBB", "100%").then(restore(done)).with(clonesAlone), restore(planner.RestoreWorkload{})},
-		"restore-last": {surging("b", "AAAAABBBBB", "100%", clonesWhole).then(restore(done)).with(clonesAlone), restore(done)},
+		"restore-then": {surging("b", "AAAAABBBBB", "100%").then(restore(done)).with(clonesAlone).lose("a", 5), restore(planner.RestoreWorkload{})},
+		"restore-last": {surging("b", "AAAAABBBBB", "100%", clonesWhole).then(restore(done)).with(clonesAlone).lose("a", 5), restore(done)},
 		"restore-back": {surging("b", "AAAAABBB", "50%").live("a"), restore(planner.RestoreWorkload{})},
 		"restore-left": {surging("b", "AAAAABBB", "50%"), restore(planner.RestoreWorkload{})},
 		"restore-held": {surging("b", "AAAAABBB", "50%").then(back), restore(planner.RestoreWorkload{KeepPaused: true})},

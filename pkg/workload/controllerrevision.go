@@ -63,6 +63,44 @@ func (h history) of(t *corev1.PodTemplateSpec) string {
 	return newest
 }
 
+// live names the revision of the live template. A controller that is not Kubernetes'
+// own may not keep all of a template; what it names is believed then, if it is the newest.
+func (h history) live(t *corev1.PodTemplateSpec, named string) string {
+	if r := h.of(t); r != "" || h[named] == nil {
+		return r
+	}
+	for name := range h {
+		if h.age(name) > h.age(named) {
+			return ""
+		}
+	}
+	return named
+}
+
+// served is the revision that served before the live one, by the pods of each. What the
+// status names is believed where a pod of it shows that, or no pod shows another: who
+// may write a status names whatever revision there is.
+func (h history) served(named, live string, pods map[string]int32) string {
+	most := ""
+	for revision, n := range pods {
+		if revision != live && (most == "" || n > pods[most] || n == pods[most] && h.age(revision) > h.age(most)) {
+			most = revision
+		}
+	}
+	if most == "" || named != live && pods[named] > 0 {
+		return named
+	}
+	return most
+}
+
+// age counts up with each template.
+func (h history) age(revision string) int64 {
+	if cr := h[revision]; cr != nil {
+		return cr.Revision
+	}
+	return 0
+}
+
 func (h history) names() []string {
 	var names []string
 	for name := range h {

@@ -52,7 +52,7 @@ func (p placed) facts() planner.Workload {
 
 // rolling tells that pods of another template are still to be replaced.
 func (p placed) rolling() bool {
-	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size())
+	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size() || len(p.others()) > 0)
 }
 
 // count is the facts about pods. What the native controller has not counted yet,
@@ -108,12 +108,12 @@ func unavailable(d *appsv1.DaemonSet) int32 {
 	return max(int32(n), 1) //nolint:gosec // bounded by the number of nodes, or what the owner wrote
 }
 
-// Changed implements Adapter. Where no node is to have a pod there is nothing to
-// hold. What a strategy with a surge asks for is not to be had here.
+// Changed implements Adapter. What a strategy with a surge asks for is not to be had
+// here. Where no node has a pod the template is held all the same, until the controller
+// sees that: at the door only a status would say so.
 func (a daemonSet) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
-	nowhere := was.Status.ObservedGeneration >= was.Generation && was.Status.DesiredNumberScheduled == 0
-	return (a.Rolls(was, d) || renamed(was, d)) && !nowhere && !surges(d)
+	return (a.Rolls(was, d) || renamed(was, d)) && !surges(d)
 }
 
 // Rolls implements Adapter.

@@ -22,11 +22,11 @@ type advancedDaemonSet struct{ selfSized }
 var _ Adapter = advancedDaemonSet{}
 
 func placeAdvanced(d *AdvancedDaemonSet, owned []object.Object) placed {
-	live := ""
+	named := ""
 	if d.Status.ObservedGeneration >= d.Generation {
-		live = d.Status.DaemonSetHash
+		named = d.Status.DaemonSetHash
 	}
-	return place(d.native(), owned, live)
+	return place(d.native(), owned, named)
 }
 
 // native is what a native one would say of it.

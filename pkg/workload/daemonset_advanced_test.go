@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/internal/golden"
@@ -45,6 +46,18 @@ func advancedDaemon(live, pods string, edits ...advancedEdit) *advancedNodes {
 		edit(d)
 	}
 	return &advancedNodes{d, n.owned}
+}
+
+// kept is a revision of which Kruise has kept another template than is stored.
+func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
+	n.owned = append(n.owned, &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "log-" + letter, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(n.set, advancedDaemonSetKind)},
+			Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: letter},
+		},
+		Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{}}}`)}, Revision: number,
+	})
+	return n
 }
 
 func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet{}.Hold(d, "log") }
@@ -153,8 +166,13 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
 		}},
 		// What is new in a template may be unknown to Kruise, and not be kept by it.
-		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld), facts{
+		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld).kept("d", 4), facts{
 			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
+			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
+		}},
+		// A status that names an earlier one was written by somebody else.
+		"somebody names another": {advancedDaemon("d", "AAAAA", advancedHeld, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{

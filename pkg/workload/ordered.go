@@ -32,14 +32,17 @@ type ordered struct {
 }
 
 func sortOut(s *appsv1.StatefulSet, owned []object.Object) ordered {
-	o := ordered{set: s, history: historyOf(s, owned, (*appsv1.ControllerRevision).GetName), stable: s.Status.CurrentRevision}
+	o := ordered{set: s, history: historyOf(s, owned, (*appsv1.ControllerRevision).GetName)}
 	o.place(owned)
+	named := ""
+	if o.settled() && s.APIVersion != "" && s.GroupVersionKind() != statefulSetKind {
+		named = s.Status.UpdateRevision
+	}
+	o.live = o.history.live(&s.Spec.Template, named)
+	o.stable = o.history.served(s.Status.CurrentRevision, o.live, o.revisions())
 	_, driven := readOwner(s)
 	if named := s.Labels[rollouts.LabelStableRevision]; named != "" && (driven || held(s)) {
 		o.stable = named
-	}
-	if o.live = o.history.of(&s.Spec.Template); o.settled() {
-		o.live = s.Status.UpdateRevision
 	}
 	o.update = o.live
 	if v, _ := readDriving(s); v.Aside != "" && o.live == o.stable {
@@ -60,6 +63,17 @@ func (o *ordered) place(owned []object.Object) {
 			o.pods[i] = p
 		}
 	}
+}
+
+// revisions counts the pods of each, also of those on their way out.
+func (o ordered) revisions() map[string]int32 {
+	pods := map[string]int32{}
+	for _, p := range o.pods {
+		if p != nil {
+			pods[revisionOf(p)]++
+		}
+	}
+	return pods
 }
 
 // ordinal counts from the first pod; -1 if the pod has none.

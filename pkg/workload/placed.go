@@ -33,18 +33,16 @@ type placed struct {
 	stable string
 }
 
-// place takes the word of the native controller for the live revision, where that
-// gives one.
-func place(d *appsv1.DaemonSet, owned []object.Object, live string) placed {
+// place is given what its controller names as the live revision, if that is not
+// Kubernetes' own.
+func place(d *appsv1.DaemonSet, owned []object.Object, named string) placed {
 	p := placed{set: d, history: historyOf(d, owned, labelled)}
 	for _, obj := range owned {
 		if pod, ok := obj.(*corev1.Pod); ok && metav1.IsControlledBy(pod, d) {
 			p.pods = append(p.pods, pod)
 		}
 	}
-	if p.live = live; live == "" {
-		p.live = p.history.of(&d.Spec.Template)
-	}
+	p.live = p.history.live(&d.Spec.Template, named)
 	_, driven := readOwner(d)
 	if p.stable = d.Labels[rollouts.LabelStableRevision]; p.stable == "" || !driven && !held(d) {
 		p.stable = p.served()
@@ -64,31 +62,25 @@ func labelled(cr *appsv1.ControllerRevision) string {
 // served is the revision of most pods that do not run the live template: of the
 // nodes that have joined since that was set, all do. Without any it is the live one.
 func (p placed) served() string {
-	most, pods := p.live, map[string]int{}
-	for _, pod := range p.pods {
-		if counts(pod) && revisionOf(pod) != p.live {
-			pods[revisionOf(pod)]++
-		}
-	}
-	for revision, n := range pods {
-		if was := pods[most]; n > was || n == was && p.age(revision) > p.age(most) {
-			most = revision
-		}
-	}
-	return most
-}
-
-// age counts up with each template.
-func (p placed) age(revision string) int64 {
-	if cr := p.history[revision]; cr != nil {
-		return cr.Revision
-	}
-	return 0
+	pods, _ := census(p.pods)
+	return p.history.served(p.live, p.live, pods)
 }
 
 func (p placed) settled() bool { return p.set.Status.ObservedGeneration >= p.set.Generation }
 
-func (p placed) size() int32 { return p.set.Status.DesiredNumberScheduled }
+// size is the number of nodes that are to have a pod. A status that counts fewer than
+// have one is not believed.
+func (p placed) size() int32 {
+	var pods int32
+	nodes := map[string]bool{}
+	for _, pod := range p.pods {
+		if counts(pod) && (pod.Spec.NodeName == "" || !nodes[pod.Spec.NodeName]) {
+			nodes[pod.Spec.NodeName] = true
+			pods++
+		}
+	}
+	return max(p.set.Status.DesiredNumberScheduled, pods)
+}
 
 // allStable tells that nothing is left to bring back.
 func (p placed) allStable() bool { return p.live == p.stable && len(p.others()) == 0 }

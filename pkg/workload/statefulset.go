@@ -5,6 +5,7 @@ package workload
 
 import (
 	"math"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,12 @@ func (o ordered) back(to planner.Drive) bool {
 // rolling tells that pods of another template are still to be replaced.
 func (o ordered) rolling() bool {
 	st := o.set.Status
-	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas
+	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas || o.outdated()
+}
+
+// outdated tells that a pod of another template is there, whatever the status counts.
+func (o ordered) outdated() bool {
+	return slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return p != nil && counts(p) && revisionOf(p) != o.live })
 }
 
 // count is the facts about pods. What the native controller has not counted yet,
@@ -220,7 +226,9 @@ func (o ordered) unavailable() int32 {
 
 // stuck are pods that are to be replaced and are not ready, or are not ready and of
 // a version that was superseded. The native controller waits for such a pod to get
-// ready before it replaces it, or makes another, which may be never.
+// ready before it replaces it, or makes another, which may be never. Below the
+// partition it makes the one that its status names, so that none is deleted there while
+// that is not the stable one.
 func (o ordered) stuck() []*corev1.Pod {
 	if !o.settled() || o.live == "" {
 		return nil
@@ -230,7 +238,7 @@ func (o ordered) stuck() []*corev1.Pod {
 		if p == nil || !hangs(p) || revisionOf(p) == o.live {
 			continue
 		}
-		if i >= int(partitionOf(o.set)) || revisionOf(p) != o.set.Status.CurrentRevision {
+		if i >= int(partitionOf(o.set)) || revisionOf(p) != o.stable && o.set.Status.CurrentRevision == o.stable {
 			stuck = append(stuck, p)
 		}
 	}

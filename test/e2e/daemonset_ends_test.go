@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
@@ -126,7 +128,12 @@ func daemonsNowhere(t *testing.T) {
 	s := startDaemons(t, 0, false, nil, manual("1"), manual("100%"))
 	s.until("the Rollout is Healthy", s.healthy)
 	s.ships("v2")
-	s.until("its controller has seen v2", s.runsPods(versions{}))
+	s.until("it was held, and is given back", func(context.Context) error {
+		if set := s.set(); set.Spec.UpdateStrategy.Type != rolls || set.Annotations[rollouts.AnnotationInProgress] != "" {
+			return fmt.Errorf("it is %s, with %v", set.Spec.UpdateStrategy.Type, set.Annotations)
+		}
+		return nil
+	})
 	s.stands(rolls, "v2")
 	s.joins()
 	s.until("a node has a pod", s.runsPods(versions{"v2": 1}))

@@ -115,7 +115,7 @@ func TestAdmitAdvancedDaemonSet(t *testing.T) {
 		"the owner's pause is kept":        {healthy, edits{advancedPaused(true)}, edits{advancedPaused(true), v2}, edits{v2, advancedHeld, advancedOwner(`{"paused":true}`)}},
 		"one without a strategy is held":   {healthy, edits{advancedPlain}, edits{advancedPlain, v2}, edits{advancedRolling, v2, advancedHeld}},
 		"one left paused has no partition": {healthy, edits{advancedUpTo(32767)}, edits{advancedUpTo(32767), v2}, edits{v2, advancedHeld}},
-		"without nodes nothing is held":    {healthy, edits{advancedNowhere}, edits{advancedNowhere, v2}, edits{advancedNowhere, v2}},
+		"without nodes, says its status":   {healthy, edits{advancedNowhere}, edits{advancedNowhere, v2}, edits{v2, advancedHeld, advancedNowhere}},
 		"an edit of the rest is not":       {healthy, nil, edits{advancedUpTo(1)}, edits{advancedUpTo(1)}},
 		"no rollout":                       {nil, nil, edits{v2}, edits{v2}},
 		"a driven one goes no further":     {healthy, edits{advancedDriven}, edits{advancedDriven, advancedUpTo(0)}, edits{advancedDriven}},

@@ -113,7 +113,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 		"a surge is refused":                {healthy, []daemonEdit{one}, []daemonEdit{one, v2}, []daemonEdit{one}},
 		"a surge of none is no surge":       {healthy, []daemonEdit{none}, []daemonEdit{none, v2}, []daemonEdit{none, v2, daemonHeld}},
 		"with OnDelete there is no surge":   {healthy, []daemonEdit{ofType(onDelete), one}, []daemonEdit{ofType(onDelete), one, v2}, []daemonEdit{one, v2, daemonHeld, hisOnDelete}},
-		"without nodes nothing is held":     {healthy, []daemonEdit{nowhere}, []daemonEdit{nowhere, v2}, []daemonEdit{nowhere, v2}},
+		"without nodes, says its status":    {healthy, []daemonEdit{nowhere}, []daemonEdit{nowhere, v2}, []daemonEdit{nowhere, v2, daemonHeld}},
 		"who has not been counted is held":  {healthy, []daemonEdit{fresh}, []daemonEdit{fresh, v2}, []daemonEdit{fresh, v2, daemonHeld}},
 		"an edit of the rest is not":        {healthy, nil, []daemonEdit{allowing(1)}, []daemonEdit{allowing(1)}},
 		"no rollout":                        {nil, nil, []daemonEdit{v2}, []daemonEdit{v2}},
