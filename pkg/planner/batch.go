@@ -110,6 +110,9 @@ func BatchRelease(o BatchObserved) BatchPlan {
 		x.w = nil // another workload of that name
 	}
 	x.status.ObservedGeneration = o.Release.Generation
+	if x.w != nil && x.w.ExtraUID != "" {
+		x.status.ExtraUID = x.w.ExtraUID // stored before anything is done to it
+	}
 	for _, rule := range batchRules {
 		if rule.applies(x) {
 			x.rule = rule.name
@@ -306,6 +309,9 @@ func (x *batchPass) putRight(want Drive) {
 	ready := x.status.BatchState == rollouts.BatchReady && x.w.Drive != nil && *x.w.Drive == want
 	if ready && len(x.w.Astray) > 0 {
 		x.events = append(x.events, astrayEvent(x.w.Astray))
+	}
+	if ready && x.w.ExtraAstray {
+		x.events = append(x.events, Event{Warning: true, Reason: EventExtraPutRight, Message: "somebody else changed the Deployment beside the workload; only Weir writes it, and it was put right"})
 	}
 }
 

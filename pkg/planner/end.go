@@ -111,6 +111,9 @@ func (x *pass) stableShort() bool {
 // set anew where it was deleted.
 func (x *pass) hasStable() bool {
 	switch {
+	case x.w.BackByTemplate && x.edited():
+		x.stallStableEdited()
+		return false
 	case !x.w.StableGone:
 	case x.stableLost():
 		x.remake()
@@ -119,7 +122,7 @@ func (x *pass) hasStable() bool {
 		x.stallStableGone()
 		return false
 	}
-	if x.stalledFor(rollouts.StalledStableGone) {
+	if x.stalledFor(rollouts.StalledStableGone) || x.stalledFor(rollouts.StalledStableEdited) {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	return true
@@ -129,7 +132,10 @@ func (x *pass) hasStable() bool {
 // cancels the release as if its owner had set it.
 func (x *pass) setStable() {
 	switch {
-	case !x.progress().RollingBack || !x.w.Held || x.w.AtStable:
+	case !x.progress().RollingBack || !x.w.Held:
+	case x.edited():
+		x.stallStableEdited()
+	case x.w.AtStable:
 	case x.w.StableGone && x.Kept != nil:
 		x.act(RemakeStable{Revision: x.progress().StableRevision, Live: true})
 	case x.w.StableGone, x.w.StableRevision == "":

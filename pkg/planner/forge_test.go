@@ -5,6 +5,8 @@ package planner_test
 
 import (
 	"cmp"
+	"errors"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -73,4 +75,47 @@ func (s *story) revision(tag string) string {
 		}
 	}
 	return ""
+}
+
+// extra edits the Deployment that was made beside the workload, as whoever may patch
+// Deployments can.
+func (s *story) extra(c command) {
+	for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+		if d.Labels[rollouts.LabelCanaryDeployment] == "" {
+			continue
+		}
+		next := clone(d)
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(next)
+		}
+		if n := c.get("replicas", ""); n != "" {
+			*next.Spec.Replicas = s.number(n)
+		}
+		next.Spec.Paused = c.has("paused")
+		if c.has("orphan") {
+			next.OwnerReferences = nil
+		}
+		s.w.as("user", func() error { return s.w.store.update(next) })
+	}
+}
+
+// tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
+// the data, is made again.
+func (s *story) tamper(c command) {
+	image := "echo:" + c.get("image", "")
+	for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
+		if tagOf(&rs.Spec.Template) == c.words[1] {
+			next := clone(rs)
+			next.Spec.Template.Spec.Containers[0].Image = image
+			s.w.as("user", func() error { return s.w.store.update(next) })
+		}
+	}
+	for _, r := range each[*appsv1.ControllerRevision](s.w.store.objects) {
+		if tagOf(templateIn(r)) == c.words[1] {
+			next := clone(r)
+			next.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), "echo:"+c.words[1], image, 1))
+			next.ResourceVersion = ""
+			s.w.as("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
+		}
+	}
 }

@@ -99,6 +99,9 @@ func (x *pass) putRight() {
 // than the store.
 const EventRecordPutRight = "RecordPutRight"
 
+// EventExtraPutRight announces that somebody else has written the extra Deployment.
+const EventExtraPutRight = "ExtraPutRight"
+
 func astrayEvent(keys []string) Event {
 	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}

@@ -30,6 +30,10 @@ type Known struct {
 	Style rollouts.Style
 	// Batch is the uid of the BatchRelease; empty where there is none.
 	Batch types.UID
+	// Extra is the uid of the Deployment that was made beside the workload, or empty,
+	// and Metadata is what its pods have besides the template.
+	Extra    types.UID
+	Metadata *rollouts.PodTemplateMetadata
 	// Drive is how far the workload may go; nil where it was not told.
 	Drive *Drive
 	// Leaves reports that the workload is being given back.
@@ -52,6 +56,7 @@ func KnownOf(r *rollouts.Rollout, b *rollouts.BatchRelease) Known {
 func (k *Known) readBatch(b *rollouts.BatchRelease) {
 	plan, status := b.Spec.Plan, b.Status
 	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
+	k.Extra, k.Metadata = status.ExtraUID, plan.PodTemplateMetadata
 	k.Update = cmp.Or(plan.Revision, status.UpdateRevision)
 	k.Leaves, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
 	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Leaves {

@@ -157,9 +157,10 @@ func (x *pass) start(message string) {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.status.RemoveCondition(rollouts.ConditionSucceeded)
 	x.status.RemoveCondition(rollouts.ConditionStalled)
+	stable := x.stableTemplate()
 	x.status.SetActive(x.style, &rollouts.Progress{
 		ObservedWorkloadGeneration: x.w.Generation, ObservedRolloutID: x.rolloutID(), RolloutHash: x.planHash(),
-		StableRevision: x.w.StableRevision, UpdateRevision: x.w.UpdateRevision, PodTemplateHash: x.w.PodTemplateHash,
+		StableRevision: x.w.StableRevision, StableTemplate: stable, UpdateRevision: x.w.UpdateRevision, PodTemplateHash: x.w.PodTemplateHash,
 		CurrentStepIndex: 1, NextStepIndex: x.release.Next(1), State: rollouts.BeforeStepUpgrade,
 	})
 	x.stamp()
@@ -300,7 +301,7 @@ func (x *pass) broughtBack() bool {
 		return true
 	}
 	x.bringBack()
-	if x.stalledFor(rollouts.StalledStableGone) {
+	if x.stalledFor(rollouts.StalledStableGone) || x.stalledFor(rollouts.StalledStableEdited) {
 		// Then it can only be left as it is, and paused.
 		x.become(rollouts.ActivityAborted, x.status.Message)
 	}

@@ -106,6 +106,11 @@ type Workload struct {
 	Keeper string
 	// StableGone tells that the one of the stable revision does not exist.
 	StableGone bool
+	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
+	// reports that an abort sets that template. Both make no difference while the
+	// digest is that in the store.
+	StableTemplate string
+	BackByTemplate bool
 	// Strays tells that the native controller gave pods to other sets while the
 	// stable one was gone, and goes on with both.
 	Strays bool
@@ -133,6 +138,10 @@ type Workload struct {
 	Native bool
 	// Extra tells that something was made beside the workload.
 	Extra bool
+	// ExtraUID identifies it; ExtraAstray tells that somebody has changed what it runs,
+	// how many pods it has, or whose it is.
+	ExtraUID    types.UID
+	ExtraAstray bool
 	// Obeyed tells that all that Drive means is written.
 	Obeyed bool
 	// Untold tells that what others read of the pods on the workload is not so.

@@ -60,6 +60,7 @@ var rules = []rule{
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},
+	{"stable edited", (*pass).atEdited, (*pass).stallStableEdited},
 	{"refused", (*pass).refused, (*pass).refuse},
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},
@@ -256,7 +257,7 @@ func (x *pass) healthy() bool { return x.status.Phase == rollouts.PhaseHealthy }
 
 func (x *pass) rolledBack() bool {
 	over := x.doing(rollouts.ActivityCancelling, rollouts.ActivityCompleted)
-	return x.w.Held && x.w.AtStable && !over && !x.returning()
+	return x.w.Held && x.w.AtStable && !over && !x.returning() && !x.edited()
 }
 
 // returning tells that the way back to the stable template is a release too, or

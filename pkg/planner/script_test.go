@@ -43,6 +43,8 @@ var verbs = map[string]func(*story, command){
 	"apply":    (*story).apply,
 	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
+	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [orphan]: somebody edits the extra Deployment
+	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
 	"sneak":    (*story).sneak,  // web image=v2 [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6

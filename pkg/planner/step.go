@@ -332,7 +332,7 @@ func (x *pass) cancel() {
 	p.FinalisingStep = ""
 	p.UpdateRevision = x.w.UpdateRevision
 	if now := x.w.StableRevision; now != "" && p.StableRevision != now {
-		p.StableRevision = now // a complete release was set again before its end
+		p.StableRevision, p.StableTemplate = now, x.w.StableTemplate // a complete release was set again before its end
 	}
 	if p.RollingBack {
 		x.settle(rollouts.VerbRollback, rollouts.OutcomeApplied)
@@ -370,7 +370,7 @@ func (x *pass) gather() bool {
 		x.act(Unpin{}) // the pods that it selects are about to go
 		return false
 	case x.progress().StableRevision != into:
-		x.progress().StableRevision = into
+		x.progress().StableRevision, x.progress().StableTemplate = into, ""
 		return false
 	default:
 		return x.back(0, "")

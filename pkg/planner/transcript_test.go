@@ -142,6 +142,9 @@ func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
 	if is.Message != was.Message && is.Message != "" {
 		t.under("says", "%s", is.Message)
 	}
+	for _, e := range p.Events {
+		t.under("warning", "%s: %s", e.Reason, e.Message)
+	}
 }
 
 func (t *transcript) sized(planner.Scale)     {}

@@ -183,10 +183,8 @@ func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style, k
 	}
 	owners := []metav1.Object{o}
 	if row.Extra {
-		for _, e := range all(w.view(k), k) {
-			if c := metav1.GetControllerOf(e); c != nil && c.UID == known.Batch {
-				owners, owned = append(owners, e), append(owned, e)
-			}
+		for _, e := range row.Extras(o, all(w.view(k), k), known) {
+			owners, owned = append(owners, e), append(owned, e)
 		}
 	}
 	for _, gvk := range row.Owns {

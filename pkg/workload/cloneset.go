@@ -117,6 +117,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
 	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
+	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w
 }
 

@@ -46,6 +46,7 @@ func (p placed) facts() planner.Workload {
 		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
 	}
 	p.count(&w)
+	w.StableTemplate, w.BackByTemplate = digest(p.history.template(p.stable)), true
 	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
 	return w
 }

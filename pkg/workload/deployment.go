@@ -44,6 +44,9 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.Keeper = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
+	if r.stable != nil {
+		w.StableTemplate = digest(&r.stable.Spec.Template)
+	}
 	_, w.Untold = untold(d, r)
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])

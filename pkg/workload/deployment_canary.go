@@ -40,9 +40,9 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	}
 	set := findRevisions(extra, owned).update
 	w.Settled = w.Settled && settled(extra) && Emptied(set)
-	w.UpdatedReplicas, w.UpdatedReadyReplicas = extra.Status.Replicas, extra.Status.AvailableReplicas
-	if set != nil {
-		w.PodTemplateHash = set.Labels[hashKey]
+	if set != nil && extends(&extra.Spec.Template, &d.Spec.Template) {
+		// Its own status may be written by who may not write this one.
+		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
 }
@@ -66,8 +66,8 @@ func obeyed(d, extra *appsv1.Deployment) bool {
 	}
 }
 
-// wanted is the size of an extra Deployment that has one now: it only grows,
-// until an abort, after which it only shrinks; and none serve where the owner
+// wanted is the size of an extra Deployment that has one now: what was told, whatever
+// somebody has made of it; on the way back it only shrinks. None serve where the owner
 // wants no pods at all.
 func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
 	size := planner.Limit(rollouts.StyleCanary, drive.Partition, replicas(d))
@@ -77,7 +77,7 @@ func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
 	case drive.Abort:
 		return min(size, now)
 	default:
-		return max(size, now)
+		return size
 	}
 }
 
@@ -178,9 +178,7 @@ func (c canary) Drive(obj object.Object, owned []object.Object, to planner.Drive
 		}
 		return changes
 	}
-	sized, size := extra.DeepCopy(), wanted(d, replicas(extra), &to.Drive)
-	sized.Spec.Replicas = &size
-	return append(changes, change(extra, sized)...)
+	return append(changes, change(extra, mended(extra, d, to.Metadata, owner, wanted(d, replicas(extra), &to.Drive)))...)
 }
 
 // tell writes to the Deployment itself how far its release may go. Where its own
@@ -253,7 +251,10 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 		changes = stripped(r)
 	}
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
-		return changes
+		// One of another template must not serve until then.
+		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
+			return extends(&e.Spec.Template, &d.Spec.Template)
+		}))...)
 	}
 	return append(changes, discarded(extras(owned))...)
 }

@@ -121,6 +121,9 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w.Mine = w.Mine || hasKeys(s.Stored)
 	w.Astray = s.Astray
 	w.Obeyed = w.Obeyed && len(s.Astray) == 0
+	if r.Extra {
+		observeExtra(&w, s.Object, owned, s.Known)
+	}
 	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && !r.opened(&w, s.Known.Update)
 	return w
 }

@@ -49,6 +49,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	w.Obeyed = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
 	w.Keeper = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
+	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w
 }
 

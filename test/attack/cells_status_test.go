@@ -6,6 +6,10 @@
 package attack
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -87,4 +91,104 @@ func liesOfNodes(n int) func(*app, *user) {
 			}
 		}
 	}
+}
+
+// extraCells edit what Weir makes beside a Deployment, and what keeps its stable template.
+var extraCells = []cell{
+	{who: patcher, what: ship, how: "has the extra Deployment run more pods", on: scene{beside: true, at: midway},
+		do: editsExtra(object{"spec": object{"replicas": 3}}), expect: extraEnds},
+	{who: patcher, what: skip, how: "has the status of the extra Deployment count pods", on: scene{beside: true, at: midway},
+		do: editsExtraStatus, expect: extraEnds},
+	{who: patcher, what: blockAbort, how: "takes the owner of the extra Deployment off", on: scene{beside: true, at: midway},
+		do: editsExtra(object{"metadata": object{"ownerReferences": nil, "labels": object{canaryOf: nil}}}), expect: extraEnds},
+	{who: editor, what: ship, how: "edits the stable ReplicaSet before a rollback", on: scene{at: midway}, do: editsStable, expect: notRestored},
+}
+
+// beside are the other Deployments of the namespace.
+func (a *app) beside(ctx context.Context) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	err := here.client.List(ctx, list, client.InNamespace(a.namespace))
+	return slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return d.Name == a.name }), err
+}
+
+func editsExtra(body object) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		extras, err := a.beside(a.t.Context())
+		if err != nil || len(extras) != 1 {
+			a.t.Fatalf("%d extra Deployments, %v", len(extras), err)
+		}
+		a.tries(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name, encode(body)))
+	}
+}
+
+func editsExtraStatus(a *app, u *user) {
+	a.t.Helper()
+	extras, err := a.beside(a.t.Context())
+	if err != nil || len(extras) != 1 {
+		a.t.Fatalf("%d extra Deployments, %v", len(extras), err)
+	}
+	for range 20 {
+		a.tries(u, patch(strings.TrimSuffix(a.path(), a.name)+extras[0].Name+"/status", encode(object{"status": object{
+			"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 3,
+		}})))
+	}
+}
+
+// extraEnds wants one pod of the step, an abort that ends, and nothing left beside it.
+func extraEnds(a *app) {
+	a.t.Helper()
+	a.answered(either...)
+	a.until("the extra Deployment is as it was", a.runs(versions{"v1": 3, "v2": 1}))
+	a.verb(here.admin, "rollback", "")
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.until("nothing is left beside it", func(ctx context.Context) error {
+		extras, err := a.beside(ctx)
+		if err == nil && len(extras) > 0 {
+			err = fmt.Errorf("%s is left", extras[0].Name)
+		}
+		return err
+	})
+}
+
+func editsStable(a *app, u *user) {
+	a.t.Helper()
+	sets := &appsv1.ReplicaSetList{}
+	if err := here.client.List(a.t.Context(), sets, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range sets.Items {
+		if s := &sets.Items[i]; versionOf(deployments, s.ObjectMeta, s.Spec.Template.Spec) == "v1" {
+			path := "/apis/apps/v1/namespaces/" + a.namespace + "/replicasets/" + s.Name
+			a.tries(u, patch(path, change{version: "v3"}.body()))
+		}
+	}
+}
+
+// notRestored wants a rollback to say that it does not restore what was edited.
+func notRestored(a *app) {
+	a.t.Helper()
+	a.answered(either...)
+	a.verb(here.admin, "rollback", "")
+	a.until("the Rollout says that the stable template was edited", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range r.Status.Conditions {
+			if c.Type == "Stalled" && c.Reason == "StableEdited" {
+				return nil
+			}
+		}
+		return errors.New("it is " + describe(r))
+	})
+	_, template, err := a.live(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if got := versionOf(deployments, template.ObjectMeta, template.Spec); got != "v2" {
+		a.t.Errorf("the template is of %s, want v2", got)
+	}
+	a.goesOn()
 }

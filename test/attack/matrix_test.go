@@ -52,7 +52,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 
 // matrix is all cells.
 var matrix = slices.Concat(
-	labelCells, markCells, statusCells, fitnessCells, templateCells, recreatedCells,
+	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells,
 	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
@@ -129,7 +128,7 @@ func daemonsNowhere(t *testing.T) {
 	s.until("the Rollout is Healthy", s.healthy)
 	s.ships("v2")
 	s.until("it was held, and is given back", func(context.Context) error {
-		if set := s.set(); set.Spec.UpdateStrategy.Type != rolls || set.Annotations[rollouts.AnnotationInProgress] != "" {
+		if set := s.set(); set.Spec.UpdateStrategy.Type != rolls || set.Annotations["rollouts.kruise.io/in-progressing"] != "" {
 			return fmt.Errorf("it is %s, with %v", set.Spec.UpdateStrategy.Type, set.Annotations)
 		}
 		return nil

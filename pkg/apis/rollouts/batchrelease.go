@@ -92,6 +92,9 @@ type BatchReleaseStatus struct {
 	// WorkloadUID is the workload that the plan is carried out on. One of the same
 	// name that was made later is another. Weir's own.
 	WorkloadUID types.UID
+	// ExtraUID is the Deployment that was made beside the workload: it is found and
+	// deleted by that, whatever its owner references say. Weir's own.
+	ExtraUID types.UID
 	// Drive is how far the workload may go; nil before it was told and after it
 	// was given back. What the workload itself says of it is a copy. Weir's own.
 	Drive *Drive

@@ -124,6 +124,8 @@ const (
 	StalledAborted StallReason = "Aborted"
 	// StalledStableGone: an abort has nothing to bring the stable revision back from.
 	StalledStableGone StallReason = "StableGone"
+	// StalledStableEdited: somebody has edited what keeps the stable template.
+	StalledStableEdited StallReason = "StableEdited"
 	// StalledUnsupported: the workload is of a kind or style that is not served.
 	StalledUnsupported StallReason = "Unsupported"
 	// StalledRefused: another template was set in the middle of a blue-green release.
@@ -134,7 +136,7 @@ const (
 
 // Known tells whether the reason is one of Weir's.
 func (r StallReason) Known() bool {
-	return r == StalledAborted || r == StalledStableGone || r == StalledUnsupported || r == StalledRefused || r == StalledDeadline
+	return r == StalledAborted || r == StalledStableGone || r == StalledStableEdited || r == StalledUnsupported || r == StalledRefused || r == StalledDeadline
 }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the

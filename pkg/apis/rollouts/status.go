@@ -80,6 +80,9 @@ type Progress struct {
 	RolloutHash string
 	// StableRevision is the revision serving before the release.
 	StableRevision string
+	// StableTemplate is a digest of the template of that revision, taken when the
+	// release begins: the object that keeps it may be edited. Weir's own.
+	StableTemplate string
 	// UpdateRevision is the revision being released, computed once when it is held.
 	UpdateRevision string
 	// PodTemplateHash is the label value of the update revision's pods.

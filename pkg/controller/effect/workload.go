@@ -58,7 +58,7 @@ func (w *Workload) Facts() planner.Workload { return w.Row.Facts(w.Seen, w.Owned
 
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
-	w, err := s.read(ctx, row, namespace, name, known.Batch)
+	w, err := s.read(ctx, row, namespace, name, known)
 	if w != nil {
 		w.Seen = row.See(w.Object, w.Owned, known)
 	}
@@ -67,11 +67,11 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 
 // Unnamed reads a workload that nothing in the store is about, as it is.
 func (s Server) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	return s.read(ctx, row, namespace, name, "")
+	return s.read(ctx, row, namespace, name, planner.Known{})
 }
 
 // read reads a workload as it is stored.
-func (s Server) read(ctx context.Context, row workload.Row, namespace, name string, batch types.UID) (*Workload, error) {
+func (s Server) read(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
 	stored := s.Stored(row.GVK)
 	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -89,7 +89,7 @@ func (s Server) read(ctx context.Context, row workload.Row, namespace, name stri
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w.Stored = w.Object
 	var err error
-	if w.Owned, err = s.ownedBy(ctx, row, w.Object, batch); err != nil {
+	if w.Owned, err = s.ownedBy(ctx, row, w.Object, known); err != nil {
 		return nil, err
 	}
 	for _, o := range append([]object.Object{w.Object}, w.Owned...) {
@@ -101,8 +101,8 @@ func (s Server) read(ctx context.Context, row workload.Row, namespace, name stri
 }
 
 // ownedBy are the objects that a row wants to see beside its workload: what that
-// owns, and what the BatchRelease owns, each by its uid.
-func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object, batch types.UID) ([]object.Object, error) {
+// owns, and what was made for its release, each by its uid.
+func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
 	var all []object.Object
 	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
 		found, err := s.listed(ctx, s, kind, beside, which)
@@ -110,12 +110,12 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object
 		return found, err
 	}
 	owners := []object.Object{obj}
-	if row.Extra && batch != "" {
-		extras, err := list(row.GVK, obj, client.MatchingFields{ByOwner: string(batch)})
+	if row.Extra && known.Batch != "" {
+		extras, err := s.extras(ctx, row, obj, known)
 		if err != nil {
 			return nil, err
 		}
-		owners = append(owners, extras...)
+		all, owners = append(all, extras...), append(owners, extras...)
 	}
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
@@ -130,6 +130,22 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object
 		}
 	}
 	return all, nil
+}
+
+// extras are what was made beside a workload. All of the namespace are looked through
+// only where the BatchRelease does not own any more what the store names.
+func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+	found, err := s.listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
+	if err != nil {
+		return nil, err
+	}
+	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
+	if known.Extra != "" && !slices.ContainsFunc(found, is) {
+		if found, err = s.listed(ctx, s, row.GVK, obj); err != nil {
+			return nil, err
+		}
+	}
+	return row.Extras(obj, found, known), nil
 }
 
 // Beside asks the server for all objects in the namespace of a workload that are

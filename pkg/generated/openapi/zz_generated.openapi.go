@@ -484,6 +484,13 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref common.ReferenceCa
 							Format:      "",
 						},
 					},
+					"extraUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ExtraUID is the uid of the Deployment that was made beside the workload.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
@@ -1374,6 +1381,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 					"stableRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is a digest of the template of the stable revision, taken when the release begins.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3489,6 +3503,13 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref common.ReferenceCal
 							Format:      "",
 						},
 					},
+					"extraUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ExtraUID is the uid of the Deployment that was made beside the workload.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
@@ -3592,6 +3613,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 					"stableRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is a digest of the template of the stable revision, taken when the release begins.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3825,6 +3853,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 					"stableRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is a digest of the template of the stable revision, taken when the release begins.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4759,6 +4794,13 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 					"stableRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that served before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is a digest of the template of the stable revision, taken when the release begins.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

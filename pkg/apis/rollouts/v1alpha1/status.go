@@ -122,6 +122,10 @@ type Progress struct {
 	// StableRevision is the revision that served before the release.
 	// +optional
 	StableRevision string `json:"stableRevision,omitempty"`
+	// StableTemplate is a digest of the template of the stable revision, taken when
+	// the release begins.
+	// +optional
+	StableTemplate string `json:"stableTemplate,omitempty"`
 	// PodTemplateHash is the label value that selects pods of the update revision.
 	PodTemplateHash string `json:"podTemplateHash"`
 	// UpdateRevision is the revision being released.

@@ -708,6 +708,7 @@ func autoConvert_v1alpha1_BatchReleaseStatus_To_rollouts_BatchReleaseStatus(in *
 	out.ObservedReleasePlanHash = in.ObservedReleasePlanHash
 	out.Phase = rollouts.Phase(in.Phase)
 	out.WorkloadUID = types.UID(in.WorkloadUID)
+	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*rollouts.Drive)(unsafe.Pointer(in.Drive))
 	return nil
 }
@@ -730,6 +731,7 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1alpha1_BatchReleaseStatus(in *
 	// WARNING: in.UpdatedReadyReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.NoNeedUpdateReplicas requires manual conversion: does not exist in peer-type
 	out.WorkloadUID = types.UID(in.WorkloadUID)
+	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*Drive)(unsafe.Pointer(in.Drive))
 	return nil
 }
@@ -1089,6 +1091,7 @@ func autoConvert_v1alpha1_Progress_To_rollouts_Progress(in *Progress, out *rollo
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
+	out.StableTemplate = in.StableTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.UpdateRevision = in.UpdateRevision
 	out.UpdateReplicas = in.UpdateReplicas
@@ -1117,6 +1120,7 @@ func autoConvert_rollouts_Progress_To_v1alpha1_Progress(in *rollouts.Progress, o
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
+	out.StableTemplate = in.StableTemplate
 	out.UpdateRevision = in.UpdateRevision
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex

@@ -141,6 +141,9 @@ type BatchReleaseStatus struct {
 	// WorkloadUID is the uid of the workload that the plan is carried out on.
 	// +optional
 	WorkloadUID types.UID `json:"workloadUID,omitempty"`
+	// ExtraUID is the uid of the Deployment that was made beside the workload.
+	// +optional
+	ExtraUID types.UID `json:"extraUID,omitempty"`
 	// Drive is how far the workload may go. Absent before it was told and after
 	// it was given back; annotations of the workload repeat it.
 	// +optional

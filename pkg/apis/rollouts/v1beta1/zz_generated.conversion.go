@@ -609,6 +609,7 @@ func autoConvert_v1beta1_BatchReleaseStatus_To_rollouts_BatchReleaseStatus(in *B
 	out.Phase = rollouts.Phase(in.Phase)
 	out.Message = in.Message
 	out.WorkloadUID = types.UID(in.WorkloadUID)
+	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*rollouts.Drive)(unsafe.Pointer(in.Drive))
 	return nil
 }
@@ -631,6 +632,7 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1beta1_BatchReleaseStatus(in *r
 	// WARNING: in.UpdatedReadyReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.NoNeedUpdateReplicas requires manual conversion: does not exist in peer-type
 	out.WorkloadUID = types.UID(in.WorkloadUID)
+	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*Drive)(unsafe.Pointer(in.Drive))
 	return nil
 }
@@ -950,6 +952,7 @@ func autoConvert_v1beta1_Progress_To_rollouts_Progress(in *Progress, out *rollou
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
+	out.StableTemplate = in.StableTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex
 	out.NextStepIndex = in.NextStepIndex
@@ -975,6 +978,7 @@ func autoConvert_rollouts_Progress_To_v1beta1_Progress(in *rollouts.Progress, ou
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
+	out.StableTemplate = in.StableTemplate
 	// WARNING: in.UpdateRevision requires manual conversion: does not exist in peer-type
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex

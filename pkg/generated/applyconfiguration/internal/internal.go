@@ -83,6 +83,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: drive
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Drive
+    - name: extraUID
+      type:
+        scalar: string
     - name: observedGeneration
       type:
         scalar: numeric
@@ -407,6 +410,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: stableRevision
+      type:
+        scalar: string
+    - name: stableTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
@@ -937,6 +943,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: drive
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Drive
+    - name: extraUID
+      type:
+        scalar: string
     - name: message
       type:
         scalar: string
@@ -1040,6 +1049,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: stableRevision
+      type:
+        scalar: string
+    - name: stableTemplate
       type:
         scalar: string
     - name: updatedReadyReplicas
@@ -1147,6 +1159,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: stableRevision
+      type:
+        scalar: string
+    - name: stableTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CanaryStrategy

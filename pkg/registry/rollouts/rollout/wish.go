@@ -95,6 +95,9 @@ func keepUnsaidProgress(p, was *rollouts.Progress) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
+	if p.StableTemplate == "" && p.StableRevision == was.StableRevision {
+		p.StableTemplate = was.StableTemplate
+	}
 	if p.LastProgressTime == nil {
 		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
 	}

@@ -40,6 +40,8 @@ type BatchReleaseStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// WorkloadUID is the uid of the workload that the plan is carried out on.
 	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
+	// ExtraUID is the uid of the Deployment that was made beside the workload.
+	ExtraUID *types.UID `json:"extraUID,omitempty"`
 	// Drive is how far the workload may go. Absent before it was told and after
 	// it was given back; annotations of the workload repeat it.
 	Drive *DriveApplyConfiguration `json:"drive,omitempty"`
@@ -149,6 +151,14 @@ func (b *BatchReleaseStatusApplyConfiguration) WithMessage(value string) *BatchR
 // If called multiple times, the WorkloadUID field is set to the value of the last call.
 func (b *BatchReleaseStatusApplyConfiguration) WithWorkloadUID(value types.UID) *BatchReleaseStatusApplyConfiguration {
 	b.WorkloadUID = &value
+	return b
+}
+
+// WithExtraUID sets the ExtraUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExtraUID field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithExtraUID(value types.UID) *BatchReleaseStatusApplyConfiguration {
+	b.ExtraUID = &value
 	return b
 }
 

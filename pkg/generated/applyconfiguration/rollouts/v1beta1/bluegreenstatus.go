@@ -62,6 +62,14 @@ func (b *BlueGreenStatusApplyConfiguration) WithStableRevision(value string) *Bl
 	return b
 }
 
+// WithStableTemplate sets the StableTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableTemplate field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithStableTemplate(value string) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.StableTemplate = &value
+	return b
+}
+
 // WithPodTemplateHash sets the PodTemplateHash field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplateHash field is set to the value of the last call.

@@ -25,6 +25,9 @@ type ProgressApplyConfiguration struct {
 	RolloutHash *string `json:"rolloutHash,omitempty"`
 	// StableRevision is the revision that served before the release.
 	StableRevision *string `json:"stableRevision,omitempty"`
+	// StableTemplate is a digest of the template of the stable revision, taken when
+	// the release begins.
+	StableTemplate *string `json:"stableTemplate,omitempty"`
 	// PodTemplateHash is the label value that selects pods of the update revision.
 	PodTemplateHash *string `json:"podTemplateHash,omitempty"`
 	// CurrentStepIndex is the step that the release is at, counted from 1.
@@ -94,6 +97,14 @@ func (b *ProgressApplyConfiguration) WithRolloutHash(value string) *ProgressAppl
 // If called multiple times, the StableRevision field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithStableRevision(value string) *ProgressApplyConfiguration {
 	b.StableRevision = &value
+	return b
+}
+
+// WithStableTemplate sets the StableTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableTemplate field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithStableTemplate(value string) *ProgressApplyConfiguration {
+	b.StableTemplate = &value
 	return b
 }
 
