@@ -208,6 +208,9 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 				tc.want.Unavailable = 2
 			}
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

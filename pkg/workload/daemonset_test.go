@@ -299,6 +299,9 @@ func TestObserveDaemonSet(t *testing.T) {
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -76,9 +76,9 @@ func TestCanarySize(t *testing.T) {
 		want     int32
 	}{
 		"the next batch":            {"60%", 10, false, 6},
-		"an earlier batch":          {"10%", 10, false, 3},
+		"somebody made it larger":   {"10%", 10, false, 1},
 		"scaled up":                 {"25%", 40, false, 10},
-		"scaled down":               {"25%", 4, false, 3},
+		"scaled down":               {"25%", 4, false, 1},
 		"scaled to nothing":         {"25%", 0, false, 0},
 		"nearly all is not all":     {"99%", 10, false, 10},
 		"aborted":                   {"0", 10, true, 0},

@@ -208,6 +208,9 @@ func TestObserve(t *testing.T) {
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}
+			if stable := findRevisions(d, owned).byHash(want.StableRevision); stable != nil {
+				want.StableTemplate = digest(&stable.Spec.Template)
+			}
 			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

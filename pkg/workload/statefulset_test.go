@@ -235,6 +235,9 @@ func TestObserveStatefulSet(t *testing.T) {
 			got := statefulSet{}.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.Keeper = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
+			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
