@@ -6,13 +6,16 @@ package effect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Known is what the store says of a workload, and whether anything there names it.
@@ -69,4 +72,20 @@ func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.Gr
 		return fmt.Errorf("listing what names %s: %w", key, err)
 	}
 	return nil
+}
+
+// extras are what was made beside a workload. All of the namespace are looked through
+// only where the BatchRelease does not own any more what the store names.
+func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+	found, err := s.listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
+	if err != nil {
+		return nil, err
+	}
+	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
+	if known.Extra != "" && !slices.ContainsFunc(found, is) {
+		if found, err = s.listed(ctx, s, row.GVK, obj); err != nil {
+			return nil, err
+		}
+	}
+	return row.Extras(obj, found, known), nil
 }

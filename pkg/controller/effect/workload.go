@@ -132,22 +132,6 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object
 	return all, nil
 }
 
-// extras are what was made beside a workload. All of the namespace are looked through
-// only where the BatchRelease does not own any more what the store names.
-func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
-	found, err := s.listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
-	if err != nil {
-		return nil, err
-	}
-	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
-	if known.Extra != "" && !slices.ContainsFunc(found, is) {
-		if found, err = s.listed(ctx, s, row.GVK, obj); err != nil {
-			return nil, err
-		}
-	}
-	return row.Extras(obj, found, known), nil
-}
-
 // Beside asks the server for all objects in the namespace of a workload that are
 // of the kinds that it owns, and takes those that it owns for its own. The cache
 // may not know yet what was made a moment ago, and it would be made again.
