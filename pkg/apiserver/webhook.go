@@ -42,7 +42,7 @@ func (c *Config) setWebhook() error {
 	}
 	api := c.Generic.SecureServing
 	c.Webhook = &genericapiserver.SecureServingInfo{
-		Listener: listener, Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
+		Listener: newFairListener(listener), Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
 		CipherSuites: api.CipherSuites, CurvePreferences: api.CurvePreferences,
 	}
 	if o.WebhookClientCA != "" {

@@ -44,12 +44,14 @@ func Admit(a Admission) Verdict {
 		}
 	}
 	switch {
+	case a.Held && a.Unholdable != "":
+		return Verdict{Refuse: a.Unholdable, By: by}
 	case a.Held:
 		return Verdict{Keep: true, By: by}
 	case by == "":
 		return Verdict{}
 	case a.Unholdable != "":
-		return Verdict{Refuse: a.Unholdable, By: by}
+		return Verdict{Refuse: a.Unholdable + ", or disable the Rollout " + by, By: by}
 	case a.Changed:
 		return Verdict{Hold: true, By: by}
 	}

@@ -322,9 +322,10 @@ func (x *batchPass) told(want Drive) bool {
 
 // stopped tells that pods are missing which the native controller is to bring,
 // and that it is still stopped since another template was refused. A batch that
-// is complete needs nothing of it.
+// is complete needs nothing of it, and where stable is gone it would bring all.
 func (x *batchPass) stopped() bool {
-	return x.plan.RollingStyle == rollouts.StyleBlueGreen && !x.plan.Abort && x.w.Paused && !x.reached()
+	return x.plan.RollingStyle == rollouts.StyleBlueGreen && !x.plan.Abort && x.w.Paused && !x.reached() &&
+		(!x.w.StableGone || x.w.UpdatedReplicas > 0)
 }
 
 func (x *batchPass) judge() {

@@ -98,6 +98,7 @@ func newPass(o Observed) *pass {
 		x.w = nil
 	}
 	x.findStable()
+	x.recall()
 	x.recognise()
 	return x
 }
@@ -123,6 +124,19 @@ func (x *pass) findStable() {
 	}
 	w := *x.w
 	w.StableGone, w.StableReadyReplicas = true, 0
+	x.w = &w
+}
+
+// recall corrects what a workload cannot tell whose stable set went with its pods
+// before the release began, since its history has no room. At rest the status knew.
+func (x *pass) recall() {
+	p := x.was()
+	known := x.w != nil && x.healthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
+	if !known || !x.w.Held || x.live() || slices.Contains(x.w.Revisions, p.PodTemplateHash) {
+		return
+	}
+	w := *x.w
+	w.StableRevision, w.StableGone, w.AtStable, w.StableReadyReplicas = p.PodTemplateHash, true, false, 0
 	x.w = &w
 }
 

@@ -36,6 +36,10 @@ func SizeSets(s Scaling) Scale {
 		return Scale{Rule: "stable set is gone"}
 	}
 	x := sizing{Scaling: s, target: s.Target}
+	if s.Stable == nil && !s.Full && x.total() == 0 {
+		// The native controller would give all pods to the first set that has one.
+		return Scale{Rule: "stable set is gone"}
+	}
 	if s.Abort {
 		// Going back creates nothing new.
 		x.target = min(s.Target, s.Update.size())

@@ -39,7 +39,7 @@ var verbs = map[string]func(*story, command){
 	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
 	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
-	"update":   (*story).update, // web [image=v2] [id=1]
+	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10]
 	"apply":    (*story).apply,
 	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
@@ -206,7 +206,20 @@ func (s *story) update(c command) {
 		if id := c.get("id", ""); id != "" {
 			setName(id)(d)
 		}
+		if native, ok := d.(*appsv1.Deployment); ok {
+			s.rest(c, &native.Spec)
+		}
 	}))
+}
+
+// rest is what else an update may have of a Deployment.
+func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
+	if n := c.get("replicas", ""); n != "" {
+		spec.Replicas = new(s.number(n))
+	}
+	if n := c.get("history", ""); n != "" {
+		spec.RevisionHistoryLimit = new(s.number(n))
+	}
 }
 
 // sneak is an update while every door is closed.

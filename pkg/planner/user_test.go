@@ -195,7 +195,7 @@ func (w *world) admit(before, update object.Object) string {
 		return "not asked"
 	}
 	verdict := planner.Admit(planner.Admission{
-		Held: row.Held(before), Changed: row.Changed(before, update), Unholdable: row.Refused(before, update), Rollouts: named,
+		Held: row.Held(before), Changed: row.Changed(before, update), Unholdable: row.Refused(before, update, row.Held(before)), Rollouts: named,
 	})
 	said := "as it is"
 	switch {

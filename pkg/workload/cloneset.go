@@ -209,10 +209,10 @@ func (cloneSet) Rolls(oldObj, newObj object.Object) bool {
 	return !samePods(&oldObj.(*CloneSet).Spec.Template, &newObj.(*CloneSet).Spec.Template)
 }
 
-// Empties implements Adapter.
-func (cloneSet) Empties(oldObj, newObj object.Object) bool {
+// Sized implements Adapter.
+func (cloneSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
 	was := oldObj.(*CloneSet)
-	return isZero(newObj.(*CloneSet).Spec.Replicas) && (!isZero(was.Spec.Replicas) || was.Status.Replicas > 0)
+	return empties(was.Spec.Replicas, newObj.(*CloneSet).Spec.Replicas, was.Status.Replicas, isHeld)
 }
 
 // Hold implements Adapter. The owner's own partition is kept for the end. Another

@@ -219,11 +219,27 @@ func (deployment) Rolls(oldObj, newObj object.Object) bool {
 	return !sameTemplate(&oldObj.(*appsv1.Deployment).Spec.Template, &newObj.(*appsv1.Deployment).Spec.Template)
 }
 
-// Unfit implements Adapter: a pause holds every Deployment.
-func (deployment) Unfit(object.Object) string { return "" }
+// Unfit implements Adapter. A pause holds every Deployment, but its native controller
+// removes sets that have no pods where there is to be no history of them.
+func (deployment) Unfit(obj object.Object) string {
+	d := obj.(*appsv1.Deployment)
+	if limit := d.Spec.RevisionHistoryLimit; replicas(d) > 0 || limit == nil || *limit > 0 || held(d) {
+		return ""
+	}
+	return "with spec.replicas 0 and spec.revisionHistoryLimit 0 the native controller forgets the stable version; " +
+		"set spec.revisionHistoryLimit to 1 or more first"
+}
 
-// Empties implements Adapter: a pause holds without pods as well.
-func (deployment) Empties(object.Object, object.Object) bool { return false }
+// Sized implements Adapter. A pause holds without pods as well, but not one that is
+// to get pods: the native controller gives them to the set of the live template, or
+// else to the youngest.
+func (deployment) Sized(oldObj, newObj object.Object, _ bool) string {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	if replicas(was) > 0 || replicas(d) == 0 {
+		return ""
+	}
+	return filled
+}
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.
 // The set is named as stable in the same write: at size 0 nothing else would

@@ -117,6 +117,9 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
+	if r.stable == nil && r.stableRevision != "" && r.active() == 0 && !full(share, n) {
+		return true // it is gone, and all pods would be new ones
+	}
 	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
 		return n == 0
 	}
@@ -155,7 +158,7 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		return false
 	}
 	if withoutStable(d, r, drive.Partition) {
-		return stopped(d) && replicas(d) == 0
+		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
 	u := d.Spec.Strategy.RollingUpdate
 	return u != nil && u.MaxSurge != nil && *u.MaxSurge == beside(r, drive.Partition, replicas(d)) &&

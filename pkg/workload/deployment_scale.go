@@ -37,7 +37,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	s := planner.Scaling{
 		Replicas: n,
 		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
-		Full:     full(v.Partition, n),
+		// The extra Deployment of a canary release has the share, and never the sets.
+		Full: full(v.Partition, n) && v.RollingStyle != rollouts.StyleCanary,
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
@@ -70,9 +71,11 @@ func known(d *appsv1.Deployment) bool {
 }
 
 // sizedHere tells that sizes are decided here: those of a blue-green release only
-// while the native controller is stopped.
+// while the native controller is stopped, and those of a canary one at size 0, lest
+// it give the pods that come to the wrong set.
 func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
-	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d)
+	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d) ||
+		style == rollouts.StyleCanary && replicas(d) == 0
 	return d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
 }
 

@@ -21,8 +21,8 @@ func (selfSized) Held(obj object.Object) bool { return held(obj) }
 // Unfit implements Adapter.
 func (selfSized) Unfit(object.Object) string { return "" }
 
-// Empties implements Adapter.
-func (selfSized) Empties(object.Object, object.Object) bool { return false }
+// Sized implements Adapter.
+func (selfSized) Sized(object.Object, object.Object, bool) string { return "" }
 
 // Label implements Adapter.
 func (n selfSized) Label(obj object.Object) []object.Change {

@@ -149,10 +149,10 @@ func (statefulSet) Rolls(oldObj, newObj object.Object) bool {
 	return !samePods(&oldObj.(*appsv1.StatefulSet).Spec.Template, &newObj.(*appsv1.StatefulSet).Spec.Template)
 }
 
-// Empties implements Adapter.
-func (statefulSet) Empties(oldObj, newObj object.Object) bool {
+// Sized implements Adapter.
+func (statefulSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
 	was := oldObj.(*appsv1.StatefulSet)
-	return isZero(newObj.(*appsv1.StatefulSet).Spec.Replicas) && (!isZero(was.Spec.Replicas) || was.Status.Replicas > 0)
+	return empties(was.Spec.Replicas, newObj.(*appsv1.StatefulSet).Spec.Replicas, was.Status.Replicas, isHeld)
 }
 
 // isZero reports whether no pods are wanted; the default is 1.

@@ -167,9 +167,9 @@ func (a advancedStatefulSet) Unfit(obj object.Object) string {
 	return a.statefulSet.Unfit(obj.(*AdvancedStatefulSet).native())
 }
 
-// Empties implements Adapter.
-func (a advancedStatefulSet) Empties(oldObj, newObj object.Object) bool {
-	return a.statefulSet.Empties(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
+// Sized implements Adapter.
+func (a advancedStatefulSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
+	return a.statefulSet.Sized(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native(), isHeld)
 }
 
 // Hold implements Adapter.

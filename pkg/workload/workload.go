@@ -38,8 +38,9 @@ type Adapter interface {
 	// Unfit says why a workload that is not held could not be, or not be released,
 	// as it is; empty if it could.
 	Unfit(obj object.Object) string
-	// Empties reports whether an update wants no pods of a workload that has some.
-	Empties(old, update object.Object) bool
+	// Sized says why another template could not be held in an update that wants
+	// another size as well, or could not stay held; empty if it could.
+	Sized(old, update object.Object, isHeld bool) string
 	// Drive tells the workload how far it may go. Owner is the BatchRelease.
 	Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change
 	// Rest gives the owner's strategy back once an abort is complete. The

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,6 +38,15 @@ var fitnessCells = []cell{
 	{who: patcher, what: ship, how: "a StatefulSet without pods, scaled up later", doors: true, on: scene{kind: statefulSets}, do: fromNothing, expect: gated},
 	{who: patcher, what: ship, how: "a Deployment without pods, scaled up later", doors: true, do: fromNothing, expect: gated},
 	{who: patcher, what: ship, how: "a Deployment without pods, scaled up by its scale", doors: true, on: scene{at: midway}, do: scaledToNothing, expect: gated},
+	{who: patcher, what: shipOld, how: "a Deployment without pods, scaled up with an older template", doors: true, on: scene{at: released},
+		do: emptied(change{version: "v1", spec: object{"replicas": 3}}), expect: oldGated},
+	{who: patcher, what: shipOld, how: "a Deployment without pods, an older template, then scaled up", doors: true, on: scene{at: released},
+		do: emptied(change{version: "v1"}), expect: oldGated},
+	{who: patcher, what: shipOld, how: "a Deployment without pods beside an extra one, an older template", doors: true, on: scene{at: released, beside: true},
+		do: emptied(change{version: "v1"}), expect: oldGated},
+	{who: patcher, what: ship, how: "a Deployment without pods that keeps no history", doors: true,
+		do: emptied(change{version: "v2", spec: object{"revisionHistoryLimit": 0}}), expect: gated},
+	{who: patcher, what: blockAbort, how: "fills the annotations of a Deployment", doors: true, on: scene{at: midway}, do: fillsWorkload, expect: takenBack},
 	{who: patcher, what: ship, how: "a Deployment that is recreated, in one patch", doors: true,
 		do: patches(change{version: "v2", spec: recreate}), expect: gated},
 }
@@ -135,6 +145,35 @@ func scaledToNothing(a *app, u *user) {
 	a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
 	a.until("no pod is there", a.runs(versions{}))
 	a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
+}
+
+// emptied changes something while no pod is there, waits until weir-controller has seen
+// it, and scales up.
+func emptied(c change) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		a.seen.forget()
+		a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
+		a.until("no pod is there", a.runs(versions{}))
+		got := a.tries(u, patch(a.path(), c.body()))
+		if got.code == http.StatusOK {
+			a.until("its release has begun", a.waitsAt(1))
+		}
+		a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
+	}
+}
+
+// fillsWorkload leaves no room in the annotations of the workload, by each way.
+func fillsWorkload(a *app, u *user) {
+	a.t.Helper()
+	for i, size := range []int{180, 60, 11, 60, 11} {
+		at := a.path()
+		if i > 2 {
+			at += "/status"
+		}
+		key := fmt.Sprintf("example.com/note-%d", i)
+		a.tries(u, patch(at, encode(object{"metadata": object{"annotations": object{key: strings.Repeat("x", size<<10)}}})))
+	}
 }
 
 func wants(o any) int {

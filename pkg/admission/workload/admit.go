@@ -61,6 +61,11 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 			return undecided, err
 		}
 	}
+	if request.Operation == admissionv1.Update {
+		if why := workload.Crowded(before, after); why != "" {
+			return answer{refusal: why, verdict: verdictRefused}, nil
+		}
+	}
 	admitted, said := after.DeepCopyObject().(object.Object), answer{verdict: verdictPassed}
 	if request.SubResource == statusResource {
 		// Whoever names it: nobody has to write metadata this way.
@@ -105,12 +110,12 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 		facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
 			return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
 		})
-		facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update)
+		facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
 	}
 	judged := planner.Admit(facts)
 	switch {
 	case judged.Refuse != "":
-		return answer{refusal: judged.Refuse + " " + judged.By, verdict: verdictRefused}, nil
+		return answer{refusal: judged.Refuse, verdict: verdictRefused}, nil
 	case judged.Keep:
 		row.Keep(before, update)
 		return answer{verdict: verdictKept}, nil
@@ -136,6 +141,9 @@ func rowOf(kind schema.GroupVersionKind, named []*rollouts.Rollout) (workload.Ro
 
 func decode(row workload.Row, raw runtime.RawExtension) (object.Object, error) {
 	typed := row.New()
+	if err := bounded(raw.Raw); err != nil {
+		return nil, fmt.Errorf("not decoding a %s: %w", row.GVK.Kind, err)
+	}
 	if err := json.Unmarshal(raw.Raw, typed); err != nil {
 		return nil, fmt.Errorf("decoding a %s: %w", row.GVK.Kind, err)
 	}

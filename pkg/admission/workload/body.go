@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -18,41 +20,127 @@ import (
 const (
 	longestBody = 1 << 20
 	bodyTimeout = 5 * time.Second
-	// mostInFlight bounds what is read of all requests that are not answered yet.
+	// mostInFlight bounds what is read of all requests that are not answered yet, and
+	// mostOfOne what of those from one address.
 	mostInFlight = 32 << 20
+	mostOfOne    = mostInFlight / 4
 )
 
 // errBusy is the answer while too much is in flight.
 var errBusy = errors.New("too many admission reviews are under way; try again")
 
-// inFlight counts the bytes of requests that are not answered yet.
-type inFlight struct{ atomic.Int64 }
+// inFlight counts the bytes of requests that are not answered yet. One address has a
+// part of the room at most. Where there is none, the body that has been coming for
+// longest gives way, so that slow ones never keep out those of kube-apiserver.
+type inFlight struct {
+	sync.Mutex
+	all int64
+	by  map[string]int64
+	// coming are the bodies that are still being read, the oldest first.
+	coming []*body
+}
+
+// body is what is read of one request.
+type body struct {
+	from   string
+	of     io.Reader
+	all    *inFlight
+	n      int64
+	ousted bool   // by another one
+	cut    func() // ends a read that waits
+}
 
 // read returns a body, and what gives its share back.
-func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (body []byte, done func(), err error) {
-	counted := &counting{of: http.MaxBytesReader(w, r.Body, longestBody), all: f}
-	done = func() { f.Add(-counted.n) }
+func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (data []byte, done func(), err error) {
+	control := http.NewResponseController(w)
+	b := &body{from: address(r), of: http.MaxBytesReader(w, r.Body, longestBody), all: f, cut: func() {
+		_ = control.SetReadDeadline(now) // without one, the body ends by itself
+	}}
+	done = func() { f.leave(b) }
 	// A recorder of a test has no deadline, and a server always has.
-	if err := http.NewResponseController(w).SetReadDeadline(now.Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := control.SetReadDeadline(now.Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, done, fmt.Errorf("limiting the time of a request: %w", err)
 	}
-	body, err = io.ReadAll(counted)
-	return body, done, err
+	f.enter(b)
+	data, err = io.ReadAll(b)
+	if f.end(b) {
+		return nil, done, errBusy
+	}
+	return data, done, err
 }
 
-// counting fails when too much is in flight.
-type counting struct {
-	of  io.Reader
-	all *inFlight
-	n   int64
+// address is that of the other end, without its port.
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
-// Read implements io.Reader.
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.of.Read(p)
-	c.n += int64(n)
-	if c.all.Add(int64(n)) > mostInFlight {
-		return n, errBusy
+func (f *inFlight) enter(b *body) {
+	f.Lock()
+	defer f.Unlock()
+	f.coming = append(f.coming, b)
+}
+
+func (f *inFlight) leave(b *body) {
+	f.Lock()
+	defer f.Unlock()
+	f.count(b, -b.n)
+}
+
+// end notes that no more is read of a body, and tells whether it had to give way.
+func (f *inFlight) end(b *body) bool {
+	f.Lock()
+	defer f.Unlock()
+	f.coming = slices.DeleteFunc(f.coming, func(o *body) bool { return o == b })
+	return b.ousted
+}
+
+func (f *inFlight) count(b *body, n int64) {
+	if f.by == nil {
+		f.by = map[string]int64{}
+	}
+	b.n, f.all, f.by[b.from] = b.n+n, f.all+n, f.by[b.from]+n
+	if f.by[b.from] == 0 {
+		delete(f.by, b.from)
+	}
+}
+
+// take counts bytes of a body.
+func (f *inFlight) take(b *body, n int64) error {
+	f.Lock()
+	defer f.Unlock()
+	if b.ousted {
+		return errBusy
+	}
+	f.count(b, n)
+	if f.by[b.from] > mostOfOne {
+		return errBusy
+	}
+	for f.all > mostInFlight {
+		i := slices.IndexFunc(f.coming, func(o *body) bool { return o.n > 0 })
+		if i < 0 || f.coming[i] == b {
+			return errBusy
+		}
+		f.oust(f.coming[i])
+	}
+	return nil
+}
+
+// oust ends a body, and gives its share to others at once.
+func (f *inFlight) oust(b *body) {
+	b.ousted = true
+	f.count(b, -b.n)
+	b.cut()
+}
+
+// Read implements io.Reader. It fails when too much is in flight.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.of.Read(p)
+	if busy := b.all.take(b, int64(n)); busy != nil {
+		return n, busy
 	}
 	return n, err
 }

@@ -6,7 +6,10 @@ package workload
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,44 +23,106 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A body that does not end costs what was sent of it, for a few seconds at most, and
-// all of them together no more than there is room for.
+// sender sends bodies that do not end.
+type sender struct {
+	*testing.T
+	h       *Handler
+	open    []*io.PipeWriter
+	answers chan int
+}
+
+// send begins a body from an address, of as many bytes.
+func (s *sender) send(from string, n int) {
+	s.Helper()
+	body, w := io.Pipe()
+	go func() {
+		recorder, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, Path, body)
+		r.RemoteAddr = net.JoinHostPort(from, "1234")
+		s.h.ServeHTTP(recorder, r)
+		_ = body.CloseWithError(io.ErrClosedPipe)
+		s.answers <- recorder.Code
+	}()
+	s.open = append(s.open, w)
+	if _, err := w.Write(bytes.Repeat([]byte(" "), n)); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		s.Fatal(err)
+	}
+	synctest.Wait() // all of it is counted
+}
+
+// end cuts all bodies off, and returns how they are answered.
+func (s *sender) end() map[int]int {
+	codes := map[int]int{}
+	for _, w := range s.open {
+		_ = w.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	for range s.open {
+		codes[<-s.answers]++
+	}
+	if f := &s.h.bodies; f.all != 0 || len(f.by) > 0 || len(f.coming) > 0 {
+		s.Errorf("%d bytes of %d addresses are in flight, and %d bodies coming, though all is answered", f.all, len(f.by), len(f.coming))
+	}
+	return codes
+}
+
+// A body that does not end costs what was sent of it, for a few seconds at most. All
+// of them together cost no more than there is room for, and those of one address no
+// more than its share.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
-	h := &Handler{Rollouts: named{}}
-	var open []*io.PipeWriter
-	answers := make(chan int)
-	send := func() *io.PipeWriter {
-		body, w := io.Pipe()
-		go func() {
-			recorder := httptest.NewRecorder()
-			h.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, Path, body))
-			answers <- recorder.Code
-		}()
-		return w
-	}
-	most := bytes.Repeat([]byte(" "), longestBody)
-	for range mostInFlight / longestBody {
-		w := send()
-		open = append(open, w)
-		if _, err := w.Write(most); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
+		for range mostOfOne / longestBody {
+			s.send("10.0.0.1", longestBody)
 		}
-	}
-	go func(w *io.PipeWriter) { _, _ = w.Write([]byte(" ")) }(send())
-	if code := <-answers; code != http.StatusServiceUnavailable {
-		t.Errorf("one more is answered with %d, want 503", code)
-	}
-	for _, w := range open {
-		if err := w.CloseWithError(io.ErrUnexpectedEOF); err != nil {
-			t.Fatal(err)
+		s.send("10.0.0.1", 1)
+		if code := <-s.answers; code != http.StatusServiceUnavailable {
+			t.Errorf("one more is answered with %d, want 503", code)
 		}
-		if code := <-answers; code != http.StatusBadRequest {
-			t.Errorf("one that was cut off is answered with %d, want 400", code)
+		s.answers <- http.StatusServiceUnavailable
+		if got := s.end(); got[http.StatusBadRequest] != mostOfOne/longestBody {
+			t.Errorf("answered with %v, want 400 for what was cut off", got)
 		}
-	}
-	if n := h.bodies.Load(); n != 0 {
-		t.Errorf("%d bytes are in flight though all is answered", n)
+	})
+}
+
+// However many addresses send bodies that do not end, a review of kube-apiserver has
+// room: what came first gives way.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &sender{T: t, h: &Handler{Rollouts: named{}}, answers: make(chan int, 100)}
+		const addresses = 16
+		for i := range mostInFlight / longestBody {
+			s.send(fmt.Sprintf("10.0.0.%d", i%addresses), longestBody)
+		}
+		review := marshal(t, reviewOf(t, sent{as: "alice", old: deployment(), update: deployment(image("v2"))}))
+		for range 3 {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(review))
+			r.RemoteAddr = "10.1.0.1:443"
+			if s.h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("a review of kube-apiserver is answered with %d: %s", w.Code, w.Body)
+			}
+		}
+		if s.h.bodies.all > mostInFlight {
+			t.Errorf("%d bytes are in flight", s.h.bodies.all)
+		}
+		if got := s.end(); got[http.StatusServiceUnavailable] != 1 {
+			t.Errorf("answered with %v, want that one has given way", got)
+		}
+	})
+}
+
+// A body that gives way is not waited for.
+func TestOustedEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := &inFlight{}
+	cut := false
+	slow, fast := &body{from: "a", all: f, cut: func() { cut = true }}, &body{from: "b", all: f}
+	f.enter(slow)
+	f.enter(fast)
+	f.count(slow, mostInFlight)
+	if err := f.take(fast, 1); err != nil || !cut || !f.end(slow) {
+		t.Errorf("got %v, cut %t, want that the slow one ends", err, cut)
 	}
 }
 

@@ -313,6 +313,9 @@ func TestUnfitRefused(t *testing.T) {
 	stopping.Status.Replicas = 3
 	surge := daemonSet(withSurge(intstr.FromString("100%")))
 	surge.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
+	const filled, forgets = "change the template first, and set spec.replicas when", "set spec.revisionHistoryLimit to 1 or more first"
+	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
+	none, forgetting := deployment(sized0), deployment(sized0, forgetful)
 	const onDeleteText, emptied = "spec.updateStrategy.type OnDelete", "with spec.replicas 0 nothing can be held"
 	for name, c := range map[string]struct {
 		subject     string
@@ -331,6 +334,13 @@ func TestUnfitRefused(t *testing.T) {
 		"a surge alone":                       {"DaemonSet", daemonSet(), surge, ""},
 		"advanced, OnDelete":                  {"advanced StatefulSet", advancedStatefulSet(), v2(advancedOnDelete), onDeleteText},
 		"advanced, a selector":                {"advanced DaemonSet", advancedDaemonSet(), v2(advancedDaemonSet(advancedChoosy)), "rollingUpdate.selector"},
+		"the first pods with a template":      {"Deployment", none, v2(deployment(scaled)), filled},
+		"the first pods alone":                {"Deployment", none, deployment(scaled), ""},
+		"a template of no pods":               {"Deployment", none, v2(none), ""},
+		"a template and the last pods go":     {"Deployment", deployment(), v2(none), ""},
+		"a template that is forgotten":        {"Deployment", none, v2(forgetting), forgets},
+		"a template where none is kept":       {"Deployment", forgetting, v2(forgetting), forgets},
+		"a template of pods that none keeps":  {"Deployment", deployment(forgetful), v2(deployment(forgetful)), ""},
 		"a CloneSet without replicas":         {"CloneSet", cloneSet(), v2(cloneSet(cloneSized(0))), emptied},
 	} {
 		s, said := subjects[c.subject], map[string]bool{}
@@ -366,4 +376,37 @@ func TestUnfitRefused(t *testing.T) {
 // containsAll reports whether a refusal names its reason, the field and the way out.
 func containsAll(text, want string) bool {
 	return want == "" || strings.Contains(text, want) && strings.HasPrefix(text, "spec.template ") && strings.HasSuffix(text, "disable the Rollout web")
+}
+
+// A workload that is held takes another template as well only where that can be held.
+func TestHeldRefuses(t *testing.T) {
+	t.Parallel()
+	const filled = "change the template first, and set spec.replicas when the release has begun"
+	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
+	none := deployment(held, sized0)
+	pods := statefulSet()
+	row, _ := rowOf(kindOf(pods), nil)
+	row.Hold(pods, "web")
+	gone := pods.DeepCopy()
+	setImage("v2")(gone)
+	sized(0)(gone)
+	for name, c := range map[string]struct {
+		old, update object.Object
+		want        string
+	}{
+		"the first pods with a template": {none, deployment(held, image("v2"), scaled), filled},
+		"the first pods, and no mark":    {none, deployment(image("v2"), scaled), filled},
+		"the first pods alone":           {none, deployment(held, scaled), ""},
+		"a template of no pods":          {none, deployment(held, sized0, image("v2")), ""},
+		"a template and the last pods":   {pods, gone, ""},
+	} {
+		for door, admit := range doors(t) {
+			for _, all := range []named{nil, subjects[kindOf(c.old).Kind].in(false)} {
+				_, refused := admit(t, all, sent{as: "alice", old: copyOf(c.old), update: copyOf(c.update)})
+				if (refused == "") != (c.want == "") || !strings.Contains(refused, c.want) {
+					t.Errorf("%s, %s: says %q, want %q", name, door, refused, c.want)
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// Annotations of others leave room for those of Weir, whichever way they are written
+// and whichever door is open. What is too large already may shrink, and all else of it
+// may change.
+func TestAnnotationsLeaveRoom(t *testing.T) {
+	t.Parallel()
+	const kib, most = 1 << 10, 192 << 10
+	with := func(o object.Object, key string, size int) object.Object {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		rest := size - len(key)
+		annotations[key] = strings.Repeat("é", rest/2) + strings.Repeat("x", rest%2)
+		o = copyOf(o)
+		o.SetAnnotations(annotations)
+		return o
+	}
+	asked := asker(t)
+	for kind, s := range subjects {
+		row, _ := rowOf(kindOf(s.plain), nil)
+		held := copyOf(s.plain)
+		row.Hold(held, "web")
+		for name, c := range map[string]struct {
+			old, update object.Object
+			refused     bool
+		}{
+			"as much as may be":   {s.plain, with(s.plain, "note", most), false},
+			"a byte more":         {s.plain, with(s.plain, "note", most+1), true},
+			"of a held one":       {held, with(held, "note", most+1), true},
+			"and records":         {with(held, "note", most), with(held, "note", most), false},
+			"in two keys":         {with(s.plain, "a", 100*kib), with(with(s.plain, "a", 100*kib), "b", 100*kib), true},
+			"the name of release": {s.plain, with(s.plain, rollouts.LabelRolloutID, most+1), true},
+			"it was so":           {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib), false},
+			"it shrinks":          {with(s.plain, "note", 210*kib), with(s.plain, "note", 200*kib), false},
+			"it grows":            {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib+1), true},
+			"a number":            {with(s.plain, "note", most), with(with(s.plain, "note", most), "deployment.kubernetes.io/revision", 40), false},
+		} {
+			for door, admit := range doors(t) {
+				if !s.native && door != "webhook" {
+					continue
+				}
+				for _, subresource := range []string{"", "status"} {
+					request := sent{as: "alice", subresource: subresource, old: copyOf(c.old), update: copyOf(c.update)}
+					_, refused := admit(t, s.in(false), request)
+					if (refused != "") != c.refused || c.refused && !strings.HasPrefix(refused, "metadata.annotations ") {
+						t.Errorf("%s, %s, %s %s: refused %t: %s", door, kind, name, subresource, refused != "", refused)
+					}
+					if request.as = weir; asked(request) {
+						t.Errorf("%s, %s: the webhook is asked about a write of Weir's own", kind, name)
+					}
+				}
+			}
+		}
+	}
+}

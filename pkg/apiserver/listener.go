@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net"
+	"sync"
+)
+
+// mostConnections is how many connections one address may have. kube-apiserver uses a
+// few for all its reviews; whoever opens more holds memory, and says nothing.
+const mostConnections = 128
+
+// fairListener closes at once what an address opens beyond its share.
+type fairListener struct {
+	net.Listener
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func newFairListener(l net.Listener) net.Listener {
+	return &fairListener{Listener: l, open: map[string]int{}}
+}
+
+// Accept implements net.Listener.
+func (l *fairListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+		if err != nil || l.enters(host) {
+			return &fairConn{Conn: conn, leave: sync.OnceFunc(func() { l.leaves(host) })}, nil
+		}
+		_ = conn.Close() // nobody has sent anything yet
+	}
+}
+
+func (l *fairListener) enters(host string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[host] >= mostConnections {
+		return false
+	}
+	l.open[host]++
+	return true
+}
+
+func (l *fairListener) leaves(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[host]--; l.open[host] <= 0 {
+		delete(l.open, host)
+	}
+}
+
+// fairConn counts until it is closed.
+type fairConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *fairConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
