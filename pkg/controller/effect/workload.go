@@ -381,8 +381,13 @@ func naming(ctx context.Context, from client.Reader, key string, counts func(cli
 }
 
 // Live tells that an object ends the hold of the workload that it names. A
-// Rollout at rest that is disabled does not.
+// Rollout at rest that is disabled does not, and neither does one that is over.
 func Live(o client.Object) bool {
 	r, ok := o.(*v1beta1.Rollout)
-	return !ok || r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled
+	if !ok {
+		return true
+	}
+	hub := &rollouts.Rollout{ObjectMeta: r.ObjectMeta}
+	hub.Status.Phase, hub.Status.WorkloadUID = rollouts.Phase(r.Status.Phase), r.Status.WorkloadUID
+	return (hub.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Over(hub)
 }
