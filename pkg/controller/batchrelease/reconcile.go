@@ -86,11 +86,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release)}}
-	rollout, err := r.Server.Rollout(ctx, req.NamespacedName)
-	if err != nil {
+	if obs.facts.Wanted, err = r.Server.Wanted(ctx, release); err != nil {
 		return nil, err
 	}
-	obs.facts.Wanted = planner.Owns(rollout, release) && !planner.Over(rollout)
 	ref := release.Spec.WorkloadRef
 	if ref == nil {
 		return obs, nil

@@ -387,7 +387,5 @@ func Live(o client.Object) bool {
 	if !ok {
 		return true
 	}
-	hub := &rollouts.Rollout{ObjectMeta: r.ObjectMeta}
-	hub.Status.Phase, hub.Status.WorkloadUID = rollouts.Phase(r.Status.Phase), r.Status.WorkloadUID
-	return (hub.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Over(hub)
+	return (r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled) && !over(r)
 }
