@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,9 @@ import (
 type BatchObserved struct {
 	Now     time.Time
 	Release *rollouts.BatchRelease
-	// Owned tells that a Rollout drives the BatchRelease.
-	Owned bool
+	// Owned tells that its controller is, or was, a Rollout, and Wanted that it is the
+	// one of its name, which exists.
+	Owned, Wanted bool
 	// Taken is the Rollout that releases the workload of a BatchRelease that is not
 	// its own; empty if none does.
 	Taken string
@@ -77,8 +79,13 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 		Observed: s.ObservedGeneration >= b.Generation && s.ObservedReleasePlanHash == batchPlanHash(b.Spec.Plan),
 		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
 		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
-		Message: s.Message, Denied: denialIn(s.Conditions), Terminating: b.DeletionTimestamp != nil,
+		Message: s.Message, Denied: denialIn(s.Conditions),
+		Terminating: b.DeletionTimestamp != nil && guarded(b), Kept: b.DeletionTimestamp != nil && !guarded(b),
 	}
+}
+
+func guarded(b *rollouts.BatchRelease) bool {
+	return slices.Contains(b.Finalizers, rollouts.FinalizerBatchRelease)
 }
 
 // Awaits names the revision whose pods a BatchRelease waits for, by its label
@@ -152,7 +159,11 @@ type batchPass struct {
 	rule    string
 }
 
-func (x *batchPass) deleted() bool { return x.Release.DeletionTimestamp != nil }
+// deleted tells that nobody is to be driven any more. One that was let go of already,
+// and that finalizers of others keep, is driven on for its Rollout: an abort needs it.
+func (x *batchPass) deleted() bool {
+	return x.Release.DeletionTimestamp != nil && (guarded(x.Release) || !x.Wanted)
+}
 
 func (x *batchPass) completed() bool {
 	return x.status.Phase == rollouts.PhaseCompleted && !x.planChanged()
@@ -183,7 +194,9 @@ func (x *batchPass) letGo() {
 		// The garbage collector would do it as well, and later.
 		x.actions = append(x.actions, Discard{})
 	}
-	x.actions = append(x.actions, DropFinalizer{})
+	if guarded(x.Release) {
+		x.actions = append(x.actions, DropFinalizer{})
+	}
 }
 
 // standBack leaves a workload alone that a Rollout releases.
@@ -295,6 +308,7 @@ func (x *batchPass) drive() {
 		x.putRight(want)
 		x.pending()
 		x.tell(want)
+		x.status.Message = x.w.Lingers
 	case !x.w.Settled:
 	case x.plan.Abort && x.back() && !x.w.Native:
 		x.actions = append(x.actions, Rest{})

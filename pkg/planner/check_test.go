@@ -355,7 +355,10 @@ func (c *checks) targets() []target {
 		if err != nil || weight == 0 {
 			continue
 		}
-		name := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
+		name := leadsTo(i)
+		if i.DeletionTimestamp != nil && name != canary(name) {
+			continue // it was led back to where all others go
+		}
 		hash := ""
 		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
 			hash = pinned(svc)
@@ -372,6 +375,11 @@ func (c *checks) targets() []target {
 		}
 	}
 	return out
+}
+
+// leadsTo is the Service that an Ingress sends requests to.
+func leadsTo(i *networkingv1.Ingress) string {
+	return i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
 }
 
 // released is the revision that a release under way brings out.

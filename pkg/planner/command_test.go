@@ -108,7 +108,14 @@ func TestVerbs(t *testing.T) {
 		"disabled":                    {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, nothing},
 		"about to be disabled":        {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, "- - - + - - - - -"},
 		"being deleted":               {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, "- - - + - - - - -"},
-		"terminating":                 {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseTerminating }, nothing},
+		"aborted, and being deleted":  {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
+		"terminating":                 {leavesAs(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
+		"terminating, traffic first":  {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
+		"terminating, given back":     {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
+		"terminating, aborting":       {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityAborting)), "- - - ! - - - - -"},
+		"terminating, at rest":        {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityCompleted)), nothing},
+		"disabling":                   {leavesAs(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
+		"disabling, all done":         {leavesAs(rollouts.PhaseDisabling, rollouts.FinalisingEnd), nothing},
 	}
 	signs := map[string]string{"ok": "+", "warned": "!", "refused": "-"}
 	for name, test := range tests {
@@ -135,6 +142,11 @@ func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
 		a(r)
 		b(r)
 	}
+}
+
+// leavesAs is a Rollout that leaves with a release under way, and has come so far.
+func leavesAs(phase rollouts.Phase, row rollouts.FinalisingStep) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.Phase, r.Status.Active().FinalisingStep = phase, row }
 }
 
 func pausedBySpec(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }

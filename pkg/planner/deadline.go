@@ -115,7 +115,7 @@ func (x *pass) stalledFor(reasons ...rollouts.StallReason) bool {
 // working tells that the release waits for pods or for the network, and for
 // nobody's word.
 func (x *pass) working() bool {
-	if x.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused) {
+	if x.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
 		return false // it says already why it does not move
 	}
 	p := x.progress()

@@ -5,6 +5,8 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,13 +46,32 @@ type Known struct {
 // nil: a BatchRelease says by itself all that its own passes need.
 func KnownOf(r *rollouts.Rollout, b *rollouts.BatchRelease) Known {
 	k := Known{Style: rollouts.StylePartition}
-	if b != nil {
+	if b != nil && (r == nil || Owns(r, b)) {
 		k.readBatch(b)
 	}
 	if r != nil {
 		k.readRollout(r)
 	}
 	return k
+}
+
+// Owns reports whether the BatchRelease is that of the Rollout: its controller is the
+// very object, by uid. The name alone says nothing: anybody may have made one of it
+// before. The server lets nobody else write that reference.
+func Owns(r *rollouts.Rollout, b *rollouts.BatchRelease) bool {
+	return r != nil && b != nil && metav1.IsControlledBy(b, r)
+}
+
+// Occupied says that a BatchRelease is in the way of the Rollout's own.
+func Occupied(b *rollouts.BatchRelease) string {
+	return fmt.Sprintf("batchrelease %s (uid %s) exists and is not this Rollout's, so that it is left alone and nothing is released; delete it if nobody needs it, or give the Rollout another name", b.Name, b.UID)
+}
+
+// Over reports whether a Rollout that is deleted has given everything back, and only
+// finalizers of others keep it. It acts no more, and counts as gone.
+func Over(r *rollouts.Rollout) bool {
+	return r.DeletionTimestamp != nil && r.Status.Phase == rollouts.PhaseTerminating && r.Status.WorkloadUID == "" &&
+		!slices.Contains(r.Finalizers, rollouts.FinalizerRollout)
 }
 
 func (k *Known) readBatch(b *rollouts.BatchRelease) {

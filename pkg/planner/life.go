@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -197,6 +198,23 @@ func (x *pass) refuse() {
 	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
 }
 
+// yield does without the BatchRelease while somebody else's has its name, and says so.
+func (x *pass) yield() {
+	wanted := len(x.actions)
+	if x.Occupied != "" {
+		x.actions = slices.DeleteFunc(x.actions, func(a Action) bool { _, runs := a.(RunBatch); return runs })
+	}
+	switch {
+	case len(x.actions) == wanted && x.stalledFor(rollouts.StalledOccupied):
+		x.status.RemoveCondition(rollouts.ConditionStalled)
+	case len(x.actions) < wanted && !x.stalledFor(rollouts.StalledOccupied):
+		x.warn(string(rollouts.StalledOccupied), x.Occupied)
+		fallthrough
+	case len(x.actions) < wanted:
+		x.stall(rollouts.StalledOccupied, x.Occupied)
+	}
+}
+
 // freeze stays where it is until nobody wants it paused.
 func (x *pass) freeze() {
 	if !x.doing(rollouts.ActivityPaused) {
@@ -267,6 +285,10 @@ func (x *pass) terminate() {
 		return
 	}
 	x.closeRecord(rollouts.ReleaseDeleted)
+	x.status.WorkloadUID = ""
+	if others := rollouts.FinalizersOf(x.Rollout, rollouts.FinalizerRollout); others != "" {
+		x.status.Message = "Rollout has given everything back, and stays until somebody takes these finalizers off: " + others
+	}
 	x.terminating(metav1.ConditionFalse, "Completed")
 	x.withdraw()
 	x.act(DropFinalizer{})

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,7 @@ func (w *world) batchPass(name string) {
 			return nil
 		}
 		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
+		facts.Wanted, facts.Taken = w.wanted(b)
 		row, seen, owned := w.observeWorkload(b.Spec.WorkloadRef, b.Spec.Plan.RollingStyle, planner.KnownOf(nil, b))
 		if seen.Object != nil {
 			f := row.Facts(seen, owned)
@@ -81,10 +83,26 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 		return row.Restore(d, owned, a)
 	case planner.DropFinalizer:
 		next := clone(b)
-		next.Finalizers = nil
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == rollouts.FinalizerBatchRelease })
 		return []object.Change{{Base: b, Want: next}}
 	default:
 		panic(fmt.Sprintf("no effect for %q", action))
+	}
+}
+
+// wanted tells whether the Rollout of a BatchRelease exists, and else which one
+// releases its workload.
+func (w *world) wanted(b *rollouts.BatchRelease) (wanted bool, taken string) {
+	rollout := find[*rollouts.Rollout](w.view(kindRollout), kindRollout, b.Name)
+	switch {
+	case rollout == nil:
+		return false, ""
+	case planner.Owns(rollout, b) && !planner.Over(rollout):
+		return true, ""
+	case planner.Over(rollout), rollout.Status.Phase == rollouts.PhaseDisabled && rollout.Spec.Disabled:
+		return false, ""
+	default:
+		return false, rollout.Name
 	}
 }
 

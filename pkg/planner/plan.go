@@ -27,8 +27,10 @@ type Observed struct {
 	Indexed, Listed bool
 	// Unprotected says which part of admission is missing; empty if none is.
 	Unprotected string
-	// Batch is nil when no BatchRelease exists.
+	// Batch is nil when the Rollout has no BatchRelease.
 	Batch *Batch
+	// Occupied says whose BatchRelease has the name of the Rollout's; empty if nobody's.
+	Occupied string
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
 	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
@@ -142,6 +144,8 @@ type Workload struct {
 	// how many pods it has, or whose it is.
 	ExtraUID    types.UID
 	ExtraAstray bool
+	// Lingers says what keeps something that was made beside the workload, and deleted.
+	Lingers string
 	// Obeyed tells that all that Drive means is written.
 	Obeyed bool
 	// Untold tells that what others read of the pods on the workload is not so.
@@ -186,8 +190,11 @@ type Batch struct {
 	Message string
 	// Denied is a write to the workload that the server does not want; nil if none.
 	Denied *Denial
-	// Terminating tells that it is being deleted.
+	// Terminating tells that it is being deleted, and about to go.
 	Terminating bool
+	// Kept tells that it was deleted and let go of, and that finalizers of others keep
+	// it. It is used on, since no other can have its name.
+	Kept bool
 }
 
 // Plan is everything one pass decided.

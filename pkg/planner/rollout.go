@@ -14,6 +14,9 @@ import (
 
 // Rollout decides what one pass over a Rollout does.
 func Rollout(o Observed) Plan {
+	if Over(o.Rollout) {
+		return Plan{Status: *o.Rollout.Status.DeepCopy(), Rule: "over"}
+	}
 	x := newPass(o)
 	for _, rule := range rules {
 		if rule.applies(x) {
@@ -23,6 +26,7 @@ func Rollout(o Observed) Plan {
 		}
 	}
 	x.bind()
+	x.yield()
 	x.putRight()
 	x.keepGuarded()
 	x.forgetRoutings()

@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -174,6 +175,12 @@ func (s *story) occupy(c command) {
 		s.w.as("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
 	case kindIngress:
 		s.w.as("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
+	case kindBatch:
+		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+		all := rollouts.ReleasePlan{Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromString("100%")}}, BatchPartition: new(int32), RollingStyle: rollouts.StylePartition}
+		s.w.as("other", func() error {
+			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
+		})
 	default:
 		s.rerule(name, func(p place, u *unstructured.Unstructured) {
 			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
@@ -186,6 +193,15 @@ func (s *story) occupy(c command) {
 			})
 		})
 	}
+}
+
+// keep puts a finalizer of somebody else on an object.
+func (s *story) keep(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	next := clone(s.w.store.objects[key{kind(k), name}])
+	next.SetFinalizers(append(next.GetFinalizers(), "example.com/keep"))
+	s.w.check.sick = true // an end that waits for it is nobody's fault
+	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 
 // say is a gateway that has seen the route as it is now.

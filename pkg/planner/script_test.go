@@ -66,7 +66,8 @@ var verbs = map[string]func(*story, command){
 	},
 	"reroute": (*story).reroute, // web weight=50, an edit of a TrafficRouting
 	"own":     (*story).own,     // web apply|append [label=team]: the owner of a route has another rule
-	"occupy":  (*story).occupy,  // service/web-canary|ingress/web-canary|httproute/web: another Rollout has it
+	"occupy":  (*story).occupy,  // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
+	"keep":    (*story).keep,    // batch/web: somebody puts a finalizer on it
 	"gateway": (*story).say,     // web accepts|refuses|loses: a gateway says what it makes of the route
 	"delete":  (*story).remove,
 	"force":   (*story).force, // rollout/web, a deletion that waits for nobody

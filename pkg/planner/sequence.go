@@ -185,7 +185,7 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 
 func (x *pass) releasing() remains {
 	switch {
-	case x.Batch == nil:
+	case x.Batch == nil, x.Batch.Kept:
 		return remains{}
 	case x.Batch.Terminating:
 		return remains{wait: true}
@@ -202,7 +202,7 @@ func (x *pass) grace() time.Duration {
 			seconds = max(seconds, t.GracePeriodSeconds)
 		}
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, rollouts.MaxGracePeriod)) * time.Second
 }
 
 // plan is the release plan up to a step.
@@ -241,7 +241,11 @@ func (x *pass) lastPlan(policy rollouts.FinalizingPolicy, revision string, keepP
 
 // abortable tells that a completed release has not begun to give its workload back.
 func abortable(style rollouts.Style, p *rollouts.Progress) bool {
-	rows := teardowns[style].succeeded
+	return before(teardowns[style].succeeded, p)
+}
+
+// before tells that rows that end with the workload given back have not come so far.
+func before(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
 	return p.FinalisingStep != rollouts.FinalisingEnd &&
 		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)
 }

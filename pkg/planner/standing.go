@@ -16,8 +16,10 @@ type standing string
 const (
 	// atRest: no release is in progress.
 	atRest standing = "at rest"
-	// departing: the Rollout is being deleted or disabled.
+	// departing: the Rollout is being deleted or disabled, and the workload is still held.
 	departing standing = "departing"
+	// retreating: so it is, and its release was aborted.
+	retreating standing = "retreating"
 	// starting: the release waits for what its first step needs.
 	starting standing = "starting"
 	// running: a step is under way, or waits.
@@ -44,24 +46,44 @@ var standings = []struct {
 	standing
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
 }{
-	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
-		return r.Status.Phase != rollouts.PhaseProgressing || p == nil
-	}},
+	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
 	{cancelling, isDoing(rollouts.ActivityCancelling)},
+	{retreating, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
+		return departs(r) && slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, r.Status.Activity())
+	}},
 	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+		if r.Status.Phase != rollouts.PhaseProgressing {
+			return !before(leaving, p)
+		}
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
 	}},
 	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
-	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
-		return r.DeletionTimestamp != nil || r.Spec.Disabled
-	}},
+	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
 	{completing, isDoing(rollouts.ActivityFinalising)},
 	{frozen, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
 	{replacing, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
 		return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 	}},
 	{starting, isDoing(rollouts.ActivityInitializing)},
+}
+
+// departs tells that the Rollout is on its way out, whether that was seen yet or not.
+func departs(r *rollouts.Rollout) bool {
+	return r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing
+}
+
+// unfinished tells that a release is not over. A Rollout that leaves has still to undo
+// one where it was doing something.
+func unfinished(r *rollouts.Rollout) bool {
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing:
+		return true
+	case rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return !slices.Contains([]rollouts.Activity{rollouts.ActivityNone, rollouts.ActivityCompleted}, r.Status.Activity())
+	default:
+		return false
+	}
 }
 
 func isDoing(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress) bool {
@@ -85,7 +107,9 @@ func (s standing) explain(r *rollouts.Rollout) string {
 	case atRest:
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
 	case departing:
-		return departure(r)
+		return departure(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
+	case retreating:
+		return departure(r) + ", and its release was aborted" + abortedBy(r) + ": the workload stays paused on the stable revision"
 	case starting:
 		return "the release is about to start its first step"
 	case frozen:
@@ -98,6 +122,9 @@ func (s standing) explain(r *rollouts.Rollout) string {
 	case completing:
 		return "every step is done and the release is being completed; abort is still possible"
 	case handingBack:
+		if departs(r) {
+			return departure(r) + " and the workload is being given back; set the earlier template to go back"
+		}
 		return "the release is complete and the workload is being given back; release the earlier template to go back"
 	case cancelling:
 		return "the release is being cancelled, since the template is the stable one again"
@@ -109,6 +136,9 @@ func (s standing) explain(r *rollouts.Rollout) string {
 func departure(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {
 		return "the rollout is being deleted"
+	}
+	if r.Status.Phase == rollouts.PhaseDisabling || r.Status.Phase == rollouts.PhaseProgressing {
+		return "the rollout is being disabled"
 	}
 	return "the rollout is disabled; set spec.disabled to false to release again"
 }

@@ -58,6 +58,9 @@ type Waiting struct {
 
 // WaitingFor says what a Rollout waits for.
 func WaitingFor(r *rollouts.Rollout) Waiting {
+	if Over(r) {
+		return Waiting{WaitDecision, "somebody to take off finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
+	}
 	if r.DeletionTimestamp != nil {
 		return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
 	}

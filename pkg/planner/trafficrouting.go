@@ -274,7 +274,7 @@ func (x *routing) grace() time.Duration {
 	if len(x.Routing.Spec.ObjectRef) == 0 {
 		return 0
 	}
-	return time.Duration(x.Routing.Spec.ObjectRef[0].GracePeriodSeconds) * time.Second
+	return time.Duration(min(x.Routing.Spec.ObjectRef[0].GracePeriodSeconds, rollouts.MaxGracePeriod)) * time.Second
 }
 
 // stamp starts a wait, rounded up to the second that the wire keeps.

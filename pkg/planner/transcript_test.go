@@ -304,7 +304,11 @@ func (t *transcript) showNetwork() {
 	}
 	for _, i := range each[*networkingv1.Ingress](t.w.store.objects) {
 		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
-			t.under("ingress", "%s with weight %s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
+			kept := ""
+			if i.DeletionTimestamp != nil {
+				kept = ", being deleted, to " + leadsTo(i)
+			}
+			t.under("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
 		}
 	}
 	t.showRoutes()

@@ -81,7 +81,7 @@ func goingOn(s standing) bool {
 }
 
 // goingBack is of a release on its way back to the stable revision, or there.
-func goingBack(s standing) bool { return s == reverting || s == cancelling }
+func goingBack(s standing) bool { return s == reverting || s == retreating || s == cancelling }
 
 // approved reports whether the approval is what the release goes on by.
 func approved(p *rollouts.Progress, s standing, d *rollouts.Decision, c Command) bool {
@@ -118,7 +118,7 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 }
 
 func aborted(r *rollouts.Rollout, s standing, _ Command) string {
-	if s == reverting {
+	if s == reverting || s == retreating {
 		return "the release is aborted already" + abortedBy(r)
 	}
 	return ""

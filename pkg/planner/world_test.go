@@ -211,8 +211,11 @@ func (w *world) observe(name string) *observation {
 		return nil
 	}
 	o := &observation{rollout: ro, facts: planner.Observed{Now: w.now, Rollout: ro}}
-	if o.batch = find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name); o.batch != nil {
-		o.facts.Batch = planner.BatchFacts(o.batch)
+	switch b := find[*rollouts.BatchRelease](w.view(kindBatch), kindBatch, name); {
+	case planner.Owns(ro, b):
+		o.batch, o.facts.Batch = b, planner.BatchFacts(b)
+	case b != nil:
+		o.facts.Occupied = planner.Occupied(b)
 	}
 	o.row, o.seen, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef), planner.KnownOf(ro, o.batch))
 	if o.workload = o.seen.Object; o.workload != nil {
@@ -297,7 +300,7 @@ func (w *world) act(o *observation, action planner.Action) error {
 		return w.link(a.Name, planner.ProgressingFinalizer(o.rollout.Name), false)
 	case planner.DropFinalizer:
 		next := clone(o.rollout)
-		next.Finalizers = nil
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == rollouts.FinalizerRollout })
 		return w.write(object.Change{Base: o.rollout, Want: next})
 	case planner.Index:
 		return w.write(workload.Enter(o.index, o.rollout.Namespace, map[string]string{o.rollout.Name: o.key})...)

@@ -29,7 +29,7 @@ var _ Provider = beside{}
 // whoever served the API before.
 func (b beside) Observe(o Objects, r Router) planner.Route {
 	c := r.Beside
-	if c == nil || !o.made(c) {
+	if c == nil || !o.made(c) || leaves(c) && len(o.ledBack(c)) == 0 {
 		return planner.Route{}
 	}
 	seen := planner.Route{Routed: true}
@@ -78,13 +78,34 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 	return change(r.Beside, next), nil
 }
 
-// Restore implements Provider.
+// Restore implements Provider. Routers go on with one that is being deleted until it
+// is gone, which finalizers of others may keep from coming.
 func (b beside) Restore(o Objects, r Router) ([]object.Change, error) {
 	c := r.Beside
-	if c == nil || !o.made(c) || c.DeletionTimestamp != nil {
+	switch {
+	case c == nil || !o.made(c):
 		return nil, nil
+	case leaves(c):
+		return o.ledBack(c), nil
+	default:
+		return []object.Change{{Base: c}}, nil
 	}
-	return []object.Change{{Base: c}}, nil
+}
+
+// ledBack leads a canary Ingress to the stable Service.
+func (o Objects) ledBack(c *networkingv1.Ingress) []object.Change {
+	p, want := o.params(planner.Route{}), c.DeepCopy()
+	for _, rule := range want.Spec.Rules {
+		if rule.HTTP == nil {
+			continue
+		}
+		for i := range rule.HTTP.Paths {
+			if s := rule.HTTP.Paths[i].Backend.Service; s != nil && s.Name == p.Canary {
+				s.Name = p.Stable
+			}
+		}
+	}
+	return change(c, want)
 }
 
 // canary is the stable Ingress, less what leads elsewhere than to the stable

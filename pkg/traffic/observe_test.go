@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -62,6 +63,25 @@ func TestObserve(t *testing.T) {
 			objs.CanaryService.OwnerReferences, objs.Routers[0].Beside.OwnerReferences = nil, nil
 			return objs
 		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
+		"a canary service that others keep": {func(t *testing.T) Objects {
+			objs := routed(t, planner.Route{})
+			objs.CanaryService.DeletionTimestamp, objs.CanaryService.Finalizers = &metav1.Time{}, []string{"example.com/keep"}
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Trouble: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
+		"a canary ingress that others keep": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
+			return objs
+		}, ref(""), planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
+		"and that leads back": {func(t *testing.T) Objects {
+			objs := routed(t, share(20))
+			objs.Routers[0].Beside.DeletionTimestamp = &metav1.Time{}
+			changes, err := Restore(objs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return apply(objs, changes)
+		}, ref(""), planner.Route{Pinned: "one", Canary: "two"}, nil},
 		"edited": {func(t *testing.T) Objects {
 			objs := routed(t, share(20))
 			objs.Routers[0].Beside.Annotations[nginxPrefix+keyWeight] = "many"

@@ -35,7 +35,7 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 	if o.Service != nil {
 		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
 	}
-	if o.CanaryService != nil && o.made(o.CanaryService) {
+	if o.CanaryService != nil && o.made(o.CanaryService) && !leaves(o.CanaryService) {
 		all.CanarySince = o.CanaryService.CreationTimestamp.Time
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}

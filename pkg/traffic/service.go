@@ -53,6 +53,9 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	if !objs.made(objs.CanaryService) {
 		return nil, fmt.Errorf("making canary service: %w", objs.taken("service", objs.CanaryService))
 	}
+	if leaves(objs.CanaryService) {
+		return nil, fmt.Errorf("making canary service: %s", rollouts.Lingers("service", objs.CanaryService))
+	}
 	want := objs.CanaryService.DeepCopy()
 	want.Spec.Selector = selecting(objs, revision)
 	want.OwnerReferences = objs.owned(want.OwnerReferences)

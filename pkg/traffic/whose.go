@@ -25,6 +25,10 @@ func (o Objects) made(obj metav1.Object) bool {
 	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner)
 }
 
+// leaves reports whether an object is being deleted. Finalizers of others may keep it
+// for ever, so that nobody waits for its end.
+func leaves(obj metav1.Object) bool { return obj.GetDeletionTimestamp() != nil }
+
 func (o Objects) isOwner(ref metav1.OwnerReference) bool { return ref.UID == o.Owner.UID }
 
 // owned returns references of an object with the owner as it is spelled now.

@@ -31,9 +31,10 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned)
 	extra := extraOf(d, owned)
-	w.Extra = len(extras(owned)) > 0
+	w.Extra = len(remaining(owned)) > 0
 	w.Mine = w.Mine || w.Extra
-	w.Obeyed = d.Spec.Paused && obeyed(d, extra) && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
+	w.Lingers = keptExtra(owned)
+	w.Obeyed = d.Spec.Paused && obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 	if extra == nil {
 		return w
@@ -91,6 +92,42 @@ func extras(owned []object.Object) []*appsv1.Deployment {
 		}
 	}
 	return found
+}
+
+// remaining are those that are there, or have pods still. One that is deleted and that
+// finalizers of others keep, without pods, counts as gone.
+func remaining(owned []object.Object) []*appsv1.Deployment {
+	return slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
+		return e.DeletionTimestamp != nil && !adopted(e) && !slices.ContainsFunc(replicaSets(owned), func(rs *appsv1.ReplicaSet) bool {
+			return metav1.IsControlledBy(rs, e) && (size(rs) > 0 || rs.Status.Replicas > 0)
+		})
+	})
+}
+
+// drained takes the pods of extra Deployments that are being deleted. Their own
+// controller sizes nothing any more, and finalizers of others may keep them for ever.
+func drained(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
+	var changes []object.Change
+	for _, rs := range replicaSets(owned) {
+		for _, e := range surplus {
+			if e.DeletionTimestamp != nil && metav1.IsControlledBy(rs, e) && size(rs) > 0 {
+				want := rs.DeepCopy()
+				want.Spec.Replicas = new(int32)
+				changes = append(changes, change(rs, want)...)
+			}
+		}
+	}
+	return changes
+}
+
+// keptExtra says which finalizers keep an extra Deployment that was deleted.
+func keptExtra(owned []object.Object) string {
+	for _, e := range extras(owned) {
+		if e.DeletionTimestamp != nil && len(e.Finalizers) > 0 && !adopted(e) {
+			return rollouts.Lingers("deployment", e)
+		}
+	}
+	return ""
 }
 
 // extraOf is the extra Deployment of the live template, or nil. Its name says
@@ -170,10 +207,13 @@ func keepHistory(was, d *appsv1.Deployment) {
 // abort is known before there is an extra one.
 func (c canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	changes := c.tell(d, owned, to, owner)
+	changes := append(c.tell(d, owned, to, owner), drained(extras(owned), owned)...)
 	extra := extraOf(d, owned)
 	if extra == nil {
-		if size := wanted(d, 0, &to.Drive); size > 0 {
+		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
+			return e.Name == canaryName(d.Name, TemplateHash(&d.Spec.Template))
+		})
+		if size := wanted(d, 0, &to.Drive); size > 0 && !taken {
 			changes = append(changes, object.Change{Want: extraFor(d, to.Metadata, owner, size)})
 		}
 		return changes
@@ -254,21 +294,21 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 		// One of another template must not serve until then.
 		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
 			return extends(&e.Spec.Template, &d.Spec.Template)
-		}))...)
+		}), owned)...)
 	}
-	return append(changes, discarded(extras(owned))...)
+	return append(changes, discarded(extras(owned), owned)...)
 }
 
 // Discard implements Adapter.
 func (canary) Discard(_ object.Object, owned []object.Object) []object.Change {
-	return discarded(extras(owned))
+	return discarded(extras(owned), owned)
 }
 
-// discarded removes extra Deployments. The finalizer of those that OpenKruise made
+// discarded removes surplus Deployments. The finalizer of those that OpenKruise made
 // goes first, since nobody else takes it off.
-func discarded(extras []*appsv1.Deployment) []object.Change {
-	var changes []object.Change
-	for _, e := range extras {
+func discarded(surplus []*appsv1.Deployment, owned []object.Object) []object.Change {
+	changes := drained(surplus, owned)
+	for _, e := range surplus {
 		switch {
 		case adopted(e):
 			want := e.DeepCopy()

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +129,43 @@ func TestCanaryKeep(t *testing.T) {
 	canary{}.Keep(was, d)
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("the owner's surge (-want +got):\n%s", diff)
+	}
+}
+
+// One that was deleted, and that others keep, loses its pods, whatever is told then,
+// and counts as gone when they are. Meanwhile no other can have its name.
+func TestCanaryKept(t *testing.T) {
+	d, owned, extra := drivenCanary(t, "25%")
+	extra.UID, extra.Finalizers, extra.DeletionTimestamp = "extra", []string{"example.com/keep"}, new(metav1.Now())
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Name: extra.Name + "-x", Labels: map[string]string{hashKey: "x"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)},
+	}}
+	set.Spec.Replicas, set.Status.Replicas = new(int32(3)), 3
+	owned = append(owned, set)
+	back := to("0")
+	back.Abort = true
+	for name, changes := range map[string][]object.Change{
+		"driven":   canary{}.Drive(d, owned, to("25%"), owner()),
+		"aborted":  canary{}.Drive(d, owned, back, owner()),
+		"discard":  canary{}.Discard(d, owned),
+		"restored": canary{}.Restore(d, owned, planner.RestoreWorkload{}),
+	} {
+		taken := slices.ContainsFunc(changes, func(c object.Change) bool {
+			rs, ok := c.Want.(*appsv1.ReplicaSet)
+			return ok && c.Base == set && *rs.Spec.Replicas == 0
+		})
+		made := slices.ContainsFunc(changes, func(c object.Change) bool { return c.Base == nil })
+		if !taken || made {
+			t.Errorf("%s: pods are taken %t, another is made %t", name, taken, made)
+		}
+	}
+	w := canary{}.Observe(d, owned)
+	if !w.Extra || w.Obeyed || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
+		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.Obeyed, w.Lingers)
+	}
+	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
+	if w = (canary{}).Observe(d, owned); w.Extra {
+		t.Error("without pods it counts still")
 	}
 }
 

@@ -54,7 +54,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 var matrix = slices.Concat(
 	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
-	ownerCells, networkCells, disablingCells,
+	ownerCells, networkCells, disablingCells, leftCells,
 	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,
 )
 

@@ -23,6 +23,7 @@ type role string
 const (
 	patcher   role = "patches workloads"
 	status    role = "patches rollouts-status"
+	batcher   role = "writes BatchReleases"
 	editor    role = "has edit"
 	neighbour role = "has edit in another namespace"
 	pauser    role = "has pause and resume only"
@@ -49,6 +50,7 @@ var roles = map[role][]rbacv1.PolicyRule{
 	status:   {rule(group, words("rollouts", "rollouts/status"), words("get")), rule(group, words("rollouts/status"), words("patch", "update"))},
 	pauser:   {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/pause", "rollouts/resume"), words("create"))},
 	promoter: {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/promote"), words("create"))},
+	batcher:  {rule(group, words("batchreleases", "batchreleases/status"), words("get", "create", "patch", "update", "delete"))},
 	networker: {
 		rule("", words("services"), words("get", "list", "create", "patch", "update", "delete")),
 		rule("networking.k8s.io", words("ingresses"), words("get", "list", "create", "patch", "update", "delete")),
@@ -63,6 +65,7 @@ var theirs = map[role]string{editor: "edit", neighbour: "edit", manager: "weir-r
 var known = map[role]authorizationv1.ResourceAttributes{
 	patcher:   {Group: "apps", Resource: "deployments", Verb: "patch"},
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
+	batcher:   {Group: group, Resource: "batchreleases", Verb: "create"},
 	editor:    {Group: group, Resource: "rollouts", Verb: "create"},
 	neighbour: {Group: group, Resource: "rollouts", Verb: "create"},
 	pauser:    {Group: group, Resource: "rollouts", Subresource: "pause", Verb: "create"},

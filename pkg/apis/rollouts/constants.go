@@ -130,13 +130,20 @@ const (
 	StalledUnsupported StallReason = "Unsupported"
 	// StalledRefused: another template was set in the middle of a blue-green release.
 	StalledRefused StallReason = "RevisionRefused"
+	// StalledOccupied: a BatchRelease of somebody else has the name of the Rollout.
+	StalledOccupied StallReason = "BatchReleaseOccupied"
 	// StalledDeadline: nothing has moved for as long as the progress deadline.
 	StalledDeadline StallReason = "ProgressDeadlineExceeded"
 )
 
 // Known tells whether the reason is one of Weir's.
 func (r StallReason) Known() bool {
-	return r == StalledAborted || r == StalledStableGone || r == StalledStableEdited || r == StalledUnsupported || r == StalledRefused || r == StalledDeadline
+	switch r {
+	case StalledAborted, StalledStableGone, StalledStableEdited, StalledUnsupported, StalledRefused, StalledOccupied, StalledDeadline:
+		return true
+	default:
+		return false
+	}
 }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the

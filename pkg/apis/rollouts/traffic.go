@@ -7,7 +7,8 @@ package rollouts
 type TrafficRoutingRef struct {
 	// Service is the stable Service.
 	Service string
-	// GracePeriodSeconds is the settle time after a change of the network.
+	// GracePeriodSeconds is the settle time after a change of the network;
+	// MaxGracePeriod at most.
 	GracePeriodSeconds int32
 	// Ingress in front of the Service.
 	Ingress *IngressRef
@@ -16,6 +17,9 @@ type TrafficRoutingRef struct {
 	// CustomNetworkRefs are objects driven by scripts; MaxNetworkRefs at most.
 	CustomNetworkRefs []ObjectRef
 }
+
+// MaxGracePeriod bounds, in seconds, what an abort waits for after each change of the network.
+const MaxGracePeriod = 600
 
 // MaxNetworkRefs bounds what one object has looked at in each pass.
 const MaxNetworkRefs = 16

@@ -86,6 +86,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 		return nil, err
 	}
 	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release)}}
+	if obs.facts.Wanted, err = r.Server.Wanted(ctx, release); err != nil {
+		return nil, err
+	}
 	ref := release.Spec.WorkloadRef
 	if ref == nil {
 		return obs, nil
@@ -124,9 +127,10 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation, row 
 	return true, err
 }
 
-// observeTaken finds the Rollout that releases what the BatchRelease of nobody names.
+// observeTaken finds the Rollout that releases what is named by the BatchRelease of
+// nobody, or of a Rollout that is gone or another one.
 func (r *Reconciler) observeTaken(ctx context.Context, obs *observation, ref rollouts.ObjectRef) error {
-	if obs.facts.Owned {
+	if obs.facts.Wanted {
 		return nil
 	}
 	gk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
@@ -173,7 +177,7 @@ func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision stri
 	return all, nil
 }
 
-// owned tells whether a Rollout drives the BatchRelease.
+// owned tells whether the controller of the BatchRelease is, or was, a Rollout.
 func owned(b *rollouts.BatchRelease) bool {
 	ref := metav1.GetControllerOf(b)
 	return ref != nil && ref.Kind == "Rollout"

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -49,6 +50,22 @@ func (s Server) knownBy(ctx context.Context, rollout types.NamespacedName) (k pl
 		return k, false, err
 	}
 	return planner.KnownOf(r, b), true, nil
+}
+
+// Wanted reports whether the Rollout of a BatchRelease is there. Its uid never changes, so
+// that nothing is waited for that the cache does not show yet.
+func (s Server) Wanted(ctx context.Context, b *rollouts.BatchRelease) (bool, error) {
+	found, err := get(ctx, s, b.Namespace, b.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
+	if found == nil || err != nil {
+		return false, err
+	}
+	return planner.Owns(&rollouts.Rollout{ObjectMeta: found.ObjectMeta}, b) && !over(found), nil
+}
+
+func over(r *v1beta1.Rollout) bool {
+	return planner.Over(&rollouts.Rollout{ObjectMeta: r.ObjectMeta, Status: rollouts.RolloutStatus{
+		Phase: rollouts.Phase(r.Status.Phase), WorkloadUID: r.Status.WorkloadUID,
+	}})
 }
 
 // RolloutNaming is the Rollout that releases a workload; empty if none does.

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Server reads from informer caches and writes to the API server.
@@ -89,21 +90,21 @@ func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*ro
 	return b, s.Written.shown(b)
 }
 
-// BatchReleaseOf returns the BatchRelease of a Rollout, or nil when there is
-// none. One that was created a moment ago is not yet in the cache, and an abort
+// BatchReleaseOf returns the BatchRelease that has the name of a Rollout, which may
+// not be its own, or nil when there is none. One that was created a moment ago is not yet in the cache, and an abort
 // that took it for absent would be over before the batch begins. So while a
 // release is under way its absence is asked of the server.
 func (s Server) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	b, err := s.BatchRelease(ctx, key)
-	if b != nil || err != nil {
+	if planner.Owns(r, b) || err != nil {
 		return b, err
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
 		return batchRelease(ctx, s.Live, key)
 	default:
-		return nil, nil
+		return b, nil
 	}
 }
 

@@ -381,8 +381,11 @@ func naming(ctx context.Context, from client.Reader, key string, counts func(cli
 }
 
 // Live tells that an object ends the hold of the workload that it names. A
-// Rollout at rest that is disabled does not.
+// Rollout at rest that is disabled does not, and neither does one that is over.
 func Live(o client.Object) bool {
 	r, ok := o.(*v1beta1.Rollout)
-	return !ok || r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled
+	if !ok {
+		return true
+	}
+	return (r.Status.Phase != v1beta1.PhaseDisabled || !r.Spec.Disabled) && !over(r)
 }

@@ -50,11 +50,14 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		return nil, err
 	}
 	obs := &observation{rollout: ro, facts: planner.Observed{Now: r.Clock.Now(), Rollout: ro}}
-	if obs.batch, err = r.Server.BatchReleaseOf(ctx, ro); err != nil {
+	b, err := r.Server.BatchReleaseOf(ctx, ro)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if obs.batch != nil {
-		obs.facts.Batch = planner.BatchFacts(obs.batch)
+	case planner.Owns(ro, b):
+		obs.batch, obs.facts.Batch = b, planner.BatchFacts(b)
+	case b != nil:
+		obs.facts.Occupied = planner.Occupied(b)
 	}
 	if err := r.observeAdmission(ctx, obs); err != nil {
 		return nil, err

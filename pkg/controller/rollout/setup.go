@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
@@ -19,7 +20,8 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(effect.NewRollout()).
-		Owns(effect.NewBatchRelease()).
+		// It has the name of its Rollout, and so has one that is in the way of it.
+		Watches(effect.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(effect.NewTrafficRouting(), r.Server.EnqueueUsers()).
 		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
 		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).

@@ -105,6 +105,31 @@ func TestConditionsStayOurs(t *testing.T) {
 	}
 }
 
+// What reads like a condition of Weir's is none of others.
+func TestConditionsReadAsThemselves(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := releasing(t, ns, "web").Status
+	path := one(v1beta1Path, ns, "web") + "/status"
+	for _, of := range []string{
+		"protected", "PROTECTED", "admissionbypassed", "progressing", "stalled", "Pr\u043etected", "Prote\u0441ted", "\u017ftalled", "Protected ", " Protected", "Pro tected",
+		"rollouts.kruise.io/Protected", "Prote\u200bcted", "-", "a/b/c", "",
+	} {
+		for _, as := range []string{dave, admin} {
+			a := patch(t, as, path, condition(of, "True", "Whatever", "forged"))
+			if m := a.must(t, http.StatusUnprocessableEntity).status().Message; !strings.Contains(m, "type: Invalid value") {
+				t.Errorf("%q by %s is told %q", of, as, m)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, get(t, ns, "web").Status); diff != "" {
+		t.Errorf("somebody forged (-before +after):\n%s", diff)
+	}
+	for _, of := range []string{"Gate", "example.com/Protected", "Protected-by-us"} {
+		patch(t, dave, path, condition(of, "True", "Whatever", "")).must(t, http.StatusOK)
+	}
+}
+
 // Text that a terminal would act upon is not recorded.
 func TestTextIsText(t *testing.T) {
 	t.Parallel()
@@ -195,6 +220,54 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// What a release has made goes with it, however it is deleted.
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	path := one(v1beta1Path, ns, "web")
+	releasing(t, ns, "web")
+	left := func(a answer) {
+		t.Helper()
+		if m := a.must(t, http.StatusConflict).status().Message; !strings.Contains(m, "delete with propagationPolicy Background") {
+			t.Errorf("told %q", m)
+		}
+	}
+	left(call(t, request{as: alice, method: "DELETE", path: path + "?propagationPolicy=Orphan"}))
+	left(call(t, request{as: alice, method: "DELETE", path: path + "?orphanDependents=true"}))
+	left(call(t, request{as: alice, method: "DELETE", path: path, body: `{"propagationPolicy":"Orphan"}`}))
+	patch(t, alice, path, `{"metadata":{"finalizers":["orphan"]}}`).must(t, http.StatusOK)
+	left(call(t, request{as: alice, method: "DELETE", path: path}))
+	left(call(t, request{as: alice, method: "DELETE", path: list(v1beta1Path, ns) + "?propagationPolicy=Orphan"}))
+	if r := get(t, ns, "web"); r.DeletionTimestamp != nil {
+		t.Error("it is being deleted")
+	}
+	r := call(t, request{as: alice, method: "DELETE", path: path + "?propagationPolicy=Background"}).must(t, http.StatusOK).rollout(t)
+	if diff := cmp.Diff([]string{rollouts.FinalizerRollout}, r.Finalizers); r.DeletionTimestamp == nil || diff != "" {
+		t.Errorf("deleted %v, finalizers (-want +got)\n%s", r.DeletionTimestamp, diff)
+	}
+	// At rest there is nothing of Weir's, and what others made stays as they ask.
+	create(t, ns, "rest", "rest")
+	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "rest") + "?propagationPolicy=Orphan"}).must(t, http.StatusOK)
+}
+
+// A Rollout that has let go of its workload, and that somebody keeps, claims it no more.
+func TestKeptClaimsNothing(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	path := one(v1beta1Path, ns, "web")
+	releasing(t, ns, "web")
+	patch(t, alice, path, `{"metadata":{"finalizers":["example.com/keep"]}}`).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "DELETE", path: path}).must(t, http.StatusOK)
+	next := request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("next", "web")}
+	call(t, next).must(t, http.StatusConflict)
+	patch(t, controller, path+"/status", `{"status":{"phase":"Terminating"}}`).must(t, http.StatusOK)
+	call(t, next).must(t, http.StatusConflict)
+	patch(t, controller, path, `{"metadata":{"finalizers":["example.com/keep"]}}`).must(t, http.StatusOK)
+	call(t, next).must(t, http.StatusCreated)
+	patch(t, alice, path, `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
+	call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest("third", "web")}).must(t, http.StatusConflict)
+}
+
 // What drives a workload, and what tells of a release, is not written by whoever
 // may write the resource.
 func TestWhatDrivesIsReserved(t *testing.T) {
@@ -232,9 +305,23 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	call(t, request{as: dave, method: "POST", path: base, body: batch("own", "")}).must(t, http.StatusCreated)
 	patch(t, dave, base+"/own", ship).must(t, http.StatusOK)
 	patch(t, dave, base+"/own/status", `{"status":{"phase":"Progressing"}}`).must(t, http.StatusOK)
-	// Who deletes a Rollout and leaves what it made takes the owner away.
+	// It stays the Rollout's until that has ended it. One whose owner is gone may lose it.
 	call(t, request{as: alice, method: "DELETE", path: one(v1beta1Path, ns, "web")}).must(t, http.StatusOK)
+	forbidden(patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`))
+	patch(t, controller, one(v1beta1Path, ns, "web"), `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`).must(t, http.StatusOK)
+
+	// One that was there before does not become a Rollout's, however that is spelled.
+	call(t, request{as: dave, method: "POST", path: base, body: batch("late", "")}).must(t, http.StatusCreated)
+	late := create(t, ns, "late", "late")
+	for _, kind := range []string{"Rollout", "rollout", "Foo"} {
+		owner := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"rollouts.kruise.io/v1beta1","kind":%q,"name":"late","uid":%q,"controller":true}]}}`, kind, late.UID)
+		if m := patch(t, dave, base+"/late", owner).must(t, http.StatusForbidden).status().Message; !strings.Contains(m, `Rollout "late"`) {
+			t.Errorf("an owner of kind %s is told %q", kind, m)
+		}
+	}
+	other := `{"metadata":{"ownerReferences":[{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","name":"late","uid":"x","controller":true}]}}`
+	patch(t, dave, base+"/own", other).must(t, http.StatusForbidden)
 
 	history := older(ns, "rollouthistories")
 	forged := `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory","metadata":{"name":"web-1"},"spec":{"rollout":{"rolloutID":"1","name":"web"}}}`

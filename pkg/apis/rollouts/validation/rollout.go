@@ -95,7 +95,7 @@ func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
 func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, sinceBefore(validateSpec(r, o), validateSpec(old, o))...)
-	if inFlight(&old.Status) {
+	if InFlight(&old.Status) {
 		errs = append(errs, validateInFlight(&r.Spec, &old.Spec, o)...)
 	}
 	return errs
@@ -186,9 +186,9 @@ func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, style, []string{"canary", "partition"})}
 }
 
-// inFlight reports whether something of a release is still out there, which the
+// InFlight reports whether something of a release is still out there, which the
 // spec is needed for to take it back, whatever the spec says by now.
-func inFlight(s *rollouts.RolloutStatus) bool {
+func InFlight(s *rollouts.RolloutStatus) bool {
 	switch s.Phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
 		return true
@@ -197,9 +197,10 @@ func inFlight(s *rollouts.RolloutStatus) bool {
 	return p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
+const wait = "cannot change while a release is under way or is being taken back: wait until it has ended"
+
 // validateInFlight judges a change of the plan of a release under way.
 func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
-	const wait = "cannot change while a release is under way or is being taken back: wait until it has ended"
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(s.WorkloadRef, old.WorkloadRef) {

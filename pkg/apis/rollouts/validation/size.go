@@ -6,8 +6,11 @@ package validation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -104,6 +107,16 @@ func sizeOf(value any) int {
 	return len(encoded)
 }
 
+// mayType reports whether others may say something under a type. One that differs from
+// one of ours only in case, or in letters that look alike, would read like it.
+func mayType(t rollouts.ConditionType) bool {
+	if slices.Contains(rollouts.ConditionTypes, t) {
+		return true // whether it may be said is settled elsewhere
+	}
+	reads := func(ours rollouts.ConditionType) bool { return strings.EqualFold(string(ours), string(t)) }
+	return len(utilvalidation.IsQualifiedName(string(t))) == 0 && !rollouts.IsRecord(string(t)) && !slices.ContainsFunc(rollouts.ConditionTypes, reads)
+}
+
 // validateConditions judges the conditions that others have written. Those that
 // stay as they are stay accepted.
 func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
@@ -123,6 +136,10 @@ func validateConditions(all, old []rollouts.Condition, path *field.Path) field.E
 			continue
 		}
 		count++
+		if _, stored := was[c.Type]; !stored && !mayType(c.Type) {
+			errs = append(errs, field.Invalid(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)).Child("type"), rollouts.Clean(string(c.Type), rollouts.MaxRequestID),
+				"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+		}
 		if c.Size() > max(rollouts.MaxCondition, was[c.Type]) {
 			errs = append(errs, field.TooLong(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)), "", rollouts.MaxCondition))
 		}

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,8 +47,9 @@ func validateTrafficRoutings(routings []rollouts.TrafficRoutingRef, path *field.
 
 func validateTrafficRouting(r *rollouts.TrafficRoutingRef, path *field.Path) field.ErrorList {
 	errs := validateName(r.Service, path.Child("service"))
-	if r.GracePeriodSeconds < 0 {
-		errs = append(errs, field.Invalid(path.Child("gracePeriodSeconds"), r.GracePeriodSeconds, "use seconds, 0 or more"))
+	if r.GracePeriodSeconds < 0 || r.GracePeriodSeconds > rollouts.MaxGracePeriod {
+		errs = append(errs, field.Invalid(path.Child("gracePeriodSeconds"), r.GracePeriodSeconds,
+			fmt.Sprintf("use seconds, from 0 to %d: an abort waits as long after each change of the network", rollouts.MaxGracePeriod)))
 	}
 	if r.Ingress == nil && r.Gateway == nil && len(r.CustomNetworkRefs) == 0 {
 		errs = append(errs, field.Required(path, "set at least one of ingress, gateway and customNetworkRefs"))

@@ -30,6 +30,8 @@ func TestValidateTrafficRoutings(t *testing.T) {
 		},
 		"no service":            {change: func(r *rollouts.Rollout) { routing(r).Service = "" }, want: []string{"[0].service: Required value"}},
 		"no grace":              {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 0 }},
+		"grace of ten minutes":  {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 600 }},
+		"grace of a day":        {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = 86400 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
 		"grace of less than 0":  {change: func(r *rollouts.Rollout) { routing(r).GracePeriodSeconds = -1 }, want: []string{"[0].gracePeriodSeconds: Invalid value"}},
 		"no router":             {change: func(r *rollouts.Rollout) { routing(r).Ingress = nil }, want: []string{"[0]: Required value"}},
 		"an Ingress of no name": {change: func(r *rollouts.Rollout) { routing(r).Ingress.Name = "" }, want: []string{"[0].ingress.name: Required value"}},

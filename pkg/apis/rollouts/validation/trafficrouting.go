@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +21,10 @@ func ValidateTrafficRouting(r *rollouts.TrafficRouting) field.ErrorList {
 func ValidateTrafficRoutingUpdate(r, old *rollouts.TrafficRouting) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
+	// What was routed is found by them, and waited for.
+	if old.Status.LastUpdateTime != nil && !equality.Semantic.DeepEqual(r.Spec.ObjectRef, old.Spec.ObjectRef) {
+		errs = append(errs, field.Forbidden(path.Child("objectRef"), wait))
+	}
 	return append(errs, sinceBefore(validateTrafficRoutingSpec(&r.Spec, path), validateTrafficRoutingSpec(&old.Spec, path))...)
 }
 

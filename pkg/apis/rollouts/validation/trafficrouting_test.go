@@ -84,6 +84,30 @@ func TestValidateTrafficRouting(t *testing.T) {
 	}
 }
 
+// While something is routed, what it is found by stays, and how long it is waited for.
+func TestRoutedStays(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*rollouts.TrafficRoutingSpec){
+		"grace":   func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].GracePeriodSeconds = 600 },
+		"ingress": func(s *rollouts.TrafficRoutingSpec) { s.ObjectRef[0].Ingress.Name = "other" },
+	} {
+		old := validRouting()
+		r := old.DeepCopy()
+		change(&r.Spec)
+		if errs := validation.ValidateTrafficRoutingUpdate(r, old); len(errs) > 0 {
+			t.Errorf("%s at rest: %v", name, errs)
+		}
+		old.Status.LastUpdateTime = &metav1.Time{}
+		if diff := cmp.Diff([]string{"spec.objectRef: Forbidden"}, render(validation.ValidateTrafficRoutingUpdate(r, old))); diff != "" {
+			t.Errorf("%s while routed: (-want +got)\n%s", name, diff)
+		}
+		r.Spec.ObjectRef, r.Spec.Strategy.Weight = old.Spec.ObjectRef, new(int32(30))
+		if errs := validation.ValidateTrafficRoutingUpdate(r, old); len(errs) > 0 {
+			t.Errorf("%s: another share: %v", name, errs)
+		}
+	}
+}
+
 func TestValidateRolloutHistory(t *testing.T) {
 	t.Parallel()
 	h := &rollouts.RolloutHistory{

@@ -29,6 +29,7 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 	Reserved:       reserved,
 	Validate:       validation.ValidateBatchRelease,
 	ValidateUpdate: validation.ValidateBatchReleaseUpdate,
+	InUse:          func(b *rollouts.BatchRelease) bool { return b.Status.Drive != nil },
 	Table: plain.Table[*rollouts.BatchRelease]{
 		Noun: "batch release",
 		Columns: []metav1.TableColumnDefinition{
@@ -58,25 +59,26 @@ func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.Batc
 	if err != nil {
 		return "", err
 	}
-	owner, before := driver(w.Object), ""
+	owner, before := driver(w.Object, r), ""
 	if !w.New {
-		before = driver(w.Old)
+		before = driver(w.Old, r)
 	}
-	ends := r == nil || r.DeletionTimestamp != nil
+	gone := r == nil || before != string(r.UID)
 	switch {
 	case owner == "" && before == "" && r == nil:
 		return "", nil
-	case !w.Changed && (owner == before || ends):
-		// Labels and finalizers; the garbage collector takes an owner away that goes.
+	case !w.Changed && (owner == before || owner == "" && gone):
+		// Labels and finalizers, and an owner that is gone already.
 		return "", nil
 	default:
 		return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
 	}
 }
 
-// driver is the UID of the Rollout that controls it, or empty.
-func driver(b *rollouts.BatchRelease) string {
-	if ref := metav1.GetControllerOfNoCopy(b); ref != nil && ref.Kind == "Rollout" {
+// driver is the UID of the Rollout that controls it, however the reference spells its
+// kind, or empty.
+func driver(b *rollouts.BatchRelease, r *rollouts.Rollout) string {
+	if ref := metav1.GetControllerOfNoCopy(b); ref != nil && (ref.Kind == "Rollout" || r != nil && ref.UID == r.UID) {
 		return string(ref.UID)
 	}
 	return ""

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // onItsWay is how long a claim counts whose owner is not stored (yet). The
@@ -151,6 +152,8 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	}
 	owned := err == nil && r.UID == held.UID && Same(r.Spec.WorkloadRef, ref)
 	switch {
+	case owned && held.Name != owner.Name && planner.Over(r):
+		return nil
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= onItsWay:
 		return nil
 	case held.Name == owner.Name:

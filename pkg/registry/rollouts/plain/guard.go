@@ -6,9 +6,11 @@ package plain
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -64,6 +66,49 @@ func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info re
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	return r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, r.judge), create, update, force, options)
+}
+
+// Delete implements rest.GracefulDeleter.
+func (r *REST[T, Spec, Status]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return r.Store.Delete(ctx, name, r.together(validate, options), options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter.
+func (r *REST[T, Spec, Status]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, r.together(validate, options), options, which)
+}
+
+func (r *REST[T, Spec, Status]) together(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
+	if r.kind.InUse == nil {
+		return validate
+	}
+	return Together(r.kind.Plural, validate, options, r.kind.InUse)
+}
+
+// Together refuses a deletion that leaves behind what belongs to an object in use:
+// pods and routes of a release that nobody would end.
+func Together[T Object](plural string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, inUse func(T) bool) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		o := obj.(T)
+		if orphans(o, options) && inUse(o) {
+			return apierrors.NewConflict(rollouts.Resource(plural), o.GetName(), errors.New(
+				"a release is under way, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
+		}
+		return validate(ctx, obj)
+	}
+}
+
+// orphans reports what the store is going to do: the options count before the
+// finalizer.
+func orphans(obj metav1.Object, options *metav1.DeleteOptions) bool {
+	switch {
+	case options != nil && options.OrphanDependents != nil: //nolint:staticcheck // older clients send it
+		return *options.OrphanDependents //nolint:staticcheck // as above
+	case options != nil && options.PropagationPolicy != nil:
+		return *options.PropagationPolicy == metav1.DeletePropagationOrphan
+	default:
+		return slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	}
 }
 
 // judge implements rest.TransformFunc.

@@ -45,6 +45,9 @@ type Kind[T Object, Spec, Status any] struct {
 	// Validate judges a new object, ValidateUpdate a change.
 	Validate       func(T) field.ErrorList
 	ValidateUpdate func(obj, old T) field.ErrorList
+	// InUse reports whether something may belong to the object that must go with it;
+	// nil if nothing ever does.
+	InUse func(T) bool
 	// Internal tells that only Weir writes such objects.
 	Internal bool
 	// Reserved says of a write that only those may do who drive releases what to

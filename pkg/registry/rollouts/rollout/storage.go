@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -23,6 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
 // releaseTimeout bounds the release of a claim, which follows a deletion that
@@ -169,6 +171,18 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	}
 	return out, created, err
 }
+
+// Delete deletes a Rollout, and never leaves behind what it has made.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return r.Store.Delete(ctx, name, plain.Together("rollouts", validate, options, inFlight), options)
+}
+
+// DeleteCollection deletes those of a list in the same way.
+func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, plain.Together("rollouts", validate, options, inFlight), options, which)
+}
+
+func inFlight(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) }
 
 // released gives the workload up when the object is gone for good.
 func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {

@@ -24,6 +24,7 @@ var Kind = plain.Kind[*rollouts.TrafficRouting, rollouts.TrafficRoutingSpec, rol
 	},
 	Validate:       validation.ValidateTrafficRouting,
 	ValidateUpdate: validation.ValidateTrafficRoutingUpdate,
+	InUse:          func(r *rollouts.TrafficRouting) bool { return r.Status.LastUpdateTime != nil },
 	Table: plain.Table[*rollouts.TrafficRouting]{
 		Noun: "traffic routing",
 		Columns: []metav1.TableColumnDefinition{
