@@ -98,8 +98,12 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 			Kind: schema.GroupKind{Group: gv.Group, Kind: c.Kind}, Version: gv.Version, Name: c.Name,
 			Field: fmt.Sprintf("%s.customNetworkRefs[%d]", field, i),
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			r.Absent = err.Error()
+		case !rollouts.MayRoute(r.Kind):
+			// It was stored before it was refused.
+			r.Absent = fmt.Sprintf("%s is never a router", r.Kind)
 		}
 		rs = append(rs, r)
 	}
