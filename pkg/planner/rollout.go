@@ -24,6 +24,7 @@ func Rollout(o Observed) Plan {
 	}
 	x.bind()
 	x.putRight()
+	x.keepNetwork()
 	x.keepGuarded()
 	x.forgetRoutings()
 	x.heed()

@@ -194,7 +194,7 @@ func inFlight(s *rollouts.RolloutStatus) bool {
 		return true
 	}
 	p := s.Active()
-	return p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
+	return s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
 // validateInFlight judges a change of the plan of a release under way.

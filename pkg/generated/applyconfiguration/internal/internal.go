@@ -297,6 +297,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.NetworkHold
+  map:
+    fields:
+    - name: originals
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
   map:
     fields:
@@ -672,6 +684,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: network
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.NetworkHold
     - name: observedGeneration
       type:
         scalar: numeric
@@ -1314,6 +1329,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.NetworkHold
+  map:
+    fields:
+    - name: originals
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ObjectRef
   map:
     fields:
@@ -1507,6 +1534,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: network
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.NetworkHold
     - name: observedGeneration
       type:
         scalar: numeric
