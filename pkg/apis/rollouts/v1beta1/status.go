@@ -67,7 +67,7 @@ type NetworkHold struct {
 	// record on a router that none of them tells of was written by somebody else.
 	// +optional
 	// +listType=atomic
-	Originals []string `json:"originals,omitempty"`
+	Originals []string `json:"originals,omitzero"`
 }
 
 // ReleaseRecord is what a release was, and how it went.
