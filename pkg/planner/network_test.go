@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // observeTraffic reads the Services and Ingresses of the plan, if it has any.
@@ -34,11 +36,37 @@ func (w *world) observeTraffic(o *observation) {
 		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
 		Routers:       traffic.Routers(ref, "spec.strategy.canary.trafficRoutings[0]"),
 	}
+	if o.workload != nil {
+		o.net.Template = workload.PodLabels(o.workload)
+	}
+	if p := o.rollout.Status.Active(); p != nil {
+		o.net.StableRevision = p.StableRevision
+	}
+	o.net.Originals = planner.Originals(o.rollout)
+	o.net.Held, o.net.Others = o.rollout.Status.Network != nil, w.others(o.rollout)
 	for i := range o.net.Routers {
 		w.observeRouter(o, &o.net.Routers[i])
 	}
 	seen := traffic.Observe(o.net, ref, planner.CurrentStep(o.rollout))
 	o.facts.Route = &seen
+	o.facts.Originals, o.facts.Doubted = traffic.Originals(o.net), traffic.Doubted(o.net)
+}
+
+// others are the Rollouts that name the same Service or router, and those that are
+// only told of.
+func (w *world) others(mine *rollouts.Rollout) []traffic.Other {
+	all := slices.Clone(w.elsewhere)
+	_, release := mine.Spec.Strategy.Active()
+	for _, other := range each[*rollouts.Rollout](w.view(kindRollout)) {
+		_, theirs := other.Spec.Strategy.Active()
+		if other.Name == mine.Name || len(theirs.TrafficRoutings) == 0 || theirs.TrafficRoutings[0].Service != release.TrafficRoutings[0].Service {
+			continue
+		}
+		if routes, first := planner.RoutesBefore(other, mine); routes {
+			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: "service/" + theirs.TrafficRoutings[0].Service, First: first})
+		}
+	}
+	return all
 }
 
 func (w *world) observeRouter(o *observation, r *traffic.Router) {

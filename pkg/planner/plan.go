@@ -33,6 +33,10 @@ type Observed struct {
 	Occupied string
 	// Route is what the network does now; nil when the plan routes nothing.
 	Route *Route
+	// Originals are digests of what routers would be without a route, and Doubted is
+	// one with a record that is not believed; empty if there is none.
+	Originals []string
+	Doubted   string
 	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
 	Routing *Routing
 	// Kept is what is on file of the stable revision; nil where nothing is, or

@@ -28,6 +28,7 @@ func Rollout(o Observed) Plan {
 	x.bind()
 	x.yield()
 	x.putRight()
+	x.keepNetwork()
 	x.keepGuarded()
 	x.forgetRoutings()
 	x.heed()

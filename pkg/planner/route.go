@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ type Route struct {
 	Missing string
 	// Unserved tells that the stable Service does not exist.
 	Unserved bool
+	// Barred says why neither the Service nor the routers are this release's to
+	// change: another has taken them, or the Service is of another workload.
+	Barred string
 	// Trouble says why nothing can be routed though nothing is missing.
 	Trouble string
 	// Pending says why a router has not taken up yet what it was told, and Refused
@@ -80,7 +84,7 @@ func (r *Route) obstacle() string {
 	if r.Missing != "" {
 		return r.Missing + " does not exist"
 	}
-	return r.Trouble
+	return cmp.Or(r.Barred, r.Trouble)
 }
 
 // refuses is why routers do not take up what they were told; nothing is known of
@@ -198,12 +202,21 @@ func (x *pass) follow() {
 	if r == nil || p.State == rollouts.BeforeStepUpgrade {
 		return
 	}
-	if r.Pinned != "" && x.onlyUpdate() {
+	x.unpinBarred()
+	if r.Pinned != "" && r.Barred == "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
 	x.pinAgain()
 	if x.w.PodTemplateHash != "" && x.w.UpdatedReadyReplicas > 0 {
 		x.routeAgain()
+	}
+}
+
+// unpinBarred takes what a release has put into the selector of a Service off it,
+// which its owner has given to another workload since.
+func (x *pass) unpinBarred() {
+	if x.Route.Barred != "" && x.Route.Pinned != "" {
+		x.act(Unpin{})
 	}
 }
 
@@ -242,7 +255,7 @@ func (x *pass) astray() (want Route, astray bool) {
 	p, r := x.progress(), x.Route
 	step := x.release.Step(p.CurrentStepIndex)
 	if r.Edited {
-		return r.told(), step != nil
+		return x.planned(r.told()), step != nil
 	}
 	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) {
 		return Route{}, false
@@ -251,11 +264,28 @@ func (x *pass) astray() (want Route, astray bool) {
 	return want, !r.carries(want, p.PodTemplateHash)
 }
 
+// planned is the route that routers were told, where a step until now has it, or
+// else that of the last step that routes: who may write a router may write what it
+// says to have been told.
+func (x *pass) planned(told Route) Route {
+	p, last := x.progress(), Route{}
+	for i := int32(1); i <= p.CurrentStepIndex; i++ {
+		step := x.release.Step(i)
+		if step == nil || !step.Routed() || i == p.CurrentStepIndex && !stageOf(p.State).routed {
+			continue
+		}
+		if last = RouteOf(*step); last.Says(told) {
+			return told
+		}
+	}
+	return last
+}
+
 // pinAgain pins a Service that its owner has applied again.
 func (x *pass) pinAgain() {
 	p := x.progress()
 	step := x.release.Step(p.CurrentStepIndex)
-	if step != nil && x.pins(step) && !x.Route.Unserved && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
+	if step != nil && x.pins(step) && !x.Route.Unserved && x.Route.Barred == "" && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
 		x.act(Pin{Revision: p.StableRevision})
 	}
 }

@@ -182,6 +182,7 @@ func (s *story) occupy(c command) {
 			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
 		})
 	default:
+		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1]}}
 		s.rerule(name, func(p place, u *unstructured.Unstructured) {
 			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
 			if err != nil {
@@ -201,6 +202,40 @@ func (s *story) keep(c command) {
 	next := clone(s.w.store.objects[key{kind(k), name}])
 	next.SetFinalizers(append(next.GetFinalizers(), "example.com/keep"))
 	s.w.check.sick = true // an end that waits for it is nobody's fault
+	s.w.as("user", func() error { return s.w.store.update(next) })
+}
+
+// taken has another Rollout take a Service or a router, as the store says.
+func (s *story) taken(c command) {
+	if s.w.elsewhere = nil; !c.has("free") {
+		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1], First: true}}
+	}
+}
+
+// garble has somebody write the record on a route.
+func (s *story) garble(c command) {
+	_, name, _ := strings.Cut(c.words[1], "/")
+	s.rerule(name, func(p place, u *unstructured.Unstructured) {
+		switch {
+		case c.has("off"):
+			u.SetAnnotations(nil)
+		case c.has("garbled"):
+			u.SetAnnotations(map[string]string{rollouts.AnnotationRouted: "{", rollouts.AnnotationOriginalSpec: "{"})
+		default:
+			chosen, err := json.Marshal(map[string]any{"spec": p.spec("chosen")})
+			if err != nil {
+				s.Fatal(err)
+			}
+			u.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"traffic":"100%"}`, rollouts.AnnotationOriginalSpec: string(chosen)})
+		}
+	})
+}
+
+// reselect has a Service select the pods of another application. What else is in
+// its selector stays.
+func (s *story) reselect(c command) {
+	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
+	next.Spec.Selector["app"] = c.words[2]
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 

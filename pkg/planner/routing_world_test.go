@@ -121,6 +121,9 @@ func (w *world) observeRouting(r *rollouts.TrafficRouting) (planner.RoutingObser
 		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
 		Routers:       traffic.Routers(ref, "spec.objectRef[0]"),
 	}}
+	if !planner.Routes(r) {
+		o.net.Originals = []string{}
+	}
 	for i := range o.net.Routers {
 		w.observeRouter(o, &o.net.Routers[i])
 	}

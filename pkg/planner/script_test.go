@@ -64,11 +64,14 @@ var verbs = map[string]func(*story, command){
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
-	"reroute": (*story).reroute, // web weight=50, an edit of a TrafficRouting
-	"own":     (*story).own,     // web apply|append [label=team]: the owner of a route has another rule
-	"occupy":  (*story).occupy,  // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
-	"keep":    (*story).keep,    // batch/web: somebody puts a finalizer on it
-	"gateway": (*story).say,     // web accepts|refuses|loses: a gateway says what it makes of the route
+	"reroute": (*story).reroute,  // web weight=50, an edit of a TrafficRouting
+	"own":     (*story).own,      // web apply|append [label=team]: the owner of a route has another rule
+	"occupy":  (*story).occupy,   // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
+	"keep":    (*story).keep,     // batch/web: somebody puts a finalizer on it
+	"taken":   (*story).taken,    // service/web [free]: another Rollout has taken it first, or lets go of it
+	"select":  (*story).reselect, // web other: somebody has the Service select the pods of another application
+	"garble":  (*story).garble,   // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
+	"gateway": (*story).say,      // web accepts|refuses|loses: a gateway says what it makes of the route
 	"delete":  (*story).remove,
 	"force":   (*story).force, // rollout/web, a deletion that waits for nobody
 	// What goes wrong.

@@ -135,6 +135,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	case x.Route == nil:
 		return true
 	case step.Routed() && x.missing():
+		x.unpinBarred()
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
@@ -162,7 +163,7 @@ func (x *pass) missing() bool {
 		x.say("wait for " + x.Route.Missing + ", which does not exist")
 		return true
 	}
-	return x.unable(x.Route.Trouble)
+	return x.unable(x.Route.obstacle())
 }
 
 func (x *pass) unable(why string) bool {

@@ -88,6 +88,12 @@ func Used(r *rollouts.TrafficRouting) bool {
 	return slices.ContainsFunc(r.Finalizers, func(f string) bool { return strings.Contains(f, rollouts.FinalizerProgressing) })
 }
 
+// Routes tells that something of a TrafficRouting may be in the network.
+func Routes(r *rollouts.TrafficRouting) bool {
+	x := routing{was: r.Status}
+	return x.unsettled() || r.Status.Phase == rollouts.PhaseTerminating
+}
+
 // RoutingStep is the strategy of a TrafficRouting as a step of a Rollout has it.
 func RoutingStep(r *rollouts.TrafficRouting) rollouts.Step {
 	s := r.Spec.Strategy

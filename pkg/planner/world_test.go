@@ -51,6 +51,8 @@ type world struct {
 	died bool
 	// soon is when a TrafficRouting wants to be woken, in the last round.
 	soon time.Duration
+	// elsewhere is who routes by what the Rollout names, and has no pass here.
+	elsewhere []traffic.Other
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.

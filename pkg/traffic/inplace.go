@@ -62,7 +62,7 @@ func (e inPlace) Observe(o Objects, r Router) planner.Route {
 		return planner.Route{Trouble: fmt.Sprintf("%s: %s", r.Field, err)}
 	}
 	was, ok := recorded(obj)
-	if _, routed, _ := e.originalOf(o, obj); !routed { // one that cannot be read is told as an edit
+	if _, routed, err := e.originalOf(o, r, obj); !routed || err != nil {
 		return planner.Route{}
 	}
 	seen := planner.Route{Routed: true}
@@ -89,7 +89,7 @@ func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
 	}
 	// What the owner has changed since is not asked for: that is told by what
 	// each router took of the route on record, and so by what it can do.
-	original, _, err := e.originalOf(o, obj)
+	original, _, err := e.originalOf(o, r, obj)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,8 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 	if err != nil {
 		return Data{}, Data{}, err
 	}
-	original, routed, err := e.originalOf(o, obj)
-	if err != nil || !routed {
+	original, routed, err := e.originalOf(o, r, obj)
+	if err != nil || !routed || !o.believes(r, obj) {
 		return original, now, err
 	}
 	was, ok := recorded(obj)
@@ -201,22 +201,6 @@ func (e inPlace) owners(o Objects, r Router, obj *unstructured.Unstructured) (or
 		original.Annotations = ownersOf(keys, was, written.Annotations, is, e.mentions(p))
 	}
 	return original, written, nil
-}
-
-// originalOf is the original that is kept on an object, or else the object, less
-// what OpenKruise has put on it: a Service of ours is there then.
-func (e inPlace) originalOf(o Objects, obj *unstructured.Unstructured) (original Data, routed bool, err error) {
-	if text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]; kept {
-		if err := json.Unmarshal([]byte(text), &original); err != nil {
-			return Data{}, true, fmt.Errorf("annotation %s: %w", rollouts.AnnotationOriginalSpec, err)
-		}
-		return original, true, nil
-	}
-	original, err = dataOf(obj)
-	if err == nil && e.strip != nil && !o.Shared && o.CanaryService != nil && o.made(o.CanaryService) {
-		original, routed = e.strip(original, o.params(planner.Route{}))
-	}
-	return original, routed, err
 }
 
 // ownersOf is what the owner wants of some keys, of which some parts are ours.

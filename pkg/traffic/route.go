@@ -28,13 +28,11 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 	for i, r := range o.Routers {
 		all = together(all, observe(o, r), i == 0)
 	}
-	if all.Missing == "" && all.Trouble == "" {
+	if all.Barred = o.barred(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
 		all.Trouble = impossible(o, step)
 	}
 	all.Shared = o.Shared
-	if o.Service != nil {
-		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
-	}
+	all.Pinned = o.pinned()
 	if o.CanaryService != nil && o.made(o.CanaryService) && !leaves(o.CanaryService) {
 		all.CanarySince = o.CanaryService.CreationTimestamp.Time
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
@@ -103,6 +101,9 @@ func impossible(o Objects, step rollouts.Step) string {
 // Route makes the canary Service select a revision before routers send it the
 // wanted share or the matching requests.
 func Route(o Objects, revision string, want planner.Route) ([]object.Change, error) {
+	if why := o.barred(); why != "" {
+		return nil, errors.New(why)
+	}
 	changes, err := CanaryService(o, revision)
 	if err != nil {
 		return nil, err

@@ -125,3 +125,22 @@ func TestScriptMended(t *testing.T) {
 		}
 	}
 }
+
+// TestNeverRouters leaves alone what no script may write, though there is a script
+// for it and the Rollout was stored before it was refused.
+func TestNeverRouters(t *testing.T) {
+	for _, of := range []rollouts.ObjectRef{
+		{APIVersion: "v1", Kind: "Service", Name: "web"},
+		{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"},
+		{APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "web"},
+	} {
+		objs := shop(t)
+		objs.Routers = Routers(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{of}}, where)
+		r := &objs.Routers[0]
+		r.Script = "obj.data.spec.replicas = 0 return obj.data"
+		changes, err := Route(objs, "two", share(20))
+		if says := "is never a router"; err == nil || !strings.Contains(err.Error(), says) || len(changes) > 0 {
+			t.Errorf("%s: %d changes, error %v; want nothing, and %q", of.Kind, len(changes), err, says)
+		}
+	}
+}

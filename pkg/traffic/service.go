@@ -28,9 +28,10 @@ func Pin(objs Objects, revision string) ([]object.Change, error) {
 	return change(objs.Service, want), nil
 }
 
-// Unpin makes the stable Service select every revision again.
+// Unpin makes the stable Service select every revision again. What somebody else
+// has put into its selector stays.
 func Unpin(objs Objects) []object.Change {
-	if objs.Service == nil {
+	if objs.pinned() == "" {
 		return nil
 	}
 	want := objs.Service.DeepCopy()
@@ -81,9 +82,11 @@ func selectable(objs Objects, revision string) error {
 		return fmt.Errorf("service %s has no selector; it must select the pods of the workload", objs.Service.Name)
 	case revision == "":
 		return fmt.Errorf("service %s: the revision is not known yet", objs.Service.Name)
-	default:
-		return nil
 	}
+	if why := objs.barred(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }
 
 func selecting(objs Objects, revision string) map[string]string {

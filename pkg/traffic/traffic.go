@@ -45,6 +45,17 @@ type Objects struct {
 	// Shared tells that one Service serves both revisions: none is pinned or
 	// made, and routers tell revisions apart by themselves.
 	Shared bool
+	// Template are the labels of the workload's pods; nil if it does not exist.
+	Template map[string]string
+	// StableRevision is the one that the store knows, and Held that the store knows
+	// these objects to be taken for the owner's release.
+	StableRevision string
+	Held           bool
+	// Originals are digests of the originals that were kept on routers, as the store
+	// knows them; nil where it knows none, and each is believed.
+	Originals []string
+	// Others are who else in the store routes by them.
+	Others []Other
 }
 
 // Hidden reports whether there may be routers which may not be seen.
@@ -98,8 +109,12 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 			Kind: schema.GroupKind{Group: gv.Group, Kind: c.Kind}, Version: gv.Version, Name: c.Name,
 			Field: fmt.Sprintf("%s.customNetworkRefs[%d]", field, i),
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			r.Absent = err.Error()
+		case !rollouts.MayRoute(r.Kind):
+			// It was stored before it was refused.
+			r.Absent = fmt.Sprintf("%s is never a router", r.Kind)
 		}
 		rs = append(rs, r)
 	}

@@ -33,7 +33,7 @@ func shop(t *testing.T) Objects {
 	}
 	yes := true
 	objs := Objects{
-		Service: &corev1.Service{}, RevisionKey: "pod-template-hash",
+		Service: &corev1.Service{}, RevisionKey: "pod-template-hash", Template: map[string]string{"app": "web", "tier": "front"},
 		Owner: metav1.OwnerReference{
 			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "web", UID: "r-1", Controller: &yes, BlockOwnerDeletion: &yes,
 		},
@@ -251,16 +251,21 @@ func TestErrors(t *testing.T) {
 		op   func(Objects) ([]object.Change, error)
 		says string
 	}{
-		"no selector":         {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
-		"no selector to copy": {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
-		"no service":          {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
-		"no service to copy":  {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
-		"no service to route": {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
-		"no ingress":          {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
-		"no revision":         {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
-		"no rule":             {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
-		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
-		"somebody's ingress":  {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
+		"no selector":            {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
+		"no selector to copy":    {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
+		"a foreign service":      {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, pin, `service web selects "app=other", and not the pods of the workload`},
+		"a foreign one to copy":  {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, canary, "not the pods of the workload"},
+		"a narrower service":     {func(o *Objects) { o.Service.Spec.Selector["zone"] = "a" }, route(match("", "a", "b")), "not the pods of the workload"},
+		"nothing but a revision": {func(o *Objects) { delete(o.Service.Spec.Selector, "app") }, pin, "not the pods of the workload"},
+		"taken by another":       {func(o *Objects) { o.Others = []Other{{Who: "rollout/other", What: "service/web", First: true}} }, pin, "service/web is routed for rollout/other"},
+		"no service":             {func(o *Objects) { o.Service = nil }, pin, "stable service does not exist"},
+		"no service to copy":     {func(o *Objects) { o.Service = nil }, canary, "stable service does not exist"},
+		"no service to route":    {func(o *Objects) { o.Service = nil }, route(match("", "a", "b")), "stable service does not exist"},
+		"no ingress":             {func(o *Objects) { o.Routers[0].Object = nil }, route(match("", "a", "b")), "ingress/front does not exist"},
+		"no revision":            {none, func(o Objects) ([]object.Change, error) { return Pin(o, "") }, "revision is not known"},
+		"no rule":                {func(o *Objects) { o.Stable.Name = "other" }, route(match("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"somebody's service":     {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
+		"somebody's ingress":     {func(o *Objects) { o.Routers[0].Beside = stable(o) }, route(match("", "a", "b")), "belongs to no release"},
 		"another's service": {func(o *Objects) { o.CanaryService = theirs(o, o.Service.DeepCopy()) }, canary,
 			"service web exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own service"},
 		"another's ingress": {func(o *Objects) { o.Routers[0].Beside = theirs(o, stable(o).DeepCopy()) }, route(match("", "a", "b")),

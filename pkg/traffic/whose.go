@@ -11,12 +11,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // Several Rollouts may name one router. What is made beside it belongs to the one
-// whose uid it has; a router that is routed in place, to the one on its record.
+// whose uid it has; a router that is routed in place, to the one on its record, if
+// the store knows that.
 // The others wait, and say for whom.
 
 // made reports whether an object was made for the owner, by us or by whoever
@@ -55,15 +54,15 @@ func (o Objects) taken(kind string, obj metav1.Object) error {
 // what the one before has left.
 func (o Objects) who() string { return strings.ToLower(o.Owner.Kind) + "/" + o.Owner.Name }
 
-// routedByOther says for whom else a router is routed in place. A record that
-// names nobody is from before they did.
+// routedByOther says for whom else a router is routed in place. Whoever may write
+// the router may write that on it, so that it counts only where the store knows
+// whom it names.
 func (o Objects) routedByOther(r Router, obj metav1.Object) error {
 	record := recordOf(obj)
-	if record == nil || record.For == "" || record.For == o.who() {
+	if record == nil || record.For == o.who() || !o.routes(record.For) {
 		return nil
 	}
-	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own (where that is gone, take off the annotation %s)",
-		r.path(), plainly(record.For), rollouts.AnnotationRouted)
+	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own", r.path(), plainly(record.For))
 }
 
 // longest is how much of a name a message has.

@@ -20,6 +20,7 @@ func TestRoutedForAnother(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			objs := goTo(t, routerOf(t, kind), share(20), "20")
 			objs.Owner.Name, objs.Owner.UID = "other", "r-other"
+			objs.Others = []Other{{Who: "rollout/web", What: "service/web"}}
 			if objs.CanaryService != nil { // of another Service
 				objs.CanaryService.OwnerReferences = []metav1.OwnerReference{objs.Owner}
 			}
@@ -42,6 +43,7 @@ func TestForgedName(t *testing.T) {
 	objs := goTo(t, routerOf(t, "virtualservice"), share(20), "20")
 	forged := objs.Routers[0].Object.(*unstructured.Unstructured)
 	forged.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"for":"a\u001b[2J\u202eb` + strings.Repeat("x", 10_000) + `"}`})
+	objs.Others = []Other{{Who: recordOf(forged).For, What: "virtualservice/echoserver"}}
 	seen := Observe(objs, ref(""), rollouts.Step{})
 	if want := `is routed for "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.Trouble, want) || len(seen.Trouble) > 1000 {
 		t.Errorf("%d characters: %.100q; want less, and %q among them", len(seen.Trouble), seen.Trouble, want)

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 var networkCells = []cell{
@@ -29,6 +31,7 @@ var networkCells = []cell{
 		do: forgesRecords, expect: givenBack(finished)},
 	{who: networker, what: destroy, how: "owns what the canary objects would be called", on: scene{routed: true}, do: ownsCanaries, expect: keepsCanaries},
 	{who: editor, what: blockAbort, how: "two Rollouts at one Ingress", on: scene{routed: true}, do: sharesIngress, expect: nobodyFights},
+	{who: editor, what: destroy, how: "a Rollout at the Service of another application", on: scene{routed: true, change: atServiceOfWeb}, do: takesService, expect: keepsService},
 	{who: editor, what: ship, how: "a Deployment named like an extra one", on: scene{beside: true}, do: namedLikeExtra, expect: bothHeld},
 }
 
@@ -211,6 +214,42 @@ func (a *app) writesOf(ingress string) *atomic.Int64 {
 		<-done
 	})
 	return n
+}
+
+// atServiceOfWeb has each Rollout of a namespace name the Service of web.
+func atServiceOfWeb(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.TrafficRoutings[0].Service = name }
+
+// takesService releases another application by the Service of web.
+func takesService(a *app, u *user) {
+	a.t.Helper()
+	b := a.another("other")
+	a.tries(u, patch(b.path(), change{version: "v2"}.body()))
+}
+
+// keepsService wants the Service to select what it did, the release to say why it
+// waits, its abort to end, and web to go on.
+func keepsService(a *app) {
+	a.t.Helper()
+	a.answered(either...)
+	b := &app{t: a.t, namespace: a.namespace, name: "other", scene: a.scene, seen: a.seen}
+	a.t.Cleanup(b.report)
+	b.until("it says that the Service is another's", func(ctx context.Context) error {
+		r, err := b.stored(ctx)
+		if err == nil && !strings.Contains(r.Status.Message, "not the pods of the workload") {
+			err = errors.New(describe(r))
+		}
+		return err
+	})
+	b.verb(here.admin, "abort", "")
+	b.ends()
+	s := &corev1.Service{}
+	if err := here.client.Get(a.t.Context(), a.key(name), s); err != nil {
+		a.t.Fatal(err)
+	}
+	if diff := cmp.Diff(a.labels(), s.Spec.Selector); diff != "" {
+		a.t.Errorf("the Service selects others (-owner's +now):\n%s", diff)
+	}
+	a.goesOn()
 }
 
 // namedLikeExtra makes an application with a name that an extra Deployment of web

@@ -106,12 +106,15 @@ const (
 	// ConditionBypassed is true of a release whose template got past admission, so
 	// that pods of it were made before it was held.
 	ConditionBypassed ConditionType = "AdmissionBypassed"
+	// ConditionRoutable is there, and false, while the Service or a router that a
+	// step needs is another's.
+	ConditionRoutable ConditionType = "Routable"
 )
 
 // ConditionTypes are all of the above.
 var ConditionTypes = []ConditionType{
 	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
-	ConditionWritable, ConditionProtected, ConditionBypassed,
+	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable,
 }
 
 // StallReason is why Weir itself says that a Rollout is stalled. A condition

@@ -28,6 +28,18 @@ type RolloutStatus struct {
 	// Releases are the latest release, and those before it that are not in a
 	// RolloutHistory yet, oldest first.
 	Releases []ReleaseRecord
+	// Network is what a release has taken of the network; nil if nothing.
+	Network *NetworkHold
+}
+
+// NetworkHold is that a release has taken the Service and the routers that its
+// trafficRoutings name: no other Rollout changes them until it has ended.
+type NetworkHold struct {
+	// Since is when they were taken.
+	Since metav1.Time
+	// Originals are digests of what the routers were before they were routed. A
+	// record on a router that none of them tells of was written by somebody else.
+	Originals []string
 }
 
 // ReleaseRecord is what a release was, and how it went.

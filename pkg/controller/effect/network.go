@@ -63,7 +63,7 @@ func (n *Network) Read(ctx context.Context, namespace, service string, o *traffi
 }
 
 const (
-	// hidden is how soon to look again for what may not be seen.
+	// hidden is how soon to look again for what may not be seen, or is another's.
 	hidden = 10 * time.Second
 	// absent is how soon to look again for what the cluster does not serve and no
 	// definition may tell of.
@@ -74,7 +74,7 @@ const (
 // come; 0 where all are there.
 func Again(o traffic.Objects) time.Duration {
 	switch {
-	case o.Hidden():
+	case o.Hidden(), o.Taken():
 		return hidden
 	case o.Absent():
 		return absent

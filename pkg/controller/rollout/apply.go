@@ -36,6 +36,9 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	case planner.Unlink:
 		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}
+	if _, ok := action.(planner.Unroute); ok {
+		return r.Server.Unroute(ctx, obs.objects)
+	}
 	changes, ok := onWorkload(obs, action)
 	var err error
 	if !ok {
@@ -85,8 +88,6 @@ func onNetwork(obs *observation, action planner.Action) ([]object.Change, error)
 		return traffic.CanaryService(o, a.Revision)
 	case planner.RouteTo:
 		return traffic.Route(o, a.Revision, a.Want)
-	case planner.Unroute:
-		return traffic.Restore(o)
 	case planner.RemoveCanaryService:
 		return traffic.RemoveCanaryService(o), nil
 	default:

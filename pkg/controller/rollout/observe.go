@@ -198,6 +198,18 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		RevisionKey: row.RevisionKey,
 		Shared:      release.DisableCanaryService,
 		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
+		Held:        obs.rollout.Status.Network != nil,
+		Originals:   planner.Originals(obs.rollout),
+	}
+	if obs.workload != nil {
+		obs.objects.Template = workload.PodLabels(obs.workload.Object)
+	}
+	if p := obs.rollout.Status.Active(); p != nil {
+		obs.objects.StableRevision = p.StableRevision
+	}
+	var err error
+	if obs.objects.Others, err = r.Server.Others(ctx, obs.rollout); err != nil {
+		return err
 	}
 	if m := release.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
 		obs.objects.PodLabels = m.Labels
@@ -207,5 +219,6 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 	}
 	route := traffic.Observe(obs.objects, ref, planner.CurrentStep(obs.rollout))
 	obs.facts.Route = &route
+	obs.facts.Originals, obs.facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
 	return nil
 }

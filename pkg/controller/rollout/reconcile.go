@@ -32,6 +32,7 @@ type Reconciler struct {
 	// Doors is what of admission is installed.
 	Doors   effect.Doors
 	network effect.Network
+	turns   effect.Turns
 	kinds   effect.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
@@ -60,6 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	filings := planner.Filings(plan.Status, obs.facts.Histories)
 	before := obs.rollout.Status
 	ctx = naming(ctx, plan.Status)
+	if !r.takes(obs, plan) {
+		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	}
 	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions)+len(filings) > 0)
 	if err == nil {
 		say(ctx, before, plan)
@@ -77,6 +81,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
 	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.again())}, nil
+}
+
+// takes reports whether the plan may be stored: one that takes the network may not
+// while another Rollout has just taken it, and the caches may not show that yet.
+func (r *Reconciler) takes(obs *observation, plan planner.Plan) bool {
+	ro := obs.rollout
+	switch {
+	case ro.Status.Network == nil && plan.Status.Network != nil:
+		return r.turns.Take(r.Clock.Now(), ro.Namespace, effect.NetworkOf(ro), ro.UID)
+	case ro.Status.Network == nil:
+		r.turns.Leave(ro.Namespace, effect.NetworkOf(ro), ro.UID)
+	}
+	return true
 }
 
 // unread is how soon to look again for a workload that may not be read: nothing

@@ -9,7 +9,6 @@ package trafficrouting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -96,6 +95,12 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	obs.objects = traffic.Objects{
 		Owner: effect.OwnedByRouting(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
 	}
+	if !planner.Routes(routing) {
+		obs.objects.Originals = []string{} // nothing has been kept on routers yet
+	}
+	if obs.objects.Others, err = r.Server.OthersOfRouting(ctx, routing); err != nil {
+		return nil, err
+	}
 	if err := r.network.Read(ctx, routing.Namespace, ref.Service, &obs.objects); err != nil {
 		return nil, err
 	}
@@ -137,8 +142,7 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 		}
 		return r.Server.Write(ctx, changes)
 	case planner.Unroute:
-		changes, err := traffic.Restore(obs.objects)
-		return errors.Join(r.Server.Write(ctx, changes), err)
+		return r.Server.Unroute(ctx, obs.objects)
 	default:
 		return fmt.Errorf("no effect for %q", action)
 	}

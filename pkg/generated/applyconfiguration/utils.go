@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.HistoryStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IngressRef"):
 		return &rolloutsv1alpha1.IngressRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkHold"):
+		return &rolloutsv1alpha1.NetworkHoldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectInfo"):
 		return &rolloutsv1alpha1.ObjectInfoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectRef"):
@@ -141,6 +143,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.HeaderModifierApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("IngressRef"):
 		return &rolloutsv1beta1.IngressRefApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("NetworkHold"):
+		return &rolloutsv1beta1.NetworkHoldApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ObjectRef"):
 		return &rolloutsv1beta1.ObjectRefApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("PathMatch"):

@@ -40,6 +40,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HistoryStep{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_HistoryStep(ref),
 		v1alpha1.IngressRef{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_IngressRef(ref),
 		v1alpha1.JumpOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref),
+		v1alpha1.NetworkHold{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref),
 		v1alpha1.ObjectInfo{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ObjectInfo(ref),
 		v1alpha1.ObjectRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_ObjectRef(ref),
 		v1alpha1.Pause{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1alpha1_Pause(ref),
@@ -99,6 +100,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
 		v1beta1.JumpOptions{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref),
+		v1beta1.NetworkHold{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref),
 		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
 		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
 		v1beta1.Pause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Pause(ref),
@@ -1160,6 +1162,47 @@ func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			v1alpha1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkHold is that a release has taken the Service and the routers that its trafficRoutings name: no other Rollout changes them until it has ended.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since is when they were taken.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"originals": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Originals are digests of what the routers were before they were routed. A record on a router that none of them tells of was written by somebody else.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"since"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2552,11 +2595,17 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 							},
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Network is there while a release has taken the Service and the routers that its trafficRoutings name. Only the controller writes it.",
+							Ref:         ref(v1alpha1.NetworkHold{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName()},
+			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.NetworkHold{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName()},
 	}
 }
 
@@ -4577,6 +4626,47 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkHold is that a release has taken the Service and the routers that its trafficRoutings name: no other Rollout changes them until it has ended.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since is when they were taken.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"originals": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Originals are digests of what the routers were before they were routed. A record on a router that none of them tells of was written by somebody else.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"since"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5671,12 +5761,18 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 							},
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Network is there while a release has taken the Service and the routers that its trafficRoutings name. Only the controller writes it.",
+							Ref:         ref(v1beta1.NetworkHold{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"currentStepIndex", "currentStepState"},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName()},
+			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName()},
 	}
 }
 

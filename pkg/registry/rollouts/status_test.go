@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -155,6 +156,7 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 			r.Status.Canary.FinalisingStep = v1beta1.FinalisingRouteToStable
 			r.Status.Releases = []v1beta1.ReleaseRecord{{Number: 1, FirstDecision: 1}}
 			r.Status.WorkloadUID = "of-the-workload"
+			r.Status.Network = &v1beta1.NetworkHold{Since: metav1.Unix(1, 0), Originals: []string{"digest"}}
 			path := one(version, ns, "web")
 			before := call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK).rollout(t)
 
@@ -166,7 +168,7 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 				}
 				delete(progress, newer)
 			}
-			for _, newer := range []string{"releases", "workloadUID"} {
+			for _, newer := range []string{"releases", "workloadUID", "network"} {
 				delete(obj["status"].(map[string]any), newer)
 			}
 			call(t, request{as: admin, method: "PUT", path: path + "/status", body: obj}).must(t, http.StatusOK)

@@ -42,6 +42,22 @@ type RolloutStatus struct {
 	// +optional
 	// +listType=atomic
 	Releases []ReleaseRecord `json:"releases,omitempty"`
+	// Network is there while a release has taken the Service and the routers that
+	// its trafficRoutings name. Only the controller writes it.
+	// +optional
+	Network *NetworkHold `json:"network,omitempty"`
+}
+
+// NetworkHold is that a release has taken the Service and the routers that its
+// trafficRoutings name: no other Rollout changes them until it has ended.
+type NetworkHold struct {
+	// Since is when they were taken.
+	Since metav1.Time `json:"since"`
+	// Originals are digests of what the routers were before they were routed. A
+	// record on a router that none of them tells of was written by somebody else.
+	// +optional
+	// +listType=atomic
+	Originals []string `json:"originals,omitzero"`
 }
 
 // ReleaseRecord is what a release was, and how it went.

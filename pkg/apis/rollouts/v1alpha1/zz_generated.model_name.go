@@ -104,6 +104,11 @@ func (in JumpOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkHold) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.NetworkHold"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectInfo) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ObjectInfo"
 }

@@ -114,6 +114,11 @@ func (in JumpOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkHold) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.NetworkHold"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ObjectRef"
 }

@@ -194,7 +194,7 @@ func InFlight(s *rollouts.RolloutStatus) bool {
 		return true
 	}
 	p := s.Active()
-	return p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
+	return s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
 const wait = "cannot change while a release is under way or is being taken back: wait until it has ended"

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -75,25 +74,11 @@ func validateNetworkRefs(refs []rollouts.ObjectRef, path *field.Path) field.Erro
 	var errs field.ErrorList
 	for i := range refs {
 		errs = append(errs, validateRef(&refs[i], path.Index(i))...)
-		if kind := groupKind(&refs[i]); kind.Kind != "" && !mayRoute(kind) {
+		if kind := groupKind(&refs[i]); kind.Kind != "" && !rollouts.MayRoute(kind) {
 			errs = append(errs, field.Invalid(path.Index(i).Child("kind"), kind.String(), "it sends requests nowhere: name a router, such as a VirtualService of networking.istio.io"))
 		}
 	}
 	return errs
-}
-
-// mayRoute reports whether a kind may send requests somewhere, with a script if
-// not without. Most of those of Kubernetes itself cannot: its groups have no dot,
-// or end as only it may name one.
-func mayRoute(kind schema.GroupKind) bool {
-	switch {
-	case kind.Group == "":
-		return kind.Kind == "Service"
-	case strings.HasSuffix(kind.Group, "networking.k8s.io"):
-		return true
-	default:
-		return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io") && kind.Group != rollouts.GroupName
-	}
 }
 
 func validateMatch(m *rollouts.RouteMatch, path *field.Path, o Options) field.ErrorList {

@@ -54,7 +54,7 @@ func TestValidateTrafficRoutings(t *testing.T) {
 			change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(8000, "", "") },
 			want:   []string{"[0].customNetworkRefs: Too many"},
 		},
-		"a Service": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Service") }},
+		"a Service": {change: func(r *rollouts.Rollout) { routing(r).CustomNetworkRefs = refs(1, "v1", "Service") }, want: nowhere},
 		"a TCPRoute": {change: func(r *rollouts.Rollout) {
 			routing(r).CustomNetworkRefs = refs(1, "gateway.networking.k8s.io/v1", "TCPRoute")
 		}},

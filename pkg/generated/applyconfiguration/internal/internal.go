@@ -300,6 +300,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.NetworkHold
+  map:
+    fields:
+    - name: originals
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
   map:
     fields:
@@ -678,6 +690,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: network
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.NetworkHold
     - name: observedGeneration
       type:
         scalar: numeric
@@ -1329,6 +1344,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.NetworkHold
+  map:
+    fields:
+    - name: originals
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ObjectRef
   map:
     fields:
@@ -1522,6 +1549,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: network
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.NetworkHold
     - name: observedGeneration
       type:
         scalar: numeric

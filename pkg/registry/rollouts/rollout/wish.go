@@ -82,6 +82,9 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	if sent.WorkloadUID == "" {
 		sent.WorkloadUID = stored.WorkloadUID
 	}
+	if sent.Network == nil {
+		sent.Network = stored.Network.DeepCopy()
+	}
 	if sent.Active() == nil {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}

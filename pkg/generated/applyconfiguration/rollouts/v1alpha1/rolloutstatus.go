@@ -36,6 +36,9 @@ type RolloutStatusApplyConfiguration struct {
 	// Releases are the latest release, and those before it that are not in a
 	// RolloutHistory yet, oldest first. Only the controller writes them.
 	Releases []ReleaseRecordApplyConfiguration `json:"releases,omitempty"`
+	// Network is there while a release has taken the Service and the routers that
+	// its trafficRoutings name. Only the controller writes it.
+	Network *NetworkHoldApplyConfiguration `json:"network,omitempty"`
 }
 
 // RolloutStatusApplyConfiguration constructs a declarative configuration of the RolloutStatus type for use with
@@ -120,5 +123,13 @@ func (b *RolloutStatusApplyConfiguration) WithReleases(values ...*ReleaseRecordA
 		}
 		b.Releases = append(b.Releases, *values[i])
 	}
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithNetwork(value *NetworkHoldApplyConfiguration) *RolloutStatusApplyConfiguration {
+	b.Network = value
 	return b
 }

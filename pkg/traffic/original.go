@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// The original of a router that is routed in place is kept on it, where whoever may
+// write the router may write it. The store has a digest of each that was put there,
+// from before it was. One without is not believed: then the original is what the
+// router says now, with all that leads to the update revision leading to stable.
+
+// originalOf is the original of a router, and whether a route is on it.
+func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured) (original Data, routed bool, err error) {
+	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
+	if kept && o.believes(r, obj) {
+		return original, true, json.Unmarshal([]byte(text), &original)
+	}
+	original, err = dataOf(obj)
+	if err != nil {
+		return Data{}, false, err
+	}
+	p := o.params(planner.Route{})
+	switch {
+	case !kept && o.keeps(r, original):
+		return original, false, nil // it was restored
+	case !kept && len(o.Originals) == 0 && (o.Shared || o.CanaryService == nil || !o.made(o.CanaryService)):
+		return original, false, nil // what leads to the update revision is the owner's own
+	}
+	stripped := false
+	if e.strip != nil && !o.Shared {
+		original, stripped = e.strip(original, p)
+	}
+	original, found := e.toStable(original, p)
+	return original, kept || stripped || found, nil
+}
+
+// keeps reports whether data is an original that the store has a digest of.
+func (o Objects) keeps(r Router, original Data) bool {
+	text, err := json.Marshal(original)
+	return err == nil && slices.Contains(o.Originals, digest(r, string(text)))
+}
+
+// believes reports whether the original on a router is one that was put there for
+// the owner's release, and can be read. Where the store has no digests, as before it
+// had any, each that can be read is.
+func (o Objects) believes(r Router, obj metav1.Object) bool {
+	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
+	var original Data
+	if !kept || json.Unmarshal([]byte(text), &original) != nil || len(original.Spec) == 0 {
+		return false
+	}
+	return o.Originals == nil || slices.Contains(o.Originals, digest(r, text))
+}
+
+// digest is what the store keeps of an original.
+func digest(r Router, text string) string {
+	sum := sha256.Sum256([]byte(r.Kind.String() + "/" + r.Name + "\n" + text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Originals are digests of what is kept on the routers, and of what the next route
+// would keep on them.
+func Originals(o Objects) []string {
+	all := []string{}
+	for _, r := range o.Routers {
+		provider, obj, err := editing(r)
+		if err != nil {
+			continue
+		}
+		if o.believes(r, obj) {
+			all = append(all, digest(r, obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]))
+		}
+		original, _, err := provider.owners(o, r, obj)
+		if err != nil {
+			continue
+		}
+		if text, err := json.Marshal(original); err == nil {
+			all = append(all, digest(r, string(text)))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Doubted names a router of which the record is not believed; empty if all are.
+func Doubted(o Objects) string {
+	for _, r := range o.Routers {
+		provider, obj, err := editing(r)
+		if err != nil || o.believes(r, obj) {
+			continue
+		}
+		if _, routed, err := provider.originalOf(o, r, obj); routed && err == nil {
+			return r.path()
+		}
+	}
+	return ""
+}
+
+var errBeside = errors.New("it is routed by an object beside it")
+
+// editing is how a router is routed in place, and the object.
+func editing(r Router) (inPlace, *unstructured.Unstructured, error) {
+	provider, err := find(r)
+	if err != nil {
+		provider = unable(r, err)
+	}
+	edits, ok := provider.(inPlace)
+	if !ok {
+		return inPlace{}, nil, errBeside
+	}
+	obj, err := readable(r)
+	return edits, obj, err
+}
+
+// toStable leads to stable what leads to the update revision, and tells whether
+// anything did.
+func (e inPlace) toStable(d Data, p Params) (Data, bool) {
+	d = d.copied()
+	_, found := e.renamed(d.Spec, p)
+	for key, value := range d.Annotations {
+		if e.annotations == "" || !strings.HasPrefix(key, e.annotations) {
+			continue
+		}
+		d.Annotations[key] = strings.ReplaceAll(value, `"`+p.Canary+`"`, `"`+p.Stable+`"`)
+		found = found || d.Annotations[key] != value
+	}
+	return d, found
+}
+
+// renamed is a part of a spec with the stable Service for the canary one, and
+// whether that was in it. A subset of the update revision is left out, and ways that
+// have become one are one. What is of another namespace stays.
+func (e inPlace) renamed(part any, p Params) (_ any, found bool) {
+	switch part := part.(type) {
+	case string:
+		if p.Canary != p.Stable && (part == p.Canary || strings.HasPrefix(part, p.Canary+"."+p.Namespace)) {
+			return p.Stable + strings.TrimPrefix(part, p.Canary), true
+		}
+	case map[string]any:
+		if str(part, "namespace", p.Namespace) != p.Namespace {
+			return part, false
+		}
+		for key, value := range part {
+			next, inside := e.renamed(value, p)
+			if part[key] = next; p.Canary == p.Stable && key == "subset" && value == subsetCanary {
+				delete(part, key)
+				inside = true
+			}
+			found = found || inside
+		}
+	case []any:
+		list := make([]any, 0, len(part))
+		for _, element := range part {
+			next, inside := e.renamed(element, p)
+			m, _ := next.(map[string]any)
+			switch {
+			case e.mark != "" && m["name"] == e.mark:
+				inside = true
+			case inside:
+				list = joined(list, next)
+			default:
+				list = append(list, next)
+			}
+			found = found || inside
+		}
+		return list, found
+	}
+	return part, found
+}
+
+// joined adds a way to those of a rule, or its weight to that of the same way.
+func joined(list []any, element any) []any {
+	weight := func(m map[string]any) (any, map[string]any) {
+		bare := runtime.DeepCopyJSON(m)
+		delete(bare, "weight")
+		return m["weight"], bare
+	}
+	m, ok := element.(map[string]any)
+	if !ok {
+		return append(list, element)
+	}
+	more, way := weight(m)
+	for _, other := range objects(list) {
+		if has, same := weight(other); has != nil && more != nil && equality.Semantic.DeepEqual(way, same) {
+			other["weight"] = whole(other, "weight", 0) + whole(m, "weight", 0)
+			return list
+		}
+	}
+	return append(list, element)
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// TestForgedOriginal has whoever may write a router write the record on it, or take
+// it off, in the middle of a release and before one. What is restored is never what
+// they have chosen, and nothing leads to the update revision then.
+func TestForgedOriginal(t *testing.T) {
+	for kind := range inPlaceKinds {
+		for name, record := range map[string]map[string]string{
+			"garbled":            {rollouts.AnnotationOriginalSpec: "{", rollouts.AnnotationRouted: "{"},
+			"empty":              {rollouts.AnnotationOriginalSpec: "{}", rollouts.AnnotationRouted: "{}"},
+			"of another type":    {rollouts.AnnotationOriginalSpec: `{"spec":[1]}`, rollouts.AnnotationRouted: "[]"},
+			"chosen":             {rollouts.AnnotationOriginalSpec: `{"spec":{"chosen":"by somebody"}}`, rollouts.AnnotationRouted: `{"traffic":"20%","for":"rollout/web"}`},
+			"for nobody":         {rollouts.AnnotationOriginalSpec: `{"spec":{"chosen":"by somebody"}}`, rollouts.AnnotationRouted: `{"traffic":"20%","for":"rollout/nobody"}`},
+			"taken off":          {},
+			"without a route":    {rollouts.AnnotationOriginalSpec: `{"spec":{"chosen":"by somebody"}}`},
+			"without the record": {rollouts.AnnotationRouted: `{"traffic":"20%"}`},
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				objs := routerOf(t, kind)
+				objs.Originals = Originals(objs)
+				objs = goTo(t, objs, share(20), "20")
+				last := len(objs.Routers) - 1
+				forged, err := readable(objs.Routers[last])
+				if err != nil {
+					t.Fatal(err)
+				}
+				forged = forged.DeepCopy()
+				annotations := forged.GetAnnotations()
+				forget(annotations)
+				for key, value := range record {
+					annotations[key] = value
+				}
+				forged.SetAnnotations(annotations)
+				objs.Routers[last].Object = forged
+				if seen := Observe(objs, ref(""), rollouts.Step{}); !seen.Routed || Doubted(objs) == "" {
+					t.Errorf("routed %t, doubted %q: %s", seen.Routed, Doubted(objs), seen.Trouble)
+				}
+				changes, err := Restore(objs)
+				if err != nil || len(changes) != 1 {
+					t.Fatalf("%d changes, error %v; want one", len(changes), err)
+				}
+				checkStable(t, changes[0].Want.(*unstructured.Unstructured), objs)
+			})
+		}
+	}
+}
+
+// checkStable wants a router to lead to the stable Service alone, and no record on it.
+func checkStable(t *testing.T, obj *unstructured.Unstructured, objs Objects) {
+	t.Helper()
+	for _, key := range []string{rollouts.AnnotationOriginalSpec, rollouts.AnnotationRouted, rollouts.AnnotationRoutedBy} {
+		if value, left := obj.GetAnnotations()[key]; left {
+			t.Errorf("annotation %s is left: %s", key, value)
+		}
+	}
+	p := objs.params(share(0))
+	data, err := json.Marshal([]any{obj.Object["spec"], obj.GetAnnotations()["alb.ingress.kubernetes.io/actions.web"], obj.GetAnnotations()["alb.ingress.kubernetes.io/actions.browse"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"chosen", `"` + p.Canary + `"`, `\"` + p.Canary + `\"`, p.Canary + "."} {
+		if p.Canary != p.Stable && strings.Contains(string(data), word) {
+			t.Errorf("%q is in %s", word, data)
+		}
+	}
+	if !strings.Contains(string(data), p.Stable) {
+		t.Errorf("nothing leads to stable: %s", data)
+	}
+}
+
+// TestForgedBefore has somebody write a record on a router that nothing was ever
+// routed by: it is taken off, and what the router says stays.
+func TestForgedBefore(t *testing.T) {
+	objs := routerOf(t, "virtualservice")
+	before := specOf(t, objs)
+	objs.Originals = []string{}
+	forged := objs.Routers[0].Object.(*unstructured.Unstructured).DeepCopy()
+	forged.SetAnnotations(map[string]string{
+		rollouts.AnnotationOriginalSpec: `{"spec":{"chosen":"by somebody"}}`, rollouts.AnnotationRouted: `{"traffic":"20%"}`,
+	})
+	objs.Routers[0].Object = forged
+	changes, err := Restore(objs)
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("%d changes, error %v; want one", len(changes), err)
+	}
+	if after := stored(t, objs, changes); specOf(t, after) != before || len(after.Routers[0].Object.GetAnnotations()) > 0 {
+		t.Errorf("it is %s, with annotations %v", specOf(t, after), after.Routers[0].Object.GetAnnotations())
+	}
+}
