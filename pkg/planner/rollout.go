@@ -60,6 +60,7 @@ var rules = []rule{
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},
+	{"batch gone", (*pass).batchGone, (*pass).makeBatch},
 	{"refused", (*pass).refused, (*pass).refuse},
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},

@@ -51,7 +51,7 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 }
 
 // reserved is a BatchRelease that a Rollout drives: what one says moves a release
-// past its pauses. One is a Rollout's by its owner, or by its name, under which the
+// past its pauses, and its going takes pods along. One is a Rollout's by its owner, or by its name, under which the
 // Rollout would take it for its own.
 func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.BatchRelease]) (string, error) {
 	r, err := d.Rollout(ctx, w.Object.Name)
@@ -66,8 +66,8 @@ func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.Batc
 	switch {
 	case owner == "" && before == "" && r == nil:
 		return "", nil
-	case !w.Changed && (owner == before || ends):
-		// Labels and finalizers; the garbage collector takes an owner away that goes.
+	case !w.Changed && (owner == before && !w.Gone || ends):
+		// Labels; the garbage collector takes an owner away that goes, and deletes after it.
 		return "", nil
 	default:
 		return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
