@@ -4,8 +4,6 @@
 package lua
 
 import (
-	"math"
-	"math/bits"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -26,6 +24,7 @@ func open(l *lua.LState, b *budget, c *converter) {
 	global.RawSetString("print", l.NewFunction(func(*lua.LState) int { return 0 }))
 	global.RawSetString("json", l.SetFuncs(l.NewTable(), jsonLibrary(c)))
 	l.SetFuncs(global, counted(l, b))
+	l.SetFuncs(global, instructions(b))
 	l.SetFuncs(module(global, lua.TabLibName), tables(l, b))
 	l.SetFuncs(module(global, lua.StringLibName), texts(l, b))
 	without(l, global, "", "collectgarbage", "dofile", "getfenv", "load", "loadfile", "loadstring", "module", "newproxy", "require", "setfenv")
@@ -35,6 +34,12 @@ func open(l *lua.LState, b *budget, c *converter) {
 	for _, name := range []string{"os", "io", "debug", "package", "coroutine", "channel"} {
 		global.RawSetString(name, absent(l, name))
 	}
+	costly(b, module(global, lua.MathLibName), "fmod", stepsOfMod)
+	costly(b, module(global, lua.MathLibName), "mod", stepsOfMod)
+	charge(b, global, 1)
+	charge(b, module(global, lua.TabLibName), 1)
+	charge(b, module(global, lua.MathLibName), 1)
+	charge(b, module(global, lua.StringLibName), 2)
 }
 
 func module(global *lua.LTable, name string) *lua.LTable {
@@ -69,24 +74,12 @@ func absent(l *lua.LState, name string) *lua.LTable {
 }
 
 // counted are functions of the base library that could make much out of little,
-// or tell an address, and the calls that a script was given.
+// or tell an address.
 func counted(l *lua.LState, b *budget) map[string]lua.LGFunction {
-	pcall, next := l.G.Global.RawGetString("pcall"), l.G.Global.RawGetString("next")
+	pcall, next := l.G.Global.RawGetString("pcall"), l.NewFunction(func(l *lua.LState) int { return next(l, b) })
 	return map[string]lua.LGFunction{
-		callConcat: func(l *lua.LState) int { return concat(l, b) },
-		callTable: func(l *lua.LState) int {
-			t := l.CheckTable(1)
-			must(l, b.take(sizeOfTable+max(t.Len(), l.CheckInt(2))*sizeOfValue))
-			l.SetTop(1)
-			return 1
-		},
-		callKey: func(l *lua.LState) int {
-			must(l, b.key(l.Get(1)))
-			l.SetTop(1)
-			return 1
-		},
 		"rawset": func(l *lua.LState) int {
-			must(l, b.key(l.CheckAny(2)))
+			must(l, b.room(l.CheckTable(1), l.CheckAny(2)))
 			l.RawSet(l.CheckTable(1), l.CheckAny(2), l.CheckAny(3))
 			return 0
 		},
@@ -96,10 +89,13 @@ func counted(l *lua.LState, b *budget) map[string]lua.LGFunction {
 			l.Push(lua.LString(text))
 			return 1
 		},
-		"next": func(l *lua.LState) int {
-			// It may have to pass over many that are gone.
-			must(l, b.step(10*stepsOfInstruction))
-			return through(l, next)
+		"next": next.GFunction,
+		"pairs": func(l *lua.LState) int {
+			t := l.CheckTable(1)
+			l.Push(next)
+			l.Push(t)
+			l.Push(lua.LNil)
+			return 3
 		},
 		"error": func(l *lua.LState) int {
 			if s, ok := l.Get(1).(lua.LString); ok {
@@ -144,23 +140,12 @@ func caught(l *lua.LState, b *budget, pcall lua.LValue) int {
 	return n
 }
 
-// key counts the room that an entry needs: a table has some for every number
-// before it.
-func (b *budget) key(k lua.LValue) error {
-	b.assigned++
-	n, ok := k.(lua.LNumber)
-	if !ok || float64(n) != math.Trunc(float64(n)) || n < 1 || n >= maxList || int(n) <= b.assigned {
-		return nil
-	}
-	return b.take((int(n) - b.assigned) * sizeOfValue)
-}
-
 // concat joins texts and numbers.
 func concat(l *lua.LState, b *budget) int {
 	n, size := l.GetTop(), 0
 	for i := 1; i <= n; i++ {
 		if !lua.LVCanConvToString(l.Get(i)) {
-			return concatOther(l, n)
+			return concatOther(l, b, n)
 		}
 		size += len(lua.LVAsString(l.Get(i)))
 	}
@@ -174,12 +159,12 @@ func concat(l *lua.LState, b *budget) int {
 }
 
 // concatOther joins what says itself how, from the right.
-func concatOther(l *lua.LState, n int) int {
+func concatOther(l *lua.LState, b *budget, n int) int {
 	sum := l.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := l.Get(i)
 		if lua.LVCanConvToString(left) && lua.LVCanConvToString(sum) {
-			l.Push(l.GetGlobal(callConcat))
+			l.Push(l.NewFunction(func(l *lua.LState) int { return concat(l, b) }))
 		} else {
 			op := l.GetMetaField(left, "__concat")
 			if op == lua.LNil {
@@ -214,56 +199,4 @@ func shown(l *lua.LState, v lua.LValue) string {
 	default:
 		return v.Type().String()
 	}
-}
-
-// tables is what replaces functions of the library of that name.
-func tables(l *lua.LState, b *budget) map[string]lua.LGFunction {
-	sort := module(l.G.Global, lua.TabLibName).RawGetString("sort")
-	return map[string]lua.LGFunction{
-		"concat": func(l *lua.LState) int { return tableConcat(l, b) },
-		"insert": func(l *lua.LState) int {
-			t := l.CheckTable(1)
-			switch l.GetTop() {
-			case 2:
-				must(l, b.take(sizeOfValue))
-				t.Append(l.Get(2))
-			case 3:
-				must(l, b.key(l.Get(2)))
-				must(l, b.step(t.Len()/16))
-				t.Insert(l.CheckInt(2), l.Get(3))
-			default:
-				l.RaiseError("table.insert takes a table, a position and a value, or a table and a value")
-			}
-			return 0
-		},
-		"sort": func(l *lua.LState) int {
-			t := l.CheckTable(1)
-			must(l, b.step(t.Len()*bits.Len(uint(t.Len()))))
-			return through(l, sort)
-		},
-	}
-}
-
-func tableConcat(l *lua.LState, b *budget) int {
-	t, sep := l.CheckTable(1), l.OptString(2, "")
-	var s strings.Builder
-	from, to := l.OptInt(3, 1), l.OptInt(4, t.Len())
-	for i := from; i <= to; i++ {
-		v := t.RawGetInt(i)
-		if !lua.LVCanConvToString(v) {
-			l.RaiseError("entry %d of the table is a %s and cannot be joined", i, v.Type())
-		}
-		part := lua.LVAsString(v)
-		must(l, b.step(1))
-		must(l, b.text(len(part)+len(sep)))
-		if s.Len()+len(part)+len(sep) > maxText {
-			must(l, b.text(maxText+1))
-		}
-		s.WriteString(part)
-		if i < to {
-			s.WriteString(sep)
-		}
-	}
-	l.Push(lua.LString(s.String()))
-	return 1
 }

@@ -21,6 +21,12 @@ const (
 	maxSteps           = 1_000_000
 	stepsOfInstruction = 5
 	stepsOfCatch       = 2000
+	// stepsOfFormat is for one argument of string.format, stepsOfMod for a remainder.
+	stepsOfFormat = 500
+	stepsOfMod    = 500
+	// A step looks at so many bytes of a text, passes so many values, walks over so
+	// many entries of a table, or looks up so many captured variables.
+	bytesOfStep, valuesOfStep, entriesOfStep, capturesOfStep = 8, 4, 4, 8
 	// maxMemory is what is made in all; nothing is ever given back.
 	maxMemory = 32 << 20
 	// maxText is the length of one text, as much as all annotations of an object.
@@ -37,14 +43,19 @@ const (
 
 	sizeOfTable = 2560
 	sizeOfValue = 16
+	// sizeOfFunction is of a function, and of each variable that it captures.
+	sizeOfFunction = 64
 )
 
 // budget counts what a script has used. The interpreter asks a context whether
 // it is done before each instruction, and so has it counted.
 type budget struct {
 	steps, memory int
-	// assigned are the assignments by a key that is not a name.
-	assigned int
+	// place is the key of the assignment under way.
+	place lua.LValue
+	// captured are the variables that functions were made with, which the
+	// interpreter keeps in one list, no longer than there are registers.
+	captured int
 	over     error
 	done     chan struct{}
 }
@@ -103,6 +114,9 @@ func (b *budget) text(n int) error {
 	}
 	return b.take(n)
 }
+
+// look counts the reading of a text.
+func (b *budget) look(n int) error { return b.step(n / bytesOfStep) }
 
 // must ends a script that has used up its budget.
 func must(l *lua.LState, err error) {

@@ -6,7 +6,6 @@ package lua
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -14,17 +13,35 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// What the interpreter does by itself and without a limit is turned into calls
-// of functions that count: joining texts, making tables, and setting entries by
-// number. Their names are none that a script can spell.
+// What the interpreter does by itself, as one instruction and without a limit, is
+// turned into calls of functions that count. Each is a local variable around the
+// script, of a name that a script cannot spell: it can neither change nor shadow it.
 const (
 	callConcat = ".."
 	callTable  = "{}"
+	callRoom   = "{[]}"
+	callPlace  = "[]="
 	callKey    = "[]"
+	callText   = "''"
+	callLength = "#"
+	callMod    = "%"
+	callAll    = "..."
+	callMade   = "function"
 )
 
-// maxJoined is how many texts one call joins; each takes a register.
-const maxJoined = 50
+var calls = []string{callConcat, callTable, callRoom, callPlace, callKey, callText, callLength, callMod, callAll, callMade}
+
+const (
+	// maxJoined is how many texts one call joins; each takes a register.
+	maxJoined = 50
+	// maxName is the length of a name, short that of a text which need not be counted.
+	maxName = 256
+	short   = 64
+	// maxWords are different names and literals: the compiler compares each with all of them.
+	maxWords = 4096
+	// maxCaptured are variables of other functions that a function uses. Lua allows 60.
+	maxCaptured = 60
+)
 
 func compile(script string) (*lua.FunctionProto, error) {
 	if len(script) > maxScript {
@@ -37,199 +54,82 @@ func compile(script string) (*lua.FunctionProto, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the script: %s", strings.Join(strings.Fields(err.Error()), " "))
 	}
-	r := &rewriter{}
-	r.stmts(chunk)
-	if r.deep {
-		return nil, fmt.Errorf("%s is nested more than %d levels deep", chunkName, maxNesting)
+	r := &rewriter{words: map[string]bool{}}
+	chunk = r.stmts(chunk)
+	if r.err != nil {
+		return nil, r.err
 	}
-	proto, err := lua.Compile(chunk, chunkName)
+	proto, err := lua.Compile(append([]ast.Stmt{counters()}, chunk...), chunkName)
 	if err != nil {
 		return nil, fmt.Errorf("compiling the script: %w", err)
 	}
-	return proto, nil
+	return proto, captures(proto)
+}
+
+// counters are the local variables that the functions which count are kept in.
+func counters() ast.Stmt {
+	s := &ast.LocalAssignStmt{Names: calls}
+	for _, name := range calls {
+		s.Exprs = append(s.Exprs, &ast.IdentExpr{Value: name})
+	}
+	return s
+}
+
+// captures says where a function uses too many variables of others: the
+// interpreter looks each up when it makes the function.
+func captures(p *lua.FunctionProto) error {
+	for _, f := range p.FunctionPrototypes {
+		if int(f.NumUpvalues) > maxCaptured+len(calls) {
+			return fmt.Errorf("%s:%d: a function uses more than %d variables of others", chunkName, f.LineDefined, maxCaptured)
+		}
+		if err := captures(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rewriter walks through a script. It stops where it is too deep: the compiler
 // would follow it there on a stack without end.
 type rewriter struct {
 	depth int
-	deep  bool
+	words map[string]bool
+	err   error
 }
 
 // enter tells whether to go one level deeper; whoever does, leaves it again.
 func (r *rewriter) enter() bool {
-	r.depth++
-	r.deep = r.deep || r.depth > maxNesting
-	return !r.deep
+	if r.depth++; r.depth > maxNesting && r.err == nil {
+		r.err = fmt.Errorf("%s is nested more than %d levels deep", chunkName, maxNesting)
+	}
+	return r.err == nil
 }
 
 func (r *rewriter) leave() { r.depth-- }
 
-func (r *rewriter) stmts(all []ast.Stmt) {
+// word is a name.
+func (r *rewriter) word(name string, line int) {
+	if len(name) > maxName && r.err == nil {
+		r.err = fmt.Errorf("%s:%d: a name is longer than %d characters", chunkName, line, maxName)
+	}
+	r.literal(name)
+}
+
+// literal counts what the compiler keeps.
+func (r *rewriter) literal(s string) {
+	if r.words[s] = true; len(r.words) > maxWords && r.err == nil {
+		r.err = fmt.Errorf("%s has more than %d names and literals", chunkName, maxWords)
+	}
+}
+
+func (r *rewriter) stmts(all []ast.Stmt) []ast.Stmt {
 	defer r.leave()
 	if !r.enter() {
-		return
+		return all
 	}
+	var out []ast.Stmt
 	for _, s := range all {
-		r.stmt(s)
+		out = append(out, r.stmt(s)...)
 	}
-}
-
-func (r *rewriter) stmt(s ast.Stmt) {
-	switch s := s.(type) {
-	case *ast.AssignStmt:
-		for _, to := range s.Lhs {
-			r.target(to)
-		}
-		r.exprs(s.Rhs)
-	case *ast.LocalAssignStmt:
-		r.exprs(s.Exprs)
-	case *ast.FuncCallStmt:
-		s.Expr = r.expr(s.Expr)
-	case *ast.ReturnStmt:
-		r.exprs(s.Exprs)
-	case *ast.FuncDefStmt:
-		s.Name.Func, s.Name.Receiver = r.expr(s.Name.Func), r.expr(s.Name.Receiver)
-		r.stmts(s.Func.Stmts)
-	case *ast.IfStmt:
-		s.Condition = r.expr(s.Condition)
-		r.stmts(s.Then)
-		r.stmts(s.Else)
-	default:
-		r.loop(s)
-	}
-}
-
-func (r *rewriter) loop(s ast.Stmt) {
-	switch s := s.(type) {
-	case *ast.DoBlockStmt:
-		r.stmts(s.Stmts)
-	case *ast.WhileStmt:
-		s.Condition = r.expr(s.Condition)
-		r.stmts(s.Stmts)
-	case *ast.RepeatStmt:
-		r.stmts(s.Stmts)
-		s.Condition = r.expr(s.Condition)
-	case *ast.NumberForStmt:
-		s.Init, s.Limit, s.Step = r.expr(s.Init), r.expr(s.Limit), r.expr(s.Step)
-		r.stmts(s.Stmts)
-	case *ast.GenericForStmt:
-		r.exprs(s.Exprs)
-		r.stmts(s.Stmts)
-	}
-}
-
-// target is what is assigned to.
-func (r *rewriter) target(e ast.Expr) {
-	if at, ok := e.(*ast.AttrGetExpr); ok {
-		at.Object, at.Key = r.expr(at.Object), r.key(at.Key)
-	}
-}
-
-// key has a key counted, unless it is a name.
-func (r *rewriter) key(e ast.Expr) ast.Expr {
-	if _, name := e.(*ast.StringExpr); name || e == nil {
-		return e
-	}
-	return call(e, callKey, r.expr(e))
-}
-
-func (r *rewriter) exprs(all []ast.Expr) {
-	for i := range all {
-		all[i] = r.expr(all[i])
-	}
-}
-
-// expr is an expression with counting.
-func (r *rewriter) expr(e ast.Expr) ast.Expr {
-	if e == nil {
-		return nil
-	}
-	defer r.leave()
-	if !r.enter() {
-		return e
-	}
-	switch e := e.(type) {
-	case *ast.StringConcatOpExpr:
-		return r.concat(e)
-	case *ast.TableExpr:
-		return r.table(e)
-	case *ast.AttrGetExpr:
-		e.Object, e.Key = r.expr(e.Object), r.expr(e.Key)
-	case *ast.FuncCallExpr:
-		e.Func, e.Receiver = r.expr(e.Func), r.expr(e.Receiver)
-		r.exprs(e.Args)
-	case *ast.FunctionExpr:
-		r.stmts(e.Stmts)
-	default:
-		r.operator(e)
-	}
-	return e
-}
-
-func (r *rewriter) operator(e ast.Expr) {
-	switch e := e.(type) {
-	case *ast.LogicalOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-	case *ast.RelationalOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		e.Expr = r.expr(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		e.Expr = r.expr(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		e.Expr = r.expr(e.Expr)
-	}
-}
-
-// concat joins a chain of texts in one call, or in several where it is long.
-func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
-	parts := []ast.Expr{r.one(e.Lhs)}
-	rest := e.Rhs
-	for {
-		next, ok := rest.(*ast.StringConcatOpExpr)
-		if !ok {
-			break
-		}
-		parts = append(parts, r.one(next.Lhs))
-		rest = next.Rhs
-	}
-	parts = append(parts, r.one(rest))
-	for len(parts) > maxJoined {
-		parts = append([]ast.Expr{call(e, callConcat, parts[:maxJoined]...)}, parts[maxJoined:]...)
-	}
-	return call(e, callConcat, parts...)
-}
-
-// one is an expression that stands for one value: a call at the end of others
-// would stand for all that it returns.
-func (r *rewriter) one(e ast.Expr) ast.Expr {
-	e = r.expr(e)
-	switch e := e.(type) {
-	case *ast.FuncCallExpr:
-		e.AdjustRet = true
-	case *ast.Comma3Expr:
-		e.AdjustRet = true
-	}
-	return e
-}
-
-func (r *rewriter) table(e *ast.TableExpr) ast.Expr {
-	for _, f := range e.Fields {
-		f.Key, f.Value = r.key(f.Key), r.expr(f.Value)
-	}
-	n := &ast.NumberExpr{Value: strconv.Itoa(len(e.Fields))}
-	n.SetLine(e.Line())
-	return call(e, callTable, e, n)
-}
-
-func call(at ast.Expr, name string, args ...ast.Expr) ast.Expr {
-	fn := &ast.IdentExpr{Value: name}
-	fn.SetLine(at.Line())
-	c := &ast.FuncCallExpr{Func: fn, Args: args, AdjustRet: true}
-	c.SetLine(at.Line())
-	c.SetLastLine(at.LastLine())
-	return c
+	return out
 }

@@ -4,6 +4,7 @@
 package lua
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -67,13 +68,19 @@ func TestEscapes(t *testing.T) {
 		"errors by a long key":        {big + `local t = {} while true do local _, e = pcall(function() return (nil)[s] end) t[#t + 1] = e end`, "takes more than"},
 
 		"many tables":               {`local t = {} while true do t = {t} end`, tooMuch},
-		"many tables in one":        {`local t = {} while true do t[#t + 1] = {a = 1} end`, tooMuch},
+		"many tables in one":        {`local t = {} while true do t[#t + 1] = {{a = 1}, {a = 1}} end`, tooMuch},
 		"tables of many values":     {`local u = {} for i = 1, 4000 do u[i] = 1 end local t = {} while true do t[#t + 1] = {unpack(u)} end`, tooMuch},
 		"an entry far away":         {`local t = {} while true do t[#t + 1] = {[16000] = 1} end`, tooMuch},
 		"entries far away":          {`local t = {} local i = 0 while true do i = i + 1 t["a" .. i] = {} t["a" .. i][16383] = 1 end`, tooMuch},
 		"entries set raw":           {`local t = {} local i = 0 while true do i = i + 1 t["a" .. i] = {} rawset(t["a" .. i], 16383, 1) end`, tooMuch},
 		"entries inserted far away": {`local t = {} local i = 0 while true do i = i + 1 t["a" .. i] = {} table.insert(t["a" .. i], 16383, 1) end`, tooMuch},
-		"entries by a long key":     {`local t = {} for i = 1, 1e9 do t[i .. ("x"):rep(1000)] = i end`, tooMuch},
+		"entries by a long key":     {`local t = {} for i = 1, 1e9 do t[i .. ("x"):rep(1000)] = i end`, tooLong},
+		"lists of nothing":          {`local t = {} while true do t[#t + 1] = {unpack({}, 1, 4000)} end`, tooMuch},
+		"entries that others had":   {`local u = {} for i = 1, 8000 do u[i] = 1 end local t = {} while true do local v = {} v[8000] = 1 t[#t + 1] = v end`, tooMuch},
+		"inserts of nothing":        {`local t = {} while true do table.insert(t, 1, nil) end`, tooLong},
+		"tables that do not count":  {`_G["{}"], _G["{[]}"] = function(t) return t end, function(k) return k end local t = {} while true do t[#t + 1] = {[16000] = 1} end`, tooMuch},
+		"functions that stay":       {`local t, a, b, c = {} while true do t[#t + 1] = function() return a, b, c end end`, "takes more than"},
+		"JSON that grows":           {`local s, t = ("<"):rep(200000), {} for i = 1, 100 do t[i] = s end json.encode(t)`, tooBig},
 		"JSON of little for much":   {`local t = {} while true do t[#t + 1] = json.decode("[" .. ("{},"):rep(1000) .. "1]") end`, tooMuch},
 		"a result that is shared":   {`local t = {1} for i = 1, 30 do t = {t, t} end return t`, tooMuch},
 		"JSON that is shared":       {`local t = {1} for i = 1, 30 do t = {t, t} end return {json.encode(t)}`, tooMuch},
@@ -124,6 +131,10 @@ func TestEscapes(t *testing.T) {
 		"nested operators":       {"return " + strings.Repeat("not ", 5000) + "1", tooNested},
 		"a long chain":           {"local a = 1 return " + strings.Repeat("a.", 5000) + "b", tooNested},
 		"nothing returned":       {`local x = 1`, "must return a table, and returns nil"},
+		"a long name":            {"local " + strings.Repeat("a", 300) + " = 1", "script:1: a name is longer than 256 characters"},
+		"a long method":          {"obj:" + strings.Repeat("a", 300) + "()", "script:1: a name is longer than 256 characters"},
+		"many names":             {manyNames(5000), "script has more than 4096 names and literals"},
+		"many variables":         {captured + strings.ReplaceAll(captured, "v", "w") + "local function f() return " + strings.Join(variables, ",") + "," + strings.ReplaceAll(strings.Join(variables, ","), "v", "w") + " end", "script:1: a function uses more than 60 variables of others"},
 		"a text returned":        {`return "x"`, "must return a table, and returns string"},
 		"a list returned":        {`return {1, 2}`, "the result is a list and must have names"},
 		"a function in it":       {`return {a = {print}}`, "the result.a[0] is a function"},
@@ -172,4 +183,12 @@ func TestWhatCannotComeIn(t *testing.T) {
 			t.Errorf("error %v, want one that says %q", err, want)
 		}
 	}
+}
+
+func manyNames(n int) string {
+	var s strings.Builder
+	for i := range n {
+		fmt.Fprintf(&s, "x%d = %d ", i, i)
+	}
+	return s.String()
 }

@@ -43,7 +43,11 @@ func answer(l *lua.LState, b *budget, v lua.LValue, err error) int {
 // encode has the names of an object in order. A table that is empty and never
 // was a list or an object is null.
 func (c *converter) encode(v lua.LValue) (string, error) {
+	c.texts = 0
 	value, err := c.out(v, "value", nil)
+	if err == nil {
+		err = c.b.text(c.texts)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -232,6 +232,7 @@ func (m *pattern) frontier(s, p, next int) bool {
 	if p >= len(m.pat) || m.pat[p] != '[' {
 		m.l.RaiseError("the pattern names no set after %%f")
 	}
+	must(m.l, m.b.step(next-p))
 	before, here := byte(0), byte(0)
 	if s > 0 {
 		before = m.src[s-1]
@@ -248,7 +249,7 @@ func (m *pattern) again(s, i int) int {
 		m.l.RaiseError("the pattern names a capture that it does not have")
 	}
 	c := m.captures[i]
-	must(m.l, m.b.step(c.size/16))
+	must(m.l, m.b.look(c.size))
 	if !strings.HasPrefix(m.src[s:], m.src[c.from:c.from+c.size]) {
 		return -1
 	}
@@ -274,6 +275,7 @@ func (m *pattern) classEnd(p int) int {
 }
 
 func (m *pattern) setEnd(p int) int {
+	from := p
 	if strings.HasPrefix(m.pat[p:], "^") {
 		p++
 	}
@@ -283,6 +285,7 @@ func (m *pattern) setEnd(p int) int {
 		}
 		switch {
 		case m.pat[p] == ']' && !first:
+			must(m.l, m.b.look(p-from))
 			return p + 1
 		case m.pat[p] == '%':
 			p += 2
@@ -304,7 +307,7 @@ func (m *pattern) one(s, p, next int) bool {
 	case '%':
 		return inClass(c, m.pat[p+1])
 	case '[':
-		must(m.l, m.b.step((next-p)/8))
+		must(m.l, m.b.look(next-p))
 		return inSet(c, m.pat[p+1:next-1])
 	default:
 		return c == m.pat[p]

@@ -23,7 +23,11 @@ const chunkName = "script"
 
 // Run gives a script the global obj and returns the table that it returns. Whole
 // numbers come back as int64, others as float64.
-func Run(script string, obj map[string]any) (out map[string]any, err error) {
+func Run(script string, obj map[string]any) (map[string]any, error) {
+	return newBudget().run(script, obj)
+}
+
+func (b *budget) run(script string, obj map[string]any) (out map[string]any, err error) {
 	limitLibrary()
 	defer func() {
 		if r := recover(); r != nil {
@@ -39,7 +43,6 @@ func Run(script string, obj map[string]any) (out map[string]any, err error) {
 		RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 1024,
 	})
 	defer state.Close()
-	b := newBudget()
 	state.SetContext(b)
 	c := &converter{b: b, lists: map[*lua.LTable]bool{}}
 	open(state, b, c)
@@ -80,9 +83,10 @@ func said(err error) error {
 }
 
 // limitLibrary sets what the library keeps in variables of its own: a table
-// whose entry n is set has room for all before it, and a function with variable
-// arguments keeps them twice.
+// whose entry n is set has room for all before it, a function with variable
+// arguments keeps them twice, and one instruction may look through that many tables.
 var limitLibrary = sync.OnceFunc(func() {
 	lua.MaxArrayIndex = maxList
 	lua.CompatVarArg = false
+	lua.MaxTableGetLoop = 10
 })

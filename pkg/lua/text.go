@@ -36,6 +36,12 @@ func texts(l *lua.LState, b *budget) map[string]lua.LGFunction {
 		},
 	}
 	library := module(l.G.Global, lua.StringLibName)
+	bytes := library.RawGetString("byte")
+	all["byte"] = func(l *lua.LState) int {
+		n := through(l, bytes)
+		must(l, b.step(n)) // each is made
+		return n
+	}
 	for _, name := range []string{"lower", "upper", "reverse"} {
 		fn := library.RawGetString(name)
 		all[name] = func(l *lua.LState) int {
@@ -80,7 +86,7 @@ func find(l *lua.LState, b *budget, where bool) int {
 		return 1
 	}
 	if where && (l.ToBool(4) || plain(pat)) {
-		must(l, b.step((len(s)-at)/16))
+		must(l, b.look(len(s)-at))
 		start := strings.Index(s[at:], pat)
 		if start < 0 {
 			l.Push(lua.LNil)
@@ -281,6 +287,7 @@ func format(l *lua.LState, b *budget) int {
 		}
 		i += len(how)
 		arg++
+		must(l, b.step(stepsOfFormat))
 		piece := formatted(l, arg, how[:len(how)-1], how[len(how)-1])
 		must(l, b.take(len(piece)))
 		s.WriteString(piece)

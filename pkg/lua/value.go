@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	lua "github.com/yuin/gopher-lua"
@@ -22,6 +24,8 @@ type converter struct {
 	b *budget
 	// lists tells of every table that came in whether it was a list.
 	lists map[*lua.LTable]bool
+	// texts is the length of all texts that went out.
+	texts int
 }
 
 // exact is the first whole number that may be another after a script.
@@ -31,6 +35,9 @@ const exact = 1 << 53
 func (c *converter) in(v any, path string, depth int) (lua.LValue, error) {
 	if depth > maxValues {
 		return nil, fmt.Errorf("%.100s… is nested too deep", path)
+	}
+	if err := c.b.step(stepsOfInstruction); err != nil {
+		return nil, err
 	}
 	switch v := v.(type) {
 	case []any:
@@ -80,7 +87,7 @@ func (c *converter) list(v []any, path string, depth int) (lua.LValue, error) {
 		return nil, err
 	}
 	for i, item := range v {
-		entry, err := c.in(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		entry, err := c.in(item, at(path, i), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +103,7 @@ func (c *converter) object(v map[string]any, path string, depth int) (lua.LValue
 	}
 	// In order, since that is the order in which a script will see them.
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		entry, err := c.in(v[k], path+"."+k, depth+1)
+		entry, err := c.in(v[k], under(path, k), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -105,6 +112,24 @@ func (c *converter) object(v map[string]any, path string, depth int) (lua.LValue
 		}
 	}
 	return t, nil
+}
+
+// maxPath is how long the path to a value may be in a message.
+const maxPath = 200
+
+// under is the path to a part of what is at a path; one that is too long ends there.
+func under(path, name string) string {
+	if len(path)+len(name) > maxPath {
+		return strings.TrimSuffix(path, "…") + "…"
+	}
+	return path + "." + name
+}
+
+func at(path string, i int) string {
+	if len(path) > maxPath {
+		return path
+	}
+	return path + "[" + strconv.Itoa(i) + "]"
 }
 
 func (c *converter) made(list bool, size int) (*lua.LTable, error) {
@@ -144,6 +169,7 @@ func (c *converter) out(v lua.LValue, path string, above []*lua.LTable) (any, er
 		if !utf8.ValidString(string(v)) {
 			return nil, fmt.Errorf("%s is no valid text", path)
 		}
+		c.texts += len(v)
 		return string(v), c.b.take(sizeOfValue + len(v))
 	case lua.LNumber:
 		return whole(float64(v), path)
@@ -176,7 +202,13 @@ func (c *converter) entries(t *lua.LTable, path string, above []*lua.LTable) (an
 	if err := c.b.take(sizeOfTable); err != nil {
 		return nil, err
 	}
+	if err := c.b.walk(places(t) + gone(t)); err != nil {
+		return nil, err
+	}
 	names, numbers, err := keys(t, path)
+	if err == nil {
+		err = c.named(names)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -190,10 +222,20 @@ func (c *converter) entries(t *lua.LTable, path string, above []*lua.LTable) (an
 	}
 }
 
+// named counts the sorting of names.
+func (c *converter) named(names []string) error {
+	size := 0
+	for _, name := range names {
+		size += entriesOfStep + len(name)
+	}
+	c.texts += size
+	return c.b.look(size * bits.Len(uint(len(names))))
+}
+
 func (c *converter) listOf(t *lua.LTable, size int, path string, above []*lua.LTable) (any, error) {
 	list := make([]any, size)
 	for i := range list {
-		entry, err := c.out(t.RawGetInt(i+1), path+"["+strconv.Itoa(i)+"]", above)
+		entry, err := c.out(t.RawGetInt(i+1), at(path, i), above)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +251,7 @@ func (c *converter) listOf(t *lua.LTable, size int, path string, above []*lua.LT
 func (c *converter) objectOf(t *lua.LTable, names []string, path string, above []*lua.LTable) (any, error) {
 	object := make(map[string]any, len(names))
 	for _, k := range names {
-		v, err := c.out(t.RawGetString(k), path+"."+k, above)
+		v, err := c.out(t.RawGetString(k), under(path, k), above)
 		if err != nil {
 			return nil, err
 		}

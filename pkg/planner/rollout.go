@@ -66,6 +66,7 @@ var rules = []rule{
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).bringBack},
 	{"stable edited", (*pass).atEdited, (*pass).stallStableEdited},
+	{"batch gone", (*pass).batchGone, (*pass).makeBatch},
 	{"refused", (*pass).refused, (*pass).refuse},
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},

@@ -73,7 +73,9 @@ var verbs = map[string]func(*story, command){
 	"garble":  (*story).garble,   // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
 	"gateway": (*story).say,      // web accepts|refuses|loses: a gateway says what it makes of the route
 	"delete":  (*story).remove,
-	"force":   (*story).force, // rollout/web, a deletion that waits for nobody
+	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
+	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
+	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
@@ -325,6 +327,21 @@ func (s *story) remove(c command) {
 	if !s.w.remove(kind(k), name) {
 		s.t.under("delete", "not found")
 	}
+}
+
+func (s *story) again(c command) {
+	made := clone(s.exported)
+	made.SetResourceVersion("")
+	made.SetFinalizers(nil)
+	if d, ok := made.(*appsv1.Deployment); ok {
+		d.Status = appsv1.DeploymentStatus{}
+	}
+	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
+		s.w.remove(keyOf(o).kind, o.GetName())
+		s.settle()
+	}
+	s.w.tell.did("makes " + c.words[1] + " again")
+	s.w.as("user", func() error { return s.w.store.create(made) })
 }
 
 func (s *story) force(c command) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/object"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
@@ -82,6 +84,8 @@ type story struct {
 	*testing.T
 	w *world
 	t *transcript
+	// exported is a workload as it was stored once.
+	exported object.Object
 }
 
 func newStory(t *testing.T) *story {

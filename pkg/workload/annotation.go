@@ -6,6 +6,7 @@ package workload
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -85,14 +86,22 @@ func keepOwners(obj metav1.Object, o ownersStrategy) {
 	}
 }
 
-// owners is the default where the annotation is unreadable.
+// owners is the default where the annotation is unreadable, or says what the API
+// server would refuse: nothing could be given back by that.
 func owners(obj metav1.Object) ownersStrategy {
 	var o ownersStrategy
-	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o); err != nil {
+	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
+	if err != nil || o.Partition < 0 || !slices.Contains([]string{"", rollingUpdateType, onDeleteType}, o.Type) {
 		return ownersStrategy{}
 	}
 	return o
 }
+
+// Both are strategies of StatefulSets and of DaemonSets.
+const (
+	rollingUpdateType = string(appsv1.RollingUpdateStatefulSetStrategyType)
+	onDeleteType      = string(appsv1.OnDeleteStatefulSetStrategyType)
+)
 
 var drivings = newMemo[*driving]()
 
@@ -107,6 +116,7 @@ func readDriving(obj metav1.Object) (driving, bool) {
 		if err := json.Unmarshal([]byte(value), v); err != nil {
 			return nil
 		}
+		v.fit()
 		return v
 	})
 	if v == nil {
@@ -118,6 +128,24 @@ func readDriving(obj metav1.Object) (driving, bool) {
 		own.RevisionHistoryLimit = new(*v.RevisionHistoryLimit)
 	}
 	return own, true
+}
+
+// fit drops what the API server would refuse of the owner's: nothing could be given
+// back by that.
+func (v *driving) fit() {
+	if limit := v.RevisionHistoryLimit; limit != nil && *limit < 0 {
+		v.RevisionHistoryLimit = nil
+	}
+	if v.RollingUpdate != nil {
+		u := v.RollingUpdate.DeepCopy()
+		setDefaults(u)
+		surge, err := intstr.GetScaledValueFromIntOrPercent(u.MaxSurge, 100, true)
+		unavailable, wrong := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, 100, true)
+		if err != nil || wrong != nil || surge < 0 || unavailable < 0 {
+			v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+			setDefaults(v.RollingUpdate)
+		}
+	}
 }
 
 // StyleOf is the style in which a workload was last driven.

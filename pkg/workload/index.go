@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -25,6 +26,23 @@ func IndexKey(kind schema.GroupKind, name string) string { return kind.String() 
 // Indexable tells that a key can stand in an index. A longer name is held by the
 // webhook alone.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
+
+// room is how much an index may hold: somewhat less than etcd takes.
+const room = 1 << 20
+
+// Fits reports whether an index has room for an entry when what names some others,
+// or the Rollout, is gone from it.
+func Fits(index *corev1.ConfigMap, key, rollout string, without sets.Set[string]) bool {
+	size := len(key) + len(rollout)
+	if index != nil {
+		for key, by := range index.Data {
+			if by != rollout && !without.Has(by) {
+				size += len(key) + len(by)
+			}
+		}
+	}
+	return size <= room
+}
 
 // Entries are the keys that name a Rollout; index is nil where there is none.
 func Entries(index *corev1.ConfigMap, rollout string) []string {
@@ -53,6 +71,11 @@ func Enter(index *corev1.ConfigMap, namespace string, keys map[string]string) []
 		return []object.Change{{Base: index}}
 	case equality.Semantic.DeepEqual(index, want):
 		return nil
+	case index.Immutable != nil && *index.Immutable:
+		// Somebody made it so; nothing but to make it again helps.
+		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rollouts.IndexName}, Data: want.Data}
+		label(again, rollouts.LabelIndex, "true")
+		return []object.Change{{Base: index}, {Want: again}}
 	}
 	// Nobody applies it field by field, and to have on record who wrote which of
 	// thousands of entries would double it: from this the API server stops to.
@@ -69,6 +92,7 @@ func entered(index *corev1.ConfigMap, namespace string, keys map[string]string) 
 	if want.Data == nil {
 		want.Data = map[string]string{}
 	}
+	want.BinaryData = nil // all of it is ours, and has no more room than that
 	maps.DeleteFunc(want.Data, func(key, by string) bool {
 		only, ours := keys[by]
 		return ours && key != only

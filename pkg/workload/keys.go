@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // KeepRecords puts the records on a workload back as they are stored, whatever an
@@ -40,6 +41,24 @@ func recordsOf(m, old map[string]string, offers []string) map[string]string {
 		return nil
 	}
 	return kept
+}
+
+// Made is a workload that is made, as its owner wrote it: one that was exported in
+// the middle of a release has our settings in its spec, and theirs in our keys.
+func (r Row) Made(obj object.Object) object.Object {
+	if !Marked(obj) {
+		return obj
+	}
+	row, ok := Find(r.GVK.GroupVersion().String(), r.GVK.Kind, StyleOf(obj))
+	if !ok {
+		row = r
+	}
+	for _, c := range row.Restore(obj, nil, planner.RestoreWorkload{}) {
+		if c.Base == obj && c.Want != nil {
+			return c.Want
+		}
+	}
+	return obj
 }
 
 // HoldUpdate holds a workload that an update changes. Records that came with the

@@ -107,6 +107,7 @@ func TestIndexPutBack(t *testing.T) {
 		"emptied":         patch(`null`),
 		"given to nobody": patch(`{"Deployment.apps_web":"nobody"}`),
 		"given more":      patch(`{"Deployment.apps_other":"nobody"}`),
+		"made immutable":  {"patch", "configmap", index, "--type=merge", `-p={"immutable":true,"data":{"Deployment.apps_other":"nobody"}}`},
 		"hidden":          {"label", "configmap", index, "rollouts.kruise.io/index-"},
 	} {
 		here.admin.kubectl(a, command...).works()

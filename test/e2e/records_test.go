@@ -108,7 +108,7 @@ func TestDoorsStripWhatIsMade(t *testing.T) {
 			made := func(as client.Client, name string, opts ...client.CreateOption) (*appsv1.Deployment, error) {
 				n := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 					Namespace: a.namespace, Name: name, Labels: map[string]string{"rollouts.kruise.io/stable-revision": "x"},
-					Annotations: map[string]string{"rollouts.kruise.io/in-progressing": "x", "rollouts.kruise.io/rollout-id": "7"},
+					Annotations: map[string]string{"rollouts.kruise.io/some-day": "x", "rollouts.kruise.io/rollout-id": "7"},
 				}, Spec: *d.Spec.DeepCopy()}
 				return n, as.Create(t.Context(), n, opts...)
 			}

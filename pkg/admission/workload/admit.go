@@ -26,6 +26,8 @@ type answer struct {
 	patch   []byte
 	refusal string
 	verdict verdict
+	// admitted is what becomes of one that is made; nil if that is the object judged.
+	admitted object.Object
 }
 
 // concerns reports whether a request can matter. Of the subresources, scale has
@@ -72,6 +74,9 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		workload.KeepRecords(before, admitted)
 	} else if said, err = h.judge(ctx, request, before, admitted); err != nil {
 		return undecided, err
+	}
+	if said.admitted != nil {
+		admitted = said.admitted
 	}
 	if said.patch, err = patch(after, admitted); err != nil {
 		return undecided, err
@@ -122,6 +127,10 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 	case judged.Hold:
 		row.HoldUpdate(before, update, judged.By)
 		return answer{verdict: verdictHeld}, nil
+	case judged.Records && request.Operation == admissionv1.Create:
+		made := row.Made(update)
+		workload.KeepRecords(before, made)
+		return answer{verdict: verdictPassed, admitted: made}, nil
 	case judged.Records:
 		workload.KeepRecords(before, update)
 	}

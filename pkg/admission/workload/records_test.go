@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -196,6 +198,9 @@ func TestRecordsOfNew(t *testing.T) {
 				t.Parallel()
 				for _, key := range recordKeys {
 					made := edited(edited(s.plain, key, adds), rollouts.LabelRolloutID, adds)
+					if door == "policies" && (key == rollouts.AnnotationInProgress || key == rollouts.AnnotationControlInfo) {
+						continue // it may be what a workload is to be given back by
+					}
 					for want, all := range map[object.Object]named{made: s.in(true), edited(s.plain, rollouts.LabelRolloutID, adds): s.in(false)} {
 						got, refused := admit(t, all, sent{as: "alice", update: copyOf(made)})
 						if refused != "" || !maps.Equal(got.GetLabels(), want.GetLabels()) || !maps.Equal(got.GetAnnotations(), want.GetAnnotations()) {
@@ -205,6 +210,49 @@ func TestRecordsOfNew(t *testing.T) {
 				}
 				if asked(sent{as: "alice", update: edited(s.plain, rollouts.LabelRolloutID, adds)}) {
 					t.Error("the webhook is asked about one without records")
+				}
+			})
+		}
+	}
+}
+
+// TestMadeAgain exports a workload in the middle of its release and makes it again
+// while its Rollout is in service. What its owner wrote is there again: by the webhook
+// in the same request. The policies cannot read that, and leave it to weir-controller.
+func TestMadeAgain(t *testing.T) {
+	t.Parallel()
+	for door, admit := range doors(t) {
+		for kind, s := range subjects {
+			if !s.native && door != "webhook" {
+				continue
+			}
+			t.Run(door+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				all := s.in(false)
+				want := copyOf(s.plain)
+				if d, ok := want.(*appsv1.Deployment); ok {
+					three := intstr.FromInt32(3)
+					d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &three, MaxUnavailable: &three}
+					d.Spec.RevisionHistoryLimit = new(int32(3))
+				}
+				exported := copyOf(want)
+				row, _ := rowOf(kindOf(exported), all)
+				row.Hold(exported, "web")
+				for _, c := range row.Drive(exported, nil, planner.DriveTo{Drive: planner.Drive{Partition: intstr.FromString("50%"), Owner: "gone"}},
+					metav1.OwnerReference{Kind: "BatchRelease", Name: "web", UID: "gone"}) {
+					if c.Base == exported {
+						exported = c.Want
+					}
+				}
+				got, refused := admit(t, all, sent{as: "alice", update: copyOf(exported)})
+				if door == "policies" {
+					want = exported
+				}
+				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); s.native && diff != "" || refused != "" {
+					t.Errorf("made (-want +got):\n%s%s", diff, refused)
+				}
+				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Drive != nil || facts.Mine) {
+					t.Errorf("what is left: %+v", facts)
 				}
 			})
 		}

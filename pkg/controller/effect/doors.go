@@ -97,9 +97,10 @@ func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
 	}))
 }
 
-// Missing says which part of admission is not there for workloads of a resource;
-// empty if all is, or if there is no such resource.
-func (d Doors) Missing(ctx context.Context, resource schema.GroupResource) (string, error) {
+// Missing says which part of admission is not there for a workload of a resource;
+// empty if all is, or if there is no such resource. Unlisted is why the policies do
+// not know the workload, if they do not.
+func (d Doors) Missing(ctx context.Context, resource schema.GroupResource, unlisted string) (string, error) {
 	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
 	switch {
 	case err != nil:
@@ -109,11 +110,11 @@ func (d Doors) Missing(ctx context.Context, resource schema.GroupResource) (stri
 	case resource.Empty():
 		return "", nil
 	}
-	return d.missingFor(ctx, w, resource)
+	return d.missingFor(ctx, w, resource, unlisted)
 }
 
 // missingFor is asked where there is a webhook.
-func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
+func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
 	i := slices.IndexFunc(w.Webhooks, asked(resource.Group, resource.Resource, admissionregistrationv1.Update))
 	switch {
 	case i < 0:
@@ -130,7 +131,10 @@ func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.Mutati
 	if resource.Group != native {
 		return fmt.Sprintf("the webhook %s ignores failures, and no policy is beside it; set its failurePolicy to Fail", w.Webhooks[i].Name), nil
 	}
-	return d.missingPolicy(ctx)
+	if missing, err := d.missingPolicy(ctx); missing != "" || err != nil || unlisted == "" {
+		return missing, err
+	}
+	return "the policies do not know the workload, and the webhook ignores failures: " + unlisted, nil
 }
 
 // native is the group of the kinds that the policies hold.

@@ -79,7 +79,7 @@ func TestMissing(t *testing.T) {
 			}
 			tc.change(w)
 			doors := effect.Doors{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
-			got, err := doors.Missing(t.Context(), schema.ParseGroupResource(tc.resource))
+			got, err := doors.Missing(t.Context(), schema.ParseGroupResource(tc.resource), "")
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
@@ -94,6 +94,7 @@ func TestMissingPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const unlisted = "it is full"
 	only := func(name string, fields ...string) func(*unstructured.Unstructured, any) {
 		return func(o *unstructured.Unstructured, value any) {
 			if o.GetKind()+" "+o.GetName() != name {
@@ -110,6 +111,7 @@ func TestMissingPolicies(t *testing.T) {
 		want   string
 	}{
 		"as installed":       {func(*unstructured.Unstructured, any) {}, nil, ""},
+		"not listed":         {func(*unstructured.Unstructured, any) {}, unlisted, "the policies do not know the workload, and the webhook ignores failures: it is full"},
 		"gone":               {only("MutatingAdmissionPolicy weir-records", "metadata", "name"), "other", "MutatingAdmissionPolicy weir-records does not exist"},
 		"only a warning":     {only("ValidatingAdmissionPolicyBinding weir-fit", "spec", "validationActions"), []any{"Warn"}, "spec.validationActions of the ValidatingAdmissionPolicyBinding weir-fit"},
 		"failures ignored":   {only("MutatingAdmissionPolicy weir-hold", "spec", "failurePolicy"), "Ignore", "spec.failurePolicy of the MutatingAdmissionPolicy weir-hold"},
@@ -119,6 +121,10 @@ func TestMissingPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			why, _ := tc.value.(string)
+			if why != unlisted {
+				why = ""
+			}
 			objects := fake.NewClientBuilder().WithScheme(newServer(t).Scheme())
 			for _, o := range installation.Of("MutatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 				"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") {
@@ -137,7 +143,7 @@ func TestMissingPolicies(t *testing.T) {
 				}
 				objects.WithObjects(o)
 			}
-			got, err := effect.Doors{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"))
+			got, err := effect.Doors{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"), why)
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}

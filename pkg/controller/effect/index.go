@@ -5,6 +5,7 @@ package effect
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -32,8 +33,10 @@ type Entry struct {
 	namespace, rollout string
 	key                string
 	// Listed tells that it names the Rollout, and Right that it does so for the
-	// workload alone.
+	// workload alone, or not at all where it cannot.
 	Listed, Right bool
+	// Unlisted says why it cannot name the workload.
+	Unlisted string
 }
 
 // Entry reads what the index says of a Rollout that releases a workload.
@@ -49,10 +52,65 @@ func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts
 	entries := workload.Entries(index, r.Name)
 	e.Listed = len(entries) > 0
 	e.Right = slices.Equal(entries, []string{e.key})
-	if !workload.Indexable(e.key) {
+	if e.Unlisted, err = s.unlisted(ctx, e); e.Unlisted != "" || e.key == "" {
 		e.key, e.Right = "", !e.Listed
 	}
-	return e, nil
+	return e, err
+}
+
+// unlisted says why an index cannot name a workload. What names no Rollout makes room.
+func (s Server) unlisted(ctx context.Context, e *Entry) (string, error) {
+	switch {
+	case e.key == "" || e.Right:
+		return "", nil
+	case !workload.Indexable(e.key):
+		return "its kind, group and name are together too long for an entry of the ConfigMap " + rollouts.IndexName, nil
+	case workload.Fits(e.index, e.key, e.rollout, nil):
+		return "", nil
+	}
+	strangers, err := s.strangers(ctx, e.namespace, e.index)
+	if err != nil || workload.Fits(e.index, e.key, e.rollout, strangers) {
+		return "", err
+	}
+	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
+}
+
+// strangers are what an index names that is no Rollout. Where it names more than
+// is known, the server is asked, once for all of them.
+func (s Server) strangers(ctx context.Context, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
+	if index == nil {
+		return nil, nil
+	}
+	names := sets.New(slices.Collect(maps.Values(index.Data))...)
+	known, err := s.rollouts(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if names = names.Difference(known); len(names) == 0 {
+		return nil, nil
+	}
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
+	if err := s.Live.List(ctx, live, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Rollouts that %s may name: %w", rollouts.IndexName, err)
+	}
+	for i := range live.Items {
+		names.Delete(live.Items[i].Name)
+	}
+	return names, nil
+}
+
+// rollouts are the names of those of a namespace, from the cache.
+func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string], error) {
+	var list v1beta1.RolloutList
+	if err := s.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	names := sets.New[string]()
+	for i := range list.Items {
+		names.Insert(list.Items[i].Name)
+	}
+	return names, nil
 }
 
 // stands tells that an index says the same of the Rollout and of its workload as
@@ -80,43 +138,43 @@ func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
 }
 
 // AboutIndexes wakes those whose entries an update changes. Where an index comes,
-// goes, or is made one, these are all of the namespace, and those that it names,
-// whether they exist or not.
+// goes, or is made one, these are all of the namespace, and those that it names. Of
+// those that do not exist one is enough: it takes all of them out.
 func (s Server) AboutIndexes() handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) {
-			wake(e.Object.Namespace, s.concerned(ctx, e.Object), q)
+			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) {
-			wake(e.Object.Namespace, s.concerned(ctx, e.Object), q)
+			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
-			names := changed(e.ObjectOld.Data, e.ObjectNew.Data)
-			if !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
-				names = names.Union(s.concerned(ctx, e.ObjectNew))
+			names, all := changed(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
+			if all {
+				names = names.Union(sets.New(slices.Collect(maps.Values(e.ObjectNew.Data))...))
 			}
-			wake(e.ObjectNew.Namespace, names, q)
+			s.wake(ctx, e.ObjectNew.Namespace, names, all, q)
 		},
 	}
 }
 
-func wake(namespace string, names sets.Set[string], q queue) {
-	for name := range names.Delete("") {
+// wake wakes the Rollouts of such names, or all of the namespace, and one of those
+// that do not exist.
+func (s Server) wake(ctx context.Context, namespace string, names sets.Set[string], all bool, q queue) {
+	known, err := s.rollouts(ctx, namespace)
+	if err != nil {
+		return // the cache answers; it fails only when it is shut down
+	}
+	strangers := names.Difference(known).Delete("").UnsortedList()
+	if !all {
+		known = known.Intersection(names)
+	}
+	if len(strangers) > 0 {
+		known.Insert(slices.Min(strangers))
+	}
+	for name := range known {
 		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
-}
-
-// concerned are all Rollouts of the namespace of an index, and all that it names.
-func (s Server) concerned(ctx context.Context, index *corev1.ConfigMap) sets.Set[string] {
-	names := sets.New(slices.Collect(maps.Values(index.Data))...)
-	var list v1beta1.RolloutList
-	if err := s.List(ctx, &list, client.InNamespace(index.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return names // the cache answers; it fails only when it is shut down
-	}
-	for i := range list.Items {
-		names.Insert(list.Items[i].Name)
-	}
-	return names
 }
 
 // changed are the Rollouts that one index names otherwise than the other.
@@ -139,9 +197,7 @@ func changed(old, now map[string]string) sets.Set[string] {
 }
 
 // Gone tells that the server has no such Rollout.
-func (s Server) Gone(ctx context.Context, key types.NamespacedName) (bool, error) {
-	r := &metav1.PartialObjectMetadata{}
-	r.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("Rollout"))
-	err := s.Live.Get(ctx, key, r)
-	return err != nil && client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+func (s Server) Gone(ctx context.Context, e *Entry) (bool, error) {
+	strangers, err := s.strangers(ctx, e.namespace, e.index)
+	return strangers.Has(e.rollout), err
 }

@@ -124,7 +124,8 @@ func (s Server) enterAll(ctx context.Context, r *register, edits []*edit) {
 }
 
 // enterInto writes edits at the newest version that is known. What was decided
-// from an older one stands only if that says the same of its Rollout.
+// from an older one stands only if that says the same of its Rollout. What names no
+// Rollout goes in the same write.
 func (s Server) enterInto(ctx context.Context, r *register, edits []*edit) error {
 	index := r.last
 	for _, e := range edits {
@@ -137,6 +138,15 @@ func (s Server) enterInto(ctx context.Context, r *register, edits []*edit) error
 			continue
 		}
 		keys[e.entry.rollout] = e.key
+	}
+	strangers, err := s.strangers(ctx, edits[0].entry.namespace, index)
+	if err != nil {
+		return err
+	}
+	for name := range strangers {
+		if _, ours := keys[name]; !ours {
+			keys[name] = ""
+		}
 	}
 	for _, c := range workload.Enter(index, edits[0].entry.namespace, keys) {
 		stored, err := s.putIndex(ctx, c)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/effect"
 )
 
@@ -31,6 +33,7 @@ import (
 type index struct {
 	effect.Server
 	t      *testing.T
+	stored client.Client
 	writes int
 	// first is called before the first write is sent, and answer may refuse any.
 	first  func()
@@ -40,6 +43,7 @@ type index struct {
 func newIndex(t *testing.T) *index {
 	i := &index{t: t, first: func() {}, answer: func(*corev1.ConfigMap) error { return nil }}
 	s := newServer(t)
+	i.stored = s.WithWatch
 	send := func(o client.Object, on func() error) error {
 		if i.writes++; i.writes == 1 {
 			i.first()
@@ -66,9 +70,21 @@ func newIndex(t *testing.T) *index {
 	return i
 }
 
+// exist has Rollouts of such names be there.
+func (i *index) exist(names ...string) {
+	i.t.Helper()
+	for _, name := range names {
+		r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: name}}
+		if err := i.stored.Create(i.t.Context(), r); err != nil && !apierrors.IsAlreadyExists(err) {
+			i.t.Fatal(err)
+		}
+	}
+}
+
 // read is what a pass over a Rollout reads.
 func (i *index) read(rollout string) *effect.Entry {
 	i.t.Helper()
+	i.exist(rollout)
 	ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: rollout}
 	e, err := i.Entry(i.t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: rollout}, ref)
 	if err != nil {
@@ -206,11 +222,93 @@ func TestTogetherButRefused(t *testing.T) {
 	}
 }
 
+// TestStrangersGoTogether has somebody fill an index. One write has it right, made by
+// a Rollout that enters it, or by whoever finds out that there is none.
+func TestStrangersGoTogether(t *testing.T) {
+	for name, tc := range map[string]struct {
+		index  corev1.ConfigMap
+		read   string
+		do     func(i *index, e *effect.Entry) error
+		want   map[string]string
+		writes int
+	}{
+		"by one that enters": {filled(), "web", func(i *index, e *effect.Entry) error { return i.Enter(i.t.Context(), e) }, listing("api", "web"), 1},
+		"by one that leaves": {filled(), "nobody-7", func(i *index, e *effect.Entry) error {
+			if gone, err := i.Gone(i.t.Context(), e); err != nil || !gone {
+				i.t.Errorf("gone %v, %v", gone, err)
+			}
+			return i.Strike(i.t.Context(), e)
+		}, listing("api"), 1},
+		"where it cannot be changed": {immutable(filled()), "web", func(i *index, e *effect.Entry) error { return i.Enter(i.t.Context(), e) }, listing("api", "web"), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIndex(t)
+			i.exist("api", "web")
+			if err := i.stored.Create(t.Context(), &tc.index); err != nil {
+				t.Fatal(err)
+			}
+			ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: tc.read}
+			e, err := i.Entry(t.Context(), types.NamespacedName{Namespace: request.Namespace, Name: tc.read}, ref)
+			if err != nil || e.Unlisted != "" {
+				t.Fatal(err, e.Unlisted)
+			}
+			if err := tc.do(i, e); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, i.has()); diff != "" || i.writes != tc.writes {
+				t.Errorf("%d writes, want %d (-want +stored):\n%s", i.writes, tc.writes, diff)
+			}
+		})
+	}
+}
+
+// filled is an index at its limit, of which one entry is a Rollout's.
+func filled() corev1.ConfigMap {
+	c := corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: "true"}},
+		Data:       listing("api"), BinaryData: map[string][]byte{"x": make([]byte, 1000)},
+	}
+	for n := range 25_000 {
+		c.Data[fmt.Sprint("Deployment.apps_foreign-", n, strings.Repeat("x", 20))] = fmt.Sprint("nobody-", n)
+	}
+	return c
+}
+
+func immutable(c corev1.ConfigMap) corev1.ConfigMap {
+	c.Immutable = new(true)
+	return c
+}
+
+// TestIndexIsFull has more workloads than an index has room for: the next says so,
+// and need not wait for an entry.
+func TestIndexIsFull(t *testing.T) {
+	i := newIndex(t)
+	c := corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: "true"}},
+		Data:       map[string]string{},
+	}
+	for n := range 5000 {
+		c.Data[fmt.Sprint("Deployment.apps_", strings.Repeat("x", 200), n)] = "api"
+	}
+	i.exist("api")
+	if err := i.stored.Create(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	if e := i.read("web"); !e.Right || e.Listed || !strings.Contains(e.Unlisted, "has no room") {
+		t.Errorf("right %v, listed %v, unlisted %q", e.Right, e.Listed, e.Unlisted)
+	}
+	if e := i.read(strings.Repeat("long", 60)); !e.Right || !strings.Contains(e.Unlisted, "too long") {
+		t.Errorf("right %v, unlisted %q", e.Right, e.Unlisted)
+	}
+}
+
 // Of thousands in a namespace a change of the index wakes those whose entries it
 // changes: who wrote them has to look again.
 func TestAboutIndexes(t *testing.T) {
 	t.Parallel()
-	about := newIndex(t).AboutIndexes()
+	i := newIndex(t)
+	i.exist("one", "two", "three")
+	about := i.AboutIndexes()
 	index := func(label string, data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: label}},
@@ -230,6 +328,7 @@ func TestAboutIndexes(t *testing.T) {
 		"comes":               {func(q queue) { about.Create(t.Context(), event.TypedCreateEvent[*corev1.ConfigMap]{Object: before}, q) }, []string{"one", "three", "two", "web"}},
 		"goes":                {func(q queue) { about.Delete(t.Context(), event.TypedDeleteEvent[*corev1.ConfigMap]{Object: before}, q) }, []string{"one", "three", "two", "web"}},
 		"is the same":         {update("true", before.Data), nil},
+		"has strangers":       {update("true", map[string]string{"a": "one", "b": "two", "c": "three", "d": "six", "e": "five", "f": "seven"}), []string{"five"}},
 		"has an entry more":   {update("true", map[string]string{"a": "one", "b": "two", "c": "three", "d": "four"}), []string{"four"}},
 		"has an entry less":   {update("true", map[string]string{"a": "one", "b": "two"}), []string{"three"}},
 		"names another":       {update("true", map[string]string{"a": "one", "b": "else", "c": "three"}), []string{"else", "two"}},

@@ -91,7 +91,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, obs *observation) err
 	if err != nil {
 		return err
 	}
-	obs.facts.Unprotected, err = r.Doors.Missing(ctx, resource)
+	obs.facts.Unprotected, err = r.Doors.Missing(ctx, resource, obs.entry.Unlisted)
 	return err
 }
 

@@ -109,13 +109,13 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // forget takes what is not there out of the index: a Rollout that lost its
-// finalizer, or an entry that somebody else wrote.
+// finalizer, or entries that somebody else wrote, all of them in one write.
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	entry, err := r.Server.Entry(ctx, key, nil)
 	if err != nil || !entry.Listed {
 		return err
 	}
-	if gone, err := r.Server.Gone(ctx, key); err != nil || !gone {
+	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
 		return err
 	}
 	if err := r.Server.Strike(ctx, entry); !effect.Moved(err) {

@@ -301,6 +301,13 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	forbidden(call(t, request{as: dave, method: "PATCH", path: base + "/web?fieldManager=me&force=true", body: strings.Replace(batch("web", ""), "20%", "100%", 1), headers: typed(apply)}))
 	patch(t, dave, base+"/web", `{"metadata":{"labels":{"team":"shop"}}}`).must(t, http.StatusOK)
 	patch(t, controller, base+"/web", `{"spec":{"releasePlan":{"batchPartition":null}}}`).must(t, http.StatusOK)
+	// It does not go before its Rollout either, nor what keeps it.
+	patch(t, controller, base+"/web", `{"metadata":{"finalizers":["rollouts.kruise.io/batch-release-finalizer","example.com/mine"]}}`).must(t, http.StatusOK)
+	forbidden(call(t, request{as: dave, method: "DELETE", path: base + "/web"}))
+	forbidden(call(t, request{as: dave, method: "DELETE", path: base + "/web?propagationPolicy=Foreground"}))
+	forbidden(call(t, request{as: dave, method: "DELETE", path: base}))
+	forbidden(patch(t, dave, base+"/web", `{"metadata":{"finalizers":["example.com/mine"]}}`))
+	patch(t, dave, base+"/web", `{"metadata":{"finalizers":["rollouts.kruise.io/batch-release-finalizer"]}}`).must(t, http.StatusOK)
 	// One that no Rollout drives is its writer's.
 	call(t, request{as: dave, method: "POST", path: base, body: batch("own", "")}).must(t, http.StatusCreated)
 	patch(t, dave, base+"/own", ship).must(t, http.StatusOK)
@@ -310,6 +317,7 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	forbidden(patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`))
 	patch(t, controller, one(v1beta1Path, ns, "web"), `{"metadata":{"finalizers":null}}`).must(t, http.StatusOK)
 	patch(t, dave, base+"/web", `{"metadata":{"ownerReferences":null}}`).must(t, http.StatusOK)
+	call(t, request{as: dave, method: "DELETE", path: base + "/web"}).must(t, http.StatusOK)
 
 	// One that was there before does not become a Rollout's, however that is spelled.
 	call(t, request{as: dave, method: "POST", path: base, body: batch("late", "")}).must(t, http.StatusCreated)
@@ -322,6 +330,8 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	}
 	other := `{"metadata":{"ownerReferences":[{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","name":"late","uid":"x","controller":true}]}}`
 	patch(t, dave, base+"/own", other).must(t, http.StatusForbidden)
+	call(t, request{as: dave, method: "DELETE", path: base + "/own"}).must(t, http.StatusOK)
+	call(t, request{as: dave, method: "DELETE", path: base + "/late"}).must(t, http.StatusOK)
 
 	history := older(ns, "rollouthistories")
 	forged := `{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory","metadata":{"name":"web-1"},"spec":{"rollout":{"rolloutID":"1","name":"web"}}}`

@@ -52,7 +52,7 @@ var Kind = plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollout
 }
 
 // reserved is a BatchRelease that a Rollout drives: what one says moves a release
-// past its pauses. One is a Rollout's by its owner, or by its name, under which the
+// past its pauses, and its going takes pods along. One is a Rollout's by its owner, or by its name, under which the
 // Rollout would take it for its own.
 func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.BatchRelease]) (string, error) {
 	r, err := d.Rollout(ctx, w.Object.Name)
@@ -64,11 +64,12 @@ func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.Batc
 		before = driver(w.Old, r)
 	}
 	gone := r == nil || before != string(r.UID)
+	ends := gone || r.DeletionTimestamp != nil
 	switch {
 	case owner == "" && before == "" && r == nil:
 		return "", nil
-	case !w.Changed && (owner == before || owner == "" && gone):
-		// Labels and finalizers, and an owner that is gone already.
+	case !w.Changed && (owner == before && (!w.Gone || ends) || owner == "" && gone):
+		// Labels, what goes with its Rollout, and an owner that is gone already.
 		return "", nil
 	default:
 		return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil

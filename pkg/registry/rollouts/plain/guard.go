@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -36,6 +38,8 @@ type Write[T Object] struct {
 	// Changed reports that it writes the part that the request is about: the spec
 	// of an object, or its status.
 	Changed bool
+	// Gone reports that it deletes the object, or takes away what keeps it.
+	Gone bool
 }
 
 // REST serves the objects of a kind. What only those may write who drive releases,
@@ -70,19 +74,27 @@ func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info re
 
 // Delete implements rest.GracefulDeleter.
 func (r *REST[T, Spec, Status]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.together(validate, options), options)
+	return r.Store.Delete(ctx, name, r.deletes(validate, options), options)
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
-func (r *REST[T, Spec, Status]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.together(validate, options), options, which)
+func (r *REST[T, Spec, Status]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *internalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, r.deletes(validate, options), options, which)
 }
 
-func (r *REST[T, Spec, Status]) together(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
-	if r.kind.InUse == nil {
-		return validate
+// deletes has each object that is deleted judged, before admission is asked.
+func (g guard[T, Spec, Status]) deletes(next rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
+	if g.kind.InUse != nil {
+		next = Together(g.kind.Plural, next, options, g.kind.InUse)
 	}
-	return Together(r.kind.Plural, validate, options, r.kind.InUse)
+	return func(ctx context.Context, obj runtime.Object) error {
+		if o := obj.(T); g.kind.Reserved != nil {
+			if err := g.check(ctx, Write[T]{Object: o, Old: o, Gone: true}); err != nil {
+				return err
+			}
+		}
+		return next(ctx, obj)
+	}
 }
 
 // Together refuses a deletion that leaves behind what belongs to an object in use:
@@ -118,6 +130,7 @@ func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Obje
 	}
 	w := Write[T]{Object: obj.(T), Old: old.(T)}
 	w.New = w.Old.GetResourceVersion() == ""
+	w.Gone = !sets.New(w.Object.GetFinalizers()...).HasAll(ours(w.Old.GetFinalizers())...)
 	spec, status := g.kind.Parts(w.Object)
 	oldSpec, oldStatus := g.kind.Parts(w.Old)
 	if g.status {
@@ -126,6 +139,11 @@ func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Obje
 		w.Changed = w.New || !equality.Semantic.DeepEqual(*spec, *oldSpec)
 	}
 	return obj, g.check(ctx, w)
+}
+
+// ours are the finalizers by which Weir keeps an object.
+func ours(finalizers []string) []string {
+	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return !strings.HasPrefix(f, rollouts.GroupName+"/") })
 }
 
 func (g guard[T, Spec, Status]) check(ctx context.Context, w Write[T]) error {
