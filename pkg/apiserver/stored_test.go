@@ -187,7 +187,8 @@ func keeps(t *testing.T, s *apiservertest.Server, key, path string, was object) 
 	stands(t, "after a label came and went", was, stored())
 }
 
-// claimed wants a second Rollout of the workload to be refused.
+// claimed wants a second Rollout of the workload to be refused, unless the first has
+// given it back and only a finalizer of others keeps it.
 func claimed(t *testing.T, s *apiservertest.Server, namespace string, was object) {
 	path := "/apis/rollouts.kruise.io/v1beta1/namespaces/" + namespace + "/rollouts?dryRun=All"
 	twin, err := json.Marshal(object{
@@ -199,6 +200,10 @@ func claimed(t *testing.T, s *apiservertest.Server, namespace string, was object
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if was.in("metadata")["deletionTimestamp"] != nil && was.in("status")["workloadUID"] == nil {
+		want(t, http.StatusCreated, s, "POST", path, string(twin))
+		return
 	}
 	answer := want(t, http.StatusConflict, s, "POST", path, string(twin))
 	if name := fmt.Sprint(was.in("metadata")["name"]); !strings.Contains(answer, namespace+"/"+name) {
