@@ -69,6 +69,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.StepTimes{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_StepTimes(ref),
 		v1alpha1.Strategy{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Strategy(ref),
 		v1alpha1.TargetRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref),
+		v1alpha1.TrafficChange{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref),
 		v1alpha1.TrafficRouting{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref),
 		v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingInfo(ref),
 		v1alpha1.TrafficRoutingList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingList(ref),
@@ -121,6 +122,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.StepRecord{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_StepRecord(ref),
 		v1beta1.StepTimes{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_StepTimes(ref),
 		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
+		v1beta1.TrafficChange{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
 		v1.APIGroup{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_APIGroup(ref),
@@ -1489,6 +1491,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"podTemplateHash", "canaryRevision", "canaryReplicas", "canaryReadyReplicas", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
@@ -2495,6 +2504,12 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 							Format:      "",
 						},
 					},
+					"trafficChange": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficChange is the last change of Services and routers, and how long it takes until each router knows. Only the controller writes it.",
+							Ref:         ref(v1alpha1.TrafficChange{}.OpenAPIModelName()),
+						},
+					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Message is one sentence for the user.",
@@ -2542,7 +2557,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName()},
+			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName(), v1alpha1.TrafficChange{}.OpenAPIModelName()},
 	}
 }
 
@@ -2770,6 +2785,36 @@ func schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			v1alpha1.ObjectRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficChange is a change of Services and routers, of which some may not know yet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time is when it was made.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"graceSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "GraceSeconds is how long it takes until each router knows.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"time", "graceSeconds"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3683,6 +3728,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"updatedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdatedRevision is the revision being released.",
@@ -3913,6 +3965,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
@@ -4850,6 +4909,13 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
@@ -5570,6 +5636,12 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"trafficChange": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficChange is the last change of Services and routers, and how long it takes until each router knows. Only the controller writes it.",
+							Ref:         ref(v1beta1.TrafficChange{}.OpenAPIModelName()),
+						},
+					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Message is one sentence for the user.",
@@ -5634,7 +5706,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName()},
+			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName(), v1beta1.TrafficChange{}.OpenAPIModelName()},
 	}
 }
 
@@ -5877,6 +5949,36 @@ func schema_pkg_apis_rollouts_v1beta1_Strategy(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			v1beta1.BlueGreenStrategy{}.OpenAPIModelName(), v1beta1.CanaryStrategy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficChange is a change of Services and routers, of which some may not know yet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time is when it was made.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"graceSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "GraceSeconds is how long it takes until each router knows.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"time", "graceSeconds"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -344,6 +344,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Progress
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: canaryReadyReplicas
       type:
         scalar: numeric
@@ -684,6 +687,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
           elementRelationship: atomic
+    - name: trafficChange
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficChange
     - name: workloadUID
       type:
         scalar: string
@@ -751,6 +757,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: workloadRef
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectRef
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficChange
+  map:
+    fields:
+    - name: graceSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRouting
   map:
     fields:
@@ -989,6 +1005,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.BlueGreenStatus
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: currentStepIndex
       type:
         scalar: numeric
@@ -1084,6 +1103,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CanaryStatus
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: canaryReadyReplicas
       type:
         scalar: numeric
@@ -1519,6 +1541,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
           elementRelationship: atomic
+    - name: trafficChange
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficChange
     - name: workloadUID
       type:
         scalar: string
@@ -1596,6 +1621,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficChange
+  map:
+    fields:
+    - name: graceSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficRoutingRef
   map:
     fields:

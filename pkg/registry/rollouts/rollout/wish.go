@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -82,6 +83,9 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	if sent.WorkloadUID == "" {
 		sent.WorkloadUID = stored.WorkloadUID
 	}
+	if sent.TrafficChange == nil {
+		sent.TrafficChange = stored.TrafficChange.DeepCopy()
+	}
 	if sent.Active() == nil {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}
@@ -95,6 +99,7 @@ func keepUnsaidProgress(p, was *rollouts.Progress) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
+	p.AbortedRevision = cmp.Or(p.AbortedRevision, was.AbortedRevision)
 	if p.LastProgressTime == nil {
 		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
 	}
