@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,13 +157,32 @@ func (x *pass) leaveUpdate() bool {
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
-		if share < *r.Weight && r.able() {
-			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
-		}
-		return false
+	share, to := x.updateShare(), x.carrier()
+	if !r.Routed || r.Weight == nil || share == 0 || to == "" && !r.Shared {
+		return x.run(rerouted, rollouts.ReleasePlan{})
 	}
-	return x.run(rerouted, rollouts.ReleasePlan{})
+	if share < *r.Weight && r.able() || to != r.Canary {
+		share = min(share, *r.Weight)
+		x.act(RouteTo{Revision: to, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
+	}
+	return false
+}
+
+// carrier is the revision that serves what routers send to the update revision. Its
+// Service is made anew where somebody has deleted it; where that cannot be, every
+// request is better off with stable, however few pods that has.
+func (x *pass) carrier() string {
+	r, p := x.Route, x.progress()
+	switch {
+	case r.Canary != "":
+		return r.Canary
+	case r.Shared || !r.able() || x.w.UpdatedReadyReplicas == 0:
+		return ""
+	case x.live():
+		return cmp.Or(x.w.PodTemplateHash, p.PodTemplateHash)
+	default:
+		return p.PodTemplateHash
+	}
 }
 
 // onlyUpdate tells that only the update revision has ready pods, so that a
@@ -188,7 +208,7 @@ func (x *pass) stableWhole(routed bool) bool {
 		return true
 	}
 	var keep int32
-	if routed {
+	if routed && x.w.UpdatedReplicas > 0 {
 		keep = 1
 	}
 	revision := x.revision()
@@ -243,4 +263,16 @@ func (x *pass) mirrorBatch() {
 	if x.w != nil && x.w.UpdateRevision == p.UpdateRevision {
 		p.ObservedWorkloadGeneration = x.w.Generation
 	}
+}
+
+// passOn has the abort, or the rollback, of a release end the template that has
+// taken over, too: none of its pods was made.
+func (x *pass) passOn() {
+	was := *x.progress()
+	x.closeRecord(rollouts.ReleaseAborted)
+	x.begin()
+	p := x.progress()
+	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
+	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
+	x.become(rollouts.ActivityAborting, aborting)
 }

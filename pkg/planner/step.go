@@ -145,7 +145,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		x.issue(Pin{Revision: x.progress().StableRevision})
 		return false
 	default:
-		return !x.stayed() || x.elapsed(x.grace())
+		return x.told()
 	}
 }
 
@@ -385,6 +385,10 @@ func (x *pass) supersede() {
 	}
 	if !x.run(replaced, rollouts.ReleasePlan{}) {
 		x.status.Message = "Workload is continuous release"
+		return
+	}
+	if x.condemned() {
+		x.passOn()
 		return
 	}
 	x.settleAll()

@@ -36,7 +36,6 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 		all.Pinned = o.Service.Spec.Selector[o.RevisionKey]
 	}
 	if o.CanaryService != nil && o.made(o.CanaryService) {
-		all.CanarySince = o.CanaryService.CreationTimestamp.Time
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}
 	return all
