@@ -199,6 +199,10 @@ func (x *pass) initialize() {
 // back, the stable one is set, or the release is aborted.
 func (x *pass) refuse() {
 	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
+	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
+		x.corrected() // somebody has deleted the Service
+		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
+	}
 }
 
 // freeze stays where it is until nobody wants it paused.

@@ -369,6 +369,8 @@ func (x *pass) gather() bool {
 	case x.Route != nil && x.Route.Pinned != "" && x.Route.Pinned != into:
 		x.act(Unpin{}) // the pods that it selects are about to go
 		return false
+	case !x.told():
+		return false
 	case x.progress().StableRevision != into:
 		x.progress().StableRevision = into
 		return false
