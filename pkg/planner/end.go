@@ -264,15 +264,3 @@ func (x *pass) mirrorBatch() {
 		p.ObservedWorkloadGeneration = x.w.Generation
 	}
 }
-
-// passOn has the abort, or the rollback, of a release end the template that has
-// taken over, too: none of its pods was made.
-func (x *pass) passOn() {
-	was := *x.progress()
-	x.closeRecord(rollouts.ReleaseAborted)
-	x.begin()
-	p := x.progress()
-	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
-	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
-	x.become(rollouts.ActivityAborting, aborting)
-}

@@ -103,24 +103,6 @@ func newPass(o Observed) *pass {
 	return x
 }
 
-// bindAbort notes which revision an abort, or a rollback, ends: that of the template
-// that is set when it is first seen. Its author wanted no other to be released, and
-// may not have known of this one. One that was refused before waits for the abort.
-func (x *pass) bindAbort() {
-	p := x.status.Active()
-	if p == nil || x.w == nil || !x.aborted() || p.AbortedRevision != "" {
-		return
-	}
-	if p.AbortedRevision = x.w.UpdateRevision; x.w.AtStable || x.stalledFor(rollouts.StalledRefused) {
-		p.AbortedRevision = p.UpdateRevision
-	}
-}
-
-// condemned reports whether an abort, or a rollback, ends the template that takes over.
-func (x *pass) condemned() bool {
-	return x.aborted() && x.superseded() && x.w.Is(x.progress().AbortedRevision)
-}
-
 // replaced reports whether the workload in service was deleted, and another one of
 // its name was made. A release goes with its workload.
 func (x *pass) replaced() bool {
