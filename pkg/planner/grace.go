@@ -19,12 +19,15 @@ import (
 // order that is given again is waited for anew: who gave it first may have died
 // before it was carried out. What is left of an earlier change is not cut short.
 func (x *pass) keepGrace() {
-	left := max(x.grace(), x.owed())
-	if left <= 0 || !slices.ContainsFunc(x.actions, changesTraffic) {
+	grace, left := x.grace(), x.owed()
+	if max(grace, left) <= 0 || !slices.ContainsFunc(x.actions, changesTraffic) {
 		return
 	}
-	seconds := int32((left + time.Second - 1) / time.Second)
-	x.status.TrafficChange = &rollouts.TrafficChange{Time: roundUp(x.Now), GraceSeconds: seconds}
+	at := roundUp(x.Now)
+	if left -= at.Sub(x.Now); left > grace { // both end at whole seconds
+		grace = left
+	}
+	x.status.TrafficChange = &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
 }
 
 func changesTraffic(a Action) bool {

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // An abort comes to its end while what routes is gone, or goes.
@@ -32,7 +34,7 @@ func TestAbortWithoutObjects(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			p := usual()
-			p.steps[0] = with(manual("80%"), "80%")
+			p.steps = []v1beta1.Step{with(manual("80%"), "80%"), manual("100%")}
 			a := start(t, p)
 			a.release("v2")
 			a.until("step 1 waits", a.waitsAt(1))
