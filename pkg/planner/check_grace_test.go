@@ -4,9 +4,7 @@
 package planner_test
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -105,6 +103,6 @@ func (c *checks) acts(actor string, next *rollouts.Rollout) {
 		return
 	}
 	if tag := c.images[p.UpdateRevision]; tag == c.promises.vetoed && p.UpdateRevision != p.StableRevision {
-		c.violate("acts", "%s releases %s, which was aborted: %s", actor, tag, strings.TrimSpace(fmt.Sprint(headOf(next.Status))))
+		c.violate("acts", "%s releases %s, which was aborted: %s", actor, tag, headOf(next.Status))
 	}
 }

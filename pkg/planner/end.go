@@ -157,15 +157,24 @@ func (x *pass) leaveUpdate() bool {
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	share, to := x.updateShare(), x.carrier()
-	if !r.Routed || r.Weight == nil || share == 0 || to == "" && !r.Shared {
-		return x.run(rerouted, rollouts.ReleasePlan{})
+	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 && x.lower(share) {
+		return false
+	}
+	return x.run(rerouted, rollouts.ReleasePlan{})
+}
+
+// lower leaves the update revision a share of the requests at most, and tells whether
+// anything can serve it.
+func (x *pass) lower(share int32) bool {
+	r, to := x.Route, x.carrier()
+	if to == "" && !r.Shared {
+		return false
 	}
 	if share < *r.Weight && r.able() || to != r.Canary {
 		share = min(share, *r.Weight)
 		x.act(RouteTo{Revision: to, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
 	}
-	return false
+	return true
 }
 
 // carrier is the revision that serves what routers send to the update revision. Its

@@ -4,7 +4,7 @@
 package planner_test
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,9 +69,9 @@ var finals = []final{
 	{"cancel", func(e *end) string { return e.change(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
 	{"succeed", by(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
 	{"disable", func(e *end) string {
-		return fmt.Sprint(e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
+		return strconv.FormatBool(e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
 	}, rollouts.PhaseDisabled, "v2"},
-	{"delete", func(e *end) string { return fmt.Sprint(e.remove(kindRollout, app0)) }, "", "v2"},
+	{"delete", func(e *end) string { return strconv.FormatBool(e.remove(kindRollout, app0)) }, "", "v2"},
 	{"supersede", func(e *end) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
