@@ -38,6 +38,9 @@ type checks struct {
 	// sick excuses what follows from pods that failed by themselves, and empty
 	// what follows from size 0, until everything serves again.
 	sick, empty bool
+	// robbed excuses the requests that are lost with the BatchRelease, which somebody
+	// has deleted, and which takes its pods with it.
+	robbed bool
 	// grown excuses the pods that come where a size grows.
 	grown bool
 	// aborted tells that a release was aborted, so that a pause may be left
@@ -46,17 +49,19 @@ type checks struct {
 	// images are the tags that revisions run, by their hash.
 	images map[string]string
 	gates  gates
+	// promises are what requests and users rely on.
+	promises promises
 }
 
 func newChecks() *checks {
-	return &checks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates()}
+	return &checks{planned: map[string]string{}, committed: map[string]string{}, images: map[string]string{}, gates: newGates(), promises: newPromises()}
 }
 
 // fork are checks that know the same and go their own way.
 func (c *checks) fork() *checks {
 	f := *c
 	f.planned, f.committed, f.images = maps.Clone(c.planned), maps.Clone(c.committed), maps.Clone(c.images)
-	f.gates = c.gates.fork()
+	f.gates, f.promises = c.gates.fork(), c.promises.fork()
 	return &f
 }
 
@@ -217,6 +222,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		c.available(actor, was, is)
 		c.stays(actor, was, is)
 	}
+	c.told(actor, newer(old, next))
 	if old != nil && next != nil {
 		c.changed(actor, old, next)
 	}
@@ -230,6 +236,7 @@ func (c *checks) changed(actor string, old, next object.Object) {
 		c.gates.pass(c, actor, was, next.(*rollouts.Rollout))
 		c.together(next.(*rollouts.Rollout))
 		c.decisions(actor, was, next.(*rollouts.Rollout))
+		c.acts(actor, next.(*rollouts.Rollout))
 	}
 }
 
@@ -303,9 +310,11 @@ func (c *checks) workload() object.Object {
 // moved checks what must hold between two moves.
 func (c *checks) moved() {
 	c.recover()
-	if c.sick || c.empty || c.workload() == nil {
+	if c.sick || c.empty || c.robbed || c.workload() == nil {
+		clear(c.promises.kept)
 		return
 	}
+	c.waited()
 	for _, target := range c.targets() {
 		if target.able == 0 {
 			c.violate("traffic", "%s, which has no ready pod", target.what)
@@ -342,7 +351,7 @@ func (c *checks) recover() {
 
 // target is a revision that requests are sent to.
 type target struct {
-	what string
+	what, hash string
 	// able is how many ready pods there are for them.
 	able int32
 }
@@ -366,12 +375,12 @@ func (c *checks) targets() []target {
 		if name != canary(name) {
 			hash = c.released() // the router tells revisions of one Service apart
 		}
-		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), c.able(hash)})
+		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
 	}
 	out = append(out, c.routeTargets()...)
 	for _, s := range each[*corev1.Service](c.w.store.objects) {
 		if hash := pinned(s); hash != "" && s.Name != canary(s.Name) {
-			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), c.able(hash)})
+			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
 		}
 	}
 	return out

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -162,13 +163,41 @@ func (x *pass) leaveUpdate() bool {
 	if r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 {
-		if share < *r.Weight && r.able() {
-			x.act(RouteTo{Revision: r.Canary, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
-		}
+	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 && x.lower(share) {
 		return false
 	}
 	return x.run(rerouted, rollouts.ReleasePlan{})
+}
+
+// lower leaves the update revision a share of the requests at most, and tells whether
+// anything can serve it.
+func (x *pass) lower(share int32) bool {
+	r, to := x.Route, x.carrier()
+	if to == "" && !r.Shared {
+		return false
+	}
+	if share < *r.Weight && r.able() || to != r.Canary {
+		share = min(share, *r.Weight)
+		x.act(RouteTo{Revision: to, Want: Route{Weight: &share, Matches: r.Matches, Headers: r.Headers}})
+	}
+	return true
+}
+
+// carrier is the revision that serves what routers send to the update revision. Its
+// Service is made anew where somebody has deleted it; where that cannot be, every
+// request is better off with stable, however few pods that has.
+func (x *pass) carrier() string {
+	r, p := x.Route, x.progress()
+	switch {
+	case r.Canary != "":
+		return r.Canary
+	case r.Shared || !r.able() || x.w.UpdatedReadyReplicas == 0:
+		return ""
+	case x.live():
+		return cmp.Or(x.w.PodTemplateHash, p.PodTemplateHash)
+	default:
+		return p.PodTemplateHash
+	}
 }
 
 // onlyUpdate tells that only the update revision has ready pods, so that a
@@ -194,7 +223,7 @@ func (x *pass) stableWhole(routed bool) bool {
 		return true
 	}
 	var keep int32
-	if routed {
+	if routed && x.w.UpdatedReplicas > 0 {
 		keep = 1
 	}
 	revision := x.revision()

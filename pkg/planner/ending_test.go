@@ -109,14 +109,15 @@ func waitsForPods(s rollouts.RolloutStatus) bool {
 
 // serve gives the release what it needs to go on.
 func (e *end) serve() {
-	for _, o := range []key{{kindService, app0}, {kindIngress, app0}} {
-		switch {
-		case e.store.objects[o] != nil:
-		case o.kind == kindService:
-			e.expose(app0)
-		default:
-			e.publish(app0, app0)
-		}
+	if e.store.objects[key{kindService, app0}] == nil {
+		e.expose(app0)
+	}
+	switch k := e.routedBy(); {
+	case e.store.objects[key{k, app0}] != nil:
+	case k == kindIngress:
+		e.publish(app0, app0)
+	default:
+		e.lead(k, app0)
 	}
 	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
@@ -124,6 +125,20 @@ func (e *end) serve() {
 	if d := e.workload(); nativeOf(d).stopped(d) && !marked(d) {
 		e.change(app0, nativeOf(d).resume)
 	}
+}
+
+// routedBy is the kind of router that the Rollout names.
+func (e *end) routedBy() kind {
+	_, release := e.rollout().Spec.Strategy.Active()
+	for _, t := range release.TrafficRoutings {
+		switch {
+		case t.Gateway != nil:
+			return kindHTTPRoute
+		case len(t.CustomNetworkRefs) > 0:
+			return kindOf(t.CustomNetworkRefs[0].Kind)
+		}
+	}
+	return kindIngress
 }
 
 // stable is the image that served before the release, as far as it is known.
@@ -176,8 +191,8 @@ func (e *end) revert() {
 // abort brings everything back to stable and keeps the workload held.
 func (e *end) abort() {
 	tag, d := e.stable(), e.workload()
-	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != e.asked(d) {
-		return // another template is about to take its place
+	if tag == "" || d == nil || e.refused() {
+		return
 	}
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil {
@@ -205,11 +220,17 @@ func (e *end) abort() {
 	e.revert()
 }
 
+// refused tells that another template waits for the abort of a blue-green release.
+func (e *end) refused() bool {
+	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
+	return c != nil && c.Reason == string(rollouts.StalledRefused)
+}
+
 // rollback has everything back as it was before the release.
 func (e *end) rollback() {
 	tag, d := e.stable(), e.workload()
-	if tag == "" || d == nil || e.rollout().Status.Active().UpdateRevision != e.asked(d) {
-		return // another template is about to take its place
+	if tag == "" || d == nil {
+		return
 	}
 	stable := e.rollout().Status.Active().StableRevision
 	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
@@ -272,7 +293,7 @@ func (e *end) release() {
 			return
 		}
 	}
-	if c := e.rollout().Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
+	if e.refused() {
 		stable := e.rollout().Status.Active().StableRevision
 		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
 		if !e.settle() || e.lost(stable) {

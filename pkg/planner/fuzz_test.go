@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"flag"
 	"math"
 	"math/rand/v2"
@@ -32,6 +33,10 @@ type schedule struct {
 	erratic   bool
 	plan      rollouts.Release
 	blueGreen bool
+	// router is what leads to the Service, where it is no Ingress, and app is what
+	// there was at first.
+	router kind
+	app    app
 }
 
 func (s *schedule) next() byte {
@@ -88,16 +93,22 @@ func (s *schedule) deployed() {
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)
 	s.now = start.Add(-time.Hour)
+	s.app = a
 	s.deploy(a)
 	s.rest()
 	s.now = start
+	grace := 3 * time.Second
 	if traffic {
-		s.expose(app0)
-		s.publish(app0, app0)
-		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
+		grace = pick(s, 0, 3*time.Second)
 	}
 	b := int(s.next())
 	s.erratic = traffic && b>>5 == 7 // bits that mean nothing else there
+	if traffic {
+		s.router = []kind{5: kindHTTPRoute, 6: kindVirtualService, 7: ""}[b>>5]
+		s.expose(app0)
+		s.publishes()
+		s.plan.TrafficRoutings = routingBy(cmp.Or(s.router, kindIngress), app0, grace)
+	}
 	if !traffic && b>>4%2 == 1 {
 		s.expose(app0)
 		s.publish(app0, app0)
@@ -110,6 +121,35 @@ func (s *schedule) deployed() {
 	}
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
 	s.govern(app0, s.plan, s.blueGreen)
+}
+
+// publishes puts a router before the Service.
+func (s *schedule) publishes() {
+	if s.router != "" {
+		s.lead(s.router, app0)
+		return
+	}
+	s.publish(app0, app0)
+}
+
+// toggle deletes what a release touches, or makes it again. What follows from it is
+// nobody's fault.
+func (s *schedule) toggle(b byte) {
+	k := []key{
+		{kindService, app0}, {kindService, canary(app0)}, {cmp.Or(s.router, kindIngress), app0}, {kindIngress, canary(app0)}, {kindDeployment, app0},
+	}[int(b)%5]
+	switch {
+	case s.app.name == "" || k.kind == kindDeployment && b>>3%4 != 0: // a workload goes rarely
+	case s.remove(k.kind, k.name):
+		s.check.sick = true
+	case k.kind == kindDeployment:
+		s.deploy(s.app)
+	case k.name != app0 || len(s.plan.TrafficRoutings) == 0 && !s.uses():
+	case k.kind == kindService:
+		s.expose(app0)
+	default:
+		s.publishes()
+	}
 }
 
 // front is the TrafficRouting that some schedules have.
@@ -229,6 +269,9 @@ var moves = []move{
 	{"batches", 1, func(s *schedule, b byte) { s.annotate(app0, "rollback-in-batch", strconv.FormatBool(b%4 != 0)) }},
 	{"gc", 1, func(s *schedule, b byte) {
 		s.as("gc", func() error { s.store.collect(); return nil })
+		if b%4 == 2 {
+			s.toggle(b >> 2)
+		}
 		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); b%4 == 3 && r != nil && r.Status.Phase == rollouts.PhaseProgressing {
 			stable := r.Status.Active().StableRevision
 			s.lose(func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == stable })

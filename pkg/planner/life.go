@@ -73,7 +73,7 @@ func (x *pass) reject() {
 func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 	r := x.Route
 	clean := r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
-	if x.Batch == nil && clean && !x.Routing.holds() {
+	if x.Batch == nil && clean && !x.Routing.holds() && x.told() {
 		return true
 	}
 	return x.run(rows, x.lastPlan(rollouts.Immediate, "", false))
@@ -156,6 +156,14 @@ func (x *pass) rolloutID() string {
 // start begins a release at its first step.
 func (x *pass) start(message string) {
 	x.status.Phase = rollouts.PhaseProgressing
+	x.begin()
+	x.become(rollouts.ActivityInitializing, message)
+	x.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", x.w.UpdateRevision))
+	x.initialize()
+}
+
+// begin is the progress and the record of a release at its first step.
+func (x *pass) begin() {
 	x.status.RemoveCondition(rollouts.ConditionSucceeded)
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	stable := x.stableTemplate()
@@ -166,9 +174,6 @@ func (x *pass) start(message string) {
 	})
 	x.stamp()
 	x.openRecord()
-	x.become(rollouts.ActivityInitializing, message)
-	x.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", x.w.UpdateRevision))
-	x.initialize()
 }
 
 // initialize waits for what the release needs, then lets it run. A release that
@@ -196,6 +201,10 @@ func (x *pass) initialize() {
 // back, the stable one is set, or the release is aborted.
 func (x *pass) refuse() {
 	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
+	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
+		x.corrected() // somebody has deleted the Service
+		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
+	}
 }
 
 // yield does without the BatchRelease while somebody else's has its name, and says so.
@@ -306,6 +315,12 @@ func (x *pass) terminating(s metav1.ConditionStatus, reason string) {
 func (x *pass) giveBack() bool {
 	if x.w == nil {
 		return x.run(workloadGone, rollouts.ReleasePlan{})
+	}
+	if x.condemned() {
+		if x.run(replaced, rollouts.ReleasePlan{}) {
+			x.passOn()
+		}
+		return false
 	}
 	rejected := x.aborted() && x.live()
 	if rejected && !x.broughtBack() {

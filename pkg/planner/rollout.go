@@ -31,6 +31,7 @@ func Rollout(o Observed) Plan {
 	x.keepNetwork()
 	x.keepGuarded()
 	x.forgetRoutings()
+	x.keepGrace()
 	x.heed()
 	x.mirrorBatch()
 	x.keepRecord()
@@ -106,6 +107,7 @@ func newPass(o Observed) *pass {
 	x.findStable()
 	x.recall()
 	x.recognise()
+	x.bindAbort()
 	return x
 }
 

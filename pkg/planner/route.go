@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -31,8 +30,6 @@ type Route struct {
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.
 	Canary string
-	// CanarySince is when the canary Service was made.
-	CanarySince time.Time
 	// Shared tells that one Service serves both revisions: none is pinned or made.
 	Shared bool
 	// Weight is the share sent to the update revision; nil without a share.
@@ -146,10 +143,8 @@ func (x *pass) introduce(step *rollouts.Step) bool {
 	case r.Canary != revision:
 		x.act(ServeCanary{Revision: revision})
 		return false
-	case r.CanarySince.After(x.Now): // by the server's clock, which is ahead
-		return true
 	default:
-		return x.reached(r.CanarySince.Add(x.grace()))
+		return x.told()
 	}
 }
 
@@ -184,13 +179,15 @@ func (x *pass) route(step *rollouts.Step) bool {
 
 // arrived waits until a change of the routers is seen everywhere.
 func (x *pass) arrived() bool {
-	if !x.stayed() || !x.Route.Routed {
+	if !x.Route.Routed {
 		return true
 	}
-	if !x.elapsed(x.grace()) {
+	if !x.told() {
 		return false
 	}
-	x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", x.progress().CurrentStepIndex))
+	if x.stayed() {
+		x.announce("TrafficRouted", fmt.Sprintf("step(%d) traffic reaches the new version", x.progress().CurrentStepIndex))
+	}
 	return true
 }
 
@@ -199,7 +196,13 @@ func (x *pass) arrived() bool {
 // made anew under another label; and the Service on those of stable only.
 func (x *pass) follow() {
 	p, r := x.progress(), x.Route
-	if r == nil || p.State == rollouts.BeforeStepUpgrade {
+	if r == nil {
+		return
+	}
+	if p.State == rollouts.BeforeStepUpgrade {
+		if step := x.release.Step(p.CurrentStepIndex); step != nil && x.pins(step) {
+			x.followRoute() // it goes on as it is
+		}
 		return
 	}
 	x.unpinBarred()
@@ -207,6 +210,11 @@ func (x *pass) follow() {
 		x.act(Unpin{})
 	}
 	x.pinAgain()
+	x.followRoute()
+}
+
+// followRoute keeps routers on pods of the update revision that can serve.
+func (x *pass) followRoute() {
 	if x.w.PodTemplateHash != "" && x.w.UpdatedReadyReplicas > 0 {
 		x.routeAgain()
 	}

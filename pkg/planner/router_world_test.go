@@ -15,9 +15,11 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
@@ -27,6 +29,8 @@ import (
 const (
 	kindHTTPRoute      kind = "httproute"
 	kindVirtualService kind = "virtualservice"
+	kindGRPCRoute      kind = "grpcroute"
+	kindTraefikService kind = "traefikservice"
 )
 
 func kindOf(name string) kind { return kind(strings.ToLower(name)) }
@@ -50,6 +54,18 @@ var places = map[kind]place{
 			return map[string]any{"parentRefs": []any{map[string]any{"name": "edge"}}}
 		},
 	},
+	kindGRPCRoute: {
+		"gateway.networking.k8s.io/v1", "GRPCRoute", "rules", "backendRefs",
+		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
+		func() map[string]any {
+			return map[string]any{"parentRefs": []any{map[string]any{"name": "edge"}}}
+		},
+	},
+	kindTraefikService: {
+		"traefik.io/v1alpha1", "TraefikService", "weighted", "services",
+		func(service string) map[string]any { return map[string]any{"name": service, "port": int64(80)} },
+		func() map[string]any { return map[string]any{} },
+	},
 	kindVirtualService: {
 		"networking.istio.io/v1", "VirtualService", "http", "route",
 		func(service string) map[string]any {
@@ -66,7 +82,9 @@ func (p place) spec(services ...string) map[string]any {
 	for _, service := range services {
 		rules = append(rules, map[string]any{p.ways: []any{p.lead(service)}})
 	}
-	spec[p.rules] = rules
+	if spec[p.rules] = rules; p.rules == "weighted" {
+		spec[p.rules] = rules[0] // it has one rule, and no list of them
+	}
 	return spec
 }
 
@@ -96,6 +114,19 @@ func (w *world) lead(k kind, name string) {
 func (w *world) router(r *traffic.Router) *unstructured.Unstructured {
 	k := kindOf(r.Kind.Kind)
 	return find[*unstructured.Unstructured](w.view(k), k, r.Name)
+}
+
+// typed is an Ingress as the world has it, which one that is routed in place is not.
+func typed(o object.Object) object.Object {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok || keyOf(u).kind != kindIngress {
+		return o
+	}
+	in := &networkingv1.Ingress{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, in); err != nil {
+		panic(err)
+	}
+	return in
 }
 
 func setStatus(o, from *unstructured.Unstructured) {
@@ -275,6 +306,9 @@ type way struct {
 func (p place) led(u *unstructured.Unstructured) []way {
 	var all []way
 	rules, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", p.rules)
+	if rule, one := rules.(map[string]any); one {
+		rules = []any{rule}
+	}
 	for _, rule := range rules.([]any) {
 		ways, _ := rule.(map[string]any)[p.ways].([]any)
 		for i, e := range ways {
@@ -311,7 +345,7 @@ func (c *checks) routeTargets() []target {
 			case !subset:
 				hash = pinned(svc)
 			}
-			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), c.able(hash)})
+			out = append(out, target{fmt.Sprintf("%s sends requests to %s, revision %q", u.GetKind(), way.to, hash), hash, c.able(hash)})
 		}
 	}
 	return out

@@ -127,4 +127,7 @@ func (w *world) setBack(d time.Duration) {
 	for at, since := range w.check.gates.since {
 		w.check.gates.since[at] = since.Add(-d)
 	}
+	for hash, until := range w.check.promises.kept {
+		w.check.promises.kept[hash] = until.Add(-d)
+	}
 }

@@ -91,7 +91,7 @@ type remains struct {
 // passed over. After a change of the network its grace period is waited out.
 func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bool {
 	p := x.progress()
-	for _, row := range rows {
+	for i, row := range rows {
 		issued := p.FinalisingStep == row
 		left := x.remaining(row, last)
 		switch {
@@ -105,7 +105,8 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 		case left.wait:
 			p.FinalisingStep = row
 			return false
-		case issued && changesNetwork(row) && !x.elapsed(x.grace()):
+		case changesNetwork(row) && slices.Index(rows, p.FinalisingStep) <= i && !x.told():
+			p.FinalisingStep = row
 			return false
 		}
 	}

@@ -146,7 +146,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		x.issue(Pin{Revision: x.progress().StableRevision})
 		return false
 	default:
-		return !x.stayed() || x.elapsed(x.grace())
+		return x.told()
 	}
 }
 
@@ -370,6 +370,8 @@ func (x *pass) gather() bool {
 	case x.Route != nil && x.Route.Pinned != "" && x.Route.Pinned != into:
 		x.act(Unpin{}) // the pods that it selects are about to go
 		return false
+	case !x.told():
+		return false
 	case x.progress().StableRevision != into:
 		x.progress().StableRevision, x.progress().StableTemplate = into, ""
 		return false
@@ -386,6 +388,10 @@ func (x *pass) supersede() {
 	}
 	if !x.run(replaced, rollouts.ReleasePlan{}) {
 		x.status.Message = "Workload is continuous release"
+		return
+	}
+	if x.condemned() {
+		x.passOn()
 		return
 	}
 	x.settleAll()

@@ -159,6 +159,7 @@ func (w *world) decide(name string, c planner.Command) string {
 		return "warning, " + warning
 	}
 	w.as("user", func() error { return w.store.updateStatus(next) })
+	w.check.accepted(c.Verb, r)
 	return "accepted"
 }
 
@@ -174,6 +175,9 @@ func (w *world) change(name string, mutate func(object.Object)) string {
 	w.tell.did("applies " + tagOf(templateOf(next)) + ", " + said)
 	if strings.HasPrefix(said, "refused") {
 		return said
+	}
+	if tagOf(templateOf(next)) != tagOf(templateOf(d)) {
+		w.check.promises.vetoed = ""
 	}
 	w.as("user", func() error { return w.store.update(next) })
 	return said
@@ -265,6 +269,7 @@ func (w *world) remove(k kind, name string) bool {
 		return false
 	}
 	w.tell.did("deletes the " + string(k))
+	clear(w.check.promises.kept) // it may be what was promised
 	w.as("user", func() error { return w.store.remove(o) })
 	return true
 }
@@ -275,6 +280,7 @@ func (w *world) lose(which func(*appsv1.ReplicaSet) bool) {
 	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
 		if d != nil && metav1.IsControlledBy(rs, d) && which(rs) {
 			w.check.sick = true
+			clear(w.check.promises.kept)
 			w.tell.did("deletes " + rs.Name)
 			w.as("user", func() error { return w.store.remove(rs) })
 		}

@@ -127,7 +127,7 @@ func aborted(r *rollouts.Rollout, s standing, _ Command) string {
 // abort goes back to stable; nothing of the plan is in force any more.
 func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
-	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack = "", false, false, false
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
 	p.LastUpdateTime = &c.Now
 	restartDeadline(next)
 	next.Message = aborting
@@ -150,7 +150,7 @@ func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) erro
 			return err
 		}
 	}
-	next.Active().RollingBack = true
+	next.Active().RollingBack, next.Active().AbortedRevision = true, ""
 	next.RemoveCondition(rollouts.ConditionStalled)
 	restartDeadline(next)
 	return nil
@@ -170,7 +170,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	_, release := r.Spec.Strategy.Active()
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = 1, release.Next(1), rollouts.BeforeStepUpgrade
-	p.FinalisingStep, p.RollingBack = "", false
+	p.FinalisingStep, p.RollingBack, p.AbortedRevision = "", false, ""
 	p.RolloutHash = planHash(r, release)
 	p.LastUpdateTime = &c.Now
 	next.Message = "Rollout starts again at step 1"

@@ -375,7 +375,7 @@ func (w *world) write(changes ...object.Change) error {
 		case c.Base == nil:
 			err = w.store.create(c.Want)
 		case c.Want != nil:
-			err = w.store.update(w.store.despiteStatus(c.Base, c.Want))
+			err = w.store.update(w.store.despiteStatus(c.Base, typed(c.Want)))
 		case keyOf(c.Base).kind == kindBatch:
 			err = w.store.remove(c.Base)
 		default:

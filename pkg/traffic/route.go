@@ -34,7 +34,6 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 	all.Shared = o.Shared
 	all.Pinned = o.pinned()
 	if o.CanaryService != nil && o.made(o.CanaryService) && !leaves(o.CanaryService) {
-		all.CanarySince = o.CanaryService.CreationTimestamp.Time
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}
 	return all

@@ -16,6 +16,8 @@ type RolloutStatus struct {
 	// WorkloadUID is the workload in service. One of the same name that was made
 	// later is another.
 	WorkloadUID types.UID
+	// TrafficChange is the last change of Services and routers; nil before the first.
+	TrafficChange *TrafficChange
 	// Message is one sentence for the user.
 	Message    string
 	Conditions []Condition
@@ -40,6 +42,13 @@ type NetworkHold struct {
 	// Originals are digests of what the routers were before they were routed. A
 	// record on a router that none of them tells of was written by somebody else.
 	Originals []string
+}
+
+// TrafficChange is a change of Services and routers, of which some may not know yet.
+type TrafficChange struct {
+	Time metav1.Time
+	// GraceSeconds is how long it takes until each of them knows.
+	GraceSeconds int32
 }
 
 // ReleaseRecord is what a release was, and how it went.
@@ -123,6 +132,9 @@ type Progress struct {
 	Paused bool
 	// RollingBack sets the template back to stable's once an abort is over.
 	RollingBack bool
+	// AbortedRevision is the revision that an abort or a rollback ends: that of the
+	// template that is set when the controller takes it up, which may be a newer one.
+	AbortedRevision string
 }
 
 // Condition has OpenKruise's wire shape (it has lastUpdateTime); its rules are

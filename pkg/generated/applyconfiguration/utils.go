@@ -93,6 +93,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.StrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TargetRef"):
 		return &rolloutsv1alpha1.TargetRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficChange"):
+		return &rolloutsv1alpha1.TrafficChangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRouting"):
 		return &rolloutsv1alpha1.TrafficRoutingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRoutingInfo"):
@@ -177,6 +179,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.StepTimesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Strategy"):
 		return &rolloutsv1beta1.StrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("TrafficChange"):
+		return &rolloutsv1beta1.TrafficChangeApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrafficRoutingRef"):
 		return &rolloutsv1beta1.TrafficRoutingRefApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ValueMatch"):

@@ -70,6 +70,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.StepTimes{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_StepTimes(ref),
 		v1alpha1.Strategy{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1alpha1_Strategy(ref),
 		v1alpha1.TargetRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref),
+		v1alpha1.TrafficChange{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref),
 		v1alpha1.TrafficRouting{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref),
 		v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingInfo(ref),
 		v1alpha1.TrafficRoutingList{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingList(ref),
@@ -123,6 +124,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.StepRecord{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_StepRecord(ref),
 		v1beta1.StepTimes{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_StepTimes(ref),
 		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
+		v1beta1.TrafficChange{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
 		v1.APIGroup{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_APIGroup(ref),
@@ -1546,6 +1548,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"podTemplateHash", "canaryRevision", "canaryReplicas", "canaryReadyReplicas", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
@@ -2552,6 +2561,12 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 							Format:      "",
 						},
 					},
+					"trafficChange": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficChange is the last change of Services and routers, and how long it takes until each router knows. Only the controller writes it.",
+							Ref:         ref(v1alpha1.TrafficChange{}.OpenAPIModelName()),
+						},
+					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Message is one sentence for the user.",
@@ -2605,7 +2620,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.NetworkHold{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName()},
+			v1alpha1.Condition{}.OpenAPIModelName(), v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.NetworkHold{}.OpenAPIModelName(), v1alpha1.Progress{}.OpenAPIModelName(), v1alpha1.ReleaseRecord{}.OpenAPIModelName(), v1alpha1.TrafficChange{}.OpenAPIModelName()},
 	}
 }
 
@@ -2833,6 +2848,36 @@ func schema_pkg_apis_rollouts_v1alpha1_TargetRef(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			v1alpha1.ObjectRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficChange is a change of Services and routers, of which some may not know yet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time is when it was made.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"graceSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "GraceSeconds is how long it takes until each router knows.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"time", "graceSeconds"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3760,6 +3805,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"updatedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdatedRevision is the revision being released.",
@@ -3997,6 +4049,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
@@ -4982,6 +5041,13 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
+					"abortedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState"},
 			},
@@ -5702,6 +5768,12 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"trafficChange": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficChange is the last change of Services and routers, and how long it takes until each router knows. Only the controller writes it.",
+							Ref:         ref(v1beta1.TrafficChange{}.OpenAPIModelName()),
+						},
+					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Message is one sentence for the user.",
@@ -5772,7 +5844,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName()},
+			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName(), v1beta1.TrafficChange{}.OpenAPIModelName()},
 	}
 }
 
@@ -6015,6 +6087,36 @@ func schema_pkg_apis_rollouts_v1beta1_Strategy(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			v1beta1.BlueGreenStrategy{}.OpenAPIModelName(), v1beta1.CanaryStrategy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TrafficChange is a change of Services and routers, of which some may not know yet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time is when it was made.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"graceSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "GraceSeconds is how long it takes until each router knows.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"time", "graceSeconds"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -29,6 +29,10 @@ type RolloutStatus struct {
 	// writes it.
 	// +optional
 	WorkloadUID types.UID `json:"workloadUID,omitempty"`
+	// TrafficChange is the last change of Services and routers, and how long it
+	// takes until each router knows. Only the controller writes it.
+	// +optional
+	TrafficChange *TrafficChange `json:"trafficChange,omitempty"`
 	// Message is one sentence for the user.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -188,6 +192,18 @@ type Progress struct {
 	// as the abort is over.
 	// +optional
 	RollingBack bool `json:"rollingBack,omitempty"`
+	// AbortedRevision is the revision that an abort or a rollback ends. Only the
+	// controller writes it.
+	// +optional
+	AbortedRevision string `json:"abortedRevision,omitempty"`
+}
+
+// TrafficChange is a change of Services and routers, of which some may not know yet.
+type TrafficChange struct {
+	// Time is when it was made.
+	Time metav1.Time `json:"time"`
+	// GraceSeconds is how long it takes until each router knows.
+	GraceSeconds int32 `json:"graceSeconds"`
 }
 
 // Condition is one fact about a Rollout or a BatchRelease.

@@ -254,6 +254,11 @@ func (in TargetRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficChange) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.TrafficChange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TrafficRouting) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.TrafficRouting"
 }

@@ -229,6 +229,11 @@ func (in Strategy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TrafficChange) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.TrafficChange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TrafficRoutingRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.TrafficRoutingRef"
 }

@@ -359,6 +359,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Progress
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: canaryReadyReplicas
       type:
         scalar: numeric
@@ -705,6 +708,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
           elementRelationship: atomic
+    - name: trafficChange
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficChange
     - name: workloadUID
       type:
         scalar: string
@@ -772,6 +778,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: workloadRef
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectRef
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficChange
+  map:
+    fields:
+    - name: graceSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.TrafficRouting
   map:
     fields:
@@ -1013,6 +1029,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.BlueGreenStatus
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: currentStepIndex
       type:
         scalar: numeric
@@ -1111,6 +1130,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CanaryStatus
   map:
     fields:
+    - name: abortedRevision
+      type:
+        scalar: string
     - name: canaryReadyReplicas
       type:
         scalar: numeric
@@ -1564,6 +1586,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
           elementRelationship: atomic
+    - name: trafficChange
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficChange
     - name: workloadUID
       type:
         scalar: string
@@ -1641,6 +1666,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficChange
+  map:
+    fields:
+    - name: graceSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficRoutingRef
   map:
     fields:

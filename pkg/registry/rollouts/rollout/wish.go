@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,6 +86,9 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	if sent.Network == nil {
 		sent.Network = stored.Network.DeepCopy()
 	}
+	if sent.TrafficChange == nil {
+		sent.TrafficChange = stored.TrafficChange.DeepCopy()
+	}
 	if sent.Active() == nil {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}
@@ -101,6 +105,7 @@ func keepUnsaidProgress(p, was *rollouts.Progress) {
 	if p.StableTemplate == "" && p.StableRevision == was.StableRevision {
 		p.StableTemplate = was.StableTemplate
 	}
+	p.AbortedRevision = cmp.Or(p.AbortedRevision, was.AbortedRevision)
 	if p.LastProgressTime == nil {
 		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
 	}

@@ -66,6 +66,9 @@ type ProgressApplyConfiguration struct {
 	// RollingBack tells that the template goes back to the stable one as soon
 	// as the abort is over.
 	RollingBack *bool `json:"rollingBack,omitempty"`
+	// AbortedRevision is the revision that an abort or a rollback ends. Only the
+	// controller writes it.
+	AbortedRevision *string `json:"abortedRevision,omitempty"`
 }
 
 // ProgressApplyConfiguration constructs a declarative configuration of the Progress type for use with
@@ -231,5 +234,13 @@ func (b *ProgressApplyConfiguration) WithPaused(value bool) *ProgressApplyConfig
 // If called multiple times, the RollingBack field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithRollingBack(value bool) *ProgressApplyConfiguration {
 	b.RollingBack = &value
+	return b
+}
+
+// WithAbortedRevision sets the AbortedRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedRevision field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithAbortedRevision(value string) *ProgressApplyConfiguration {
+	b.AbortedRevision = &value
 	return b
 }

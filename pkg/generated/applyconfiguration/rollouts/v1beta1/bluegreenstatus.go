@@ -166,6 +166,14 @@ func (b *BlueGreenStatusApplyConfiguration) WithRollingBack(value bool) *BlueGre
 	return b
 }
 
+// WithAbortedRevision sets the AbortedRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedRevision field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithAbortedRevision(value string) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.AbortedRevision = &value
+	return b
+}
+
 // WithUpdatedRevision sets the UpdatedRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UpdatedRevision field is set to the value of the last call.

@@ -166,6 +166,14 @@ func (b *CanaryStatusApplyConfiguration) WithRollingBack(value bool) *CanaryStat
 	return b
 }
 
+// WithAbortedRevision sets the AbortedRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedRevision field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithAbortedRevision(value string) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.AbortedRevision = &value
+	return b
+}
+
 // WithCanaryRevision sets the CanaryRevision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CanaryRevision field is set to the value of the last call.

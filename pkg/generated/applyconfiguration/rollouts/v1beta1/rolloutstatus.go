@@ -31,6 +31,9 @@ type RolloutStatusApplyConfiguration struct {
 	// WorkloadUID is the uid of the workload in service. Only the controller
 	// writes it.
 	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
+	// TrafficChange is the last change of Services and routers, and how long it
+	// takes until each router knows. Only the controller writes it.
+	TrafficChange *TrafficChangeApplyConfiguration `json:"trafficChange,omitempty"`
 	// Message is one sentence for the user.
 	Message *string `json:"message,omitempty"`
 	// CurrentStepIndex repeats that of canaryStatus or blueGreenStatus. It is
@@ -106,6 +109,14 @@ func (b *RolloutStatusApplyConfiguration) WithPhase(value rolloutsv1beta1.Phase)
 // If called multiple times, the WorkloadUID field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithWorkloadUID(value types.UID) *RolloutStatusApplyConfiguration {
 	b.WorkloadUID = &value
+	return b
+}
+
+// WithTrafficChange sets the TrafficChange field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TrafficChange field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithTrafficChange(value *TrafficChangeApplyConfiguration) *RolloutStatusApplyConfiguration {
+	b.TrafficChange = value
 	return b
 }
 

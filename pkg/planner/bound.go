@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// What an abort, or a rollback, is about. The server decides by the status alone, and
+// another template may be set by then which that does not show.
+
+// bindAbort notes which revision an abort, or a rollback, ends: that of the template
+// that is set when it is first seen. Its author wanted no other to be released, and
+// may not have known of this one. One that was refused before waits for the abort.
+func (x *pass) bindAbort() {
+	p := x.status.Active()
+	if p == nil || x.w == nil || !x.aborted() || p.AbortedRevision != "" {
+		return
+	}
+	if p.AbortedRevision = x.w.UpdateRevision; x.w.AtStable || x.stalledFor(rollouts.StalledRefused) {
+		p.AbortedRevision = p.UpdateRevision
+	}
+}
+
+// condemned reports whether an abort, or a rollback, ends the template that takes over.
+func (x *pass) condemned() bool {
+	return x.aborted() && x.superseded() && x.w.Is(x.progress().AbortedRevision)
+}
+
+// passOn has the abort, or the rollback, of a release end the template that has
+// taken over, too: none of its pods was made.
+func (x *pass) passOn() {
+	was := *x.progress()
+	x.closeRecord(rollouts.ReleaseAborted)
+	x.begin()
+	p := x.progress()
+	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
+	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
+	x.become(rollouts.ActivityAborting, aborting)
+}

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"maps"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// promises are what users and routers rely on, whatever happens next.
+type promises struct {
+	// sent are the revisions that requests are sent to.
+	sent map[string]bool
+	// kept is until when a revision keeps a ready pod: routers were told to send
+	// nothing to it any more, and may not know yet.
+	kept map[string]time.Time
+	// vetoed is the image that an abort or a rollback was accepted about.
+	vetoed string
+}
+
+func newPromises() promises {
+	return promises{sent: map[string]bool{}, kept: map[string]time.Time{}}
+}
+
+func (p promises) fork() promises {
+	return promises{sent: p.sent, kept: maps.Clone(p.kept), vetoed: p.vetoed}
+}
+
+// told notes what requests are sent to after a write. Nobody promises anything for
+// what somebody else has deleted.
+func (c *checks) told(actor string, written object.Object) {
+	switch k := keyOf(written).kind; {
+	case k != kindService && k != kindIngress && places[k].kind == "":
+		return
+	}
+	now := map[string]bool{}
+	for _, target := range c.targets() {
+		now[target.hash] = true
+	}
+	for hash := range c.promises.sent {
+		if !now[hash] && hash != "" && c.able(hash) > 0 && (actor == "rollout" || actor == "routing") {
+			c.promises.kept[hash] = c.w.now.Add(c.grace())
+		}
+	}
+	for hash := range now {
+		delete(c.promises.kept, hash)
+	}
+	c.promises.sent = now
+}
+
+// grace is the longest grace period that anybody asks for.
+func (c *checks) grace() time.Duration {
+	var seconds int32
+	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
+		_, release := r.Spec.Strategy.Active()
+		for _, t := range release.TrafficRoutings {
+			seconds = max(seconds, t.GracePeriodSeconds)
+		}
+	}
+	for _, r := range each[*rollouts.TrafficRouting](c.w.store.objects) {
+		seconds = max(seconds, r.Spec.ObjectRef[0].GracePeriodSeconds)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// Grace: a revision that routers were told to forget has a ready pod until each of
+// them knows, whatever takes over meanwhile.
+func (c *checks) waited() {
+	for hash, until := range c.promises.kept {
+		switch {
+		case !c.w.now.Before(until), appOf(c.w.store.objects, app0) == nil:
+			delete(c.promises.kept, hash)
+		case c.able(hash) == 0:
+			c.violate("grace", "%s lost its pods %s before every router knows", hash, until.Sub(c.w.now))
+		}
+	}
+}
+
+// accepted notes an answer to a verb. Who aborts or rolls back means whatever is set
+// by then, but for a template that is refused until the release is aborted.
+func (c *checks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
+	condition := before.Status.Condition(rollouts.ConditionStalled)
+	refused := condition != nil && condition.Reason == string(rollouts.StalledRefused)
+	switch o := c.workload(); {
+	case o == nil || verb == rollouts.VerbAbort && refused:
+		c.promises.vetoed = ""
+	case verb == rollouts.VerbAbort || verb == rollouts.VerbRollback:
+		c.promises.vetoed = tagOf(templateOf(o))
+	case verb == rollouts.VerbRetry:
+		c.promises.vetoed = ""
+	}
+}
+
+// Acts: what was aborted, or rolled back, is not released before its owner sets
+// another template, or somebody retries.
+func (c *checks) acts(actor string, next *rollouts.Rollout) {
+	p := next.Status.Active()
+	if c.promises.vetoed == "" || actor != "rollout" || p == nil || next.Status.Phase != rollouts.PhaseProgressing || !going(next) {
+		return
+	}
+	if tag := c.images[p.UpdateRevision]; tag == c.promises.vetoed && p.UpdateRevision != p.StableRevision {
+		c.violate("acts", "%s releases %s, which was aborted: %s", actor, tag, headOf(next.Status))
+	}
+}

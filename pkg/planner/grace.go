@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A change of Services and routers takes a grace period until each router knows,
+// and sends no request to pods that are about to go. It is owed whichever rule
+// takes over meanwhile: so it is stored with the status that orders the change,
+// and everything that relies on the change asks here.
+
+// keepGrace notes when a change was ordered, and how long it takes to be seen. An
+// order that is given again is waited for anew: who gave it first may have died
+// before it was carried out. What is left of an earlier change is not cut short.
+func (x *pass) keepGrace() {
+	grace, left := x.grace(), x.owed()
+	if max(grace, left) <= 0 || !slices.ContainsFunc(x.actions, changesTraffic) {
+		return
+	}
+	at := roundUp(x.Now)
+	if left -= at.Sub(x.Now); left > grace { // both end at whole seconds
+		grace = left
+	}
+	x.status.TrafficChange = &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
+}
+
+func changesTraffic(a Action) bool {
+	switch a.(type) {
+	case Pin, Unpin, ServeCanary, RouteTo, Unroute, RemoveCanaryService:
+		return true
+	default:
+		return false
+	}
+}
+
+// told reports whether every router knows the last change, and if not, wakes the
+// next pass when it will.
+func (x *pass) told() bool {
+	left := x.owed()
+	return left <= 0 || x.reached(x.Now.Add(left))
+}
+
+// owed is how much is left of the grace period of the last change. Where the clock
+// was set back nobody knows, so that it begins anew.
+func (x *pass) owed() time.Duration {
+	c := x.status.TrafficChange
+	if c == nil {
+		return 0
+	}
+	if ahead(&c.Time, x.Now) {
+		c.Time = roundUp(x.Now)
+	}
+	return c.Time.Add(time.Duration(c.GraceSeconds) * time.Second).Sub(x.Now)
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+)
+
+// Every ending works with each object gone that it touches: in each style, behind
+// each router of traffic.Table, whether the object goes before the ending or while
+// it is under way. A new row of that table is played as soon as there is one.
+
+// absence is an object that is gone. Where there is none of it, nothing is.
+type absence struct {
+	name string
+	take func(*world)
+}
+
+var absences = []absence{
+	{"nothing", func(*world) {}},
+	{"service", takes(key{kindService, app0})},
+	{"canary service", takes(key{kindService, canary(app0)})},
+	{"router", takes(routers...)},
+	{"canary ingress", takes(key{kindIngress, canary(app0)})},
+	{"network", takes(append(routers, key{kindService, app0}, key{kindService, canary(app0)}, key{kindIngress, canary(app0)})...)},
+	{"batchrelease", takes(key{kindBatch, app0})},
+	{"stable set", func(w *world) {
+		w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == "v1" })
+	}},
+	{"workload", takes(key{kindDeployment, app0})},
+}
+
+// routers are what may lead to the Service.
+var routers = []key{
+	{kindIngress, app0}, {kindHTTPRoute, app0}, {kindGRPCRoute, app0}, {kindVirtualService, app0}, {kindTraefikService, app0},
+}
+
+func takes(keys ...key) func(*world) {
+	return func(w *world) {
+		for _, k := range keys {
+			w.remove(k.kind, k.name)
+		}
+	}
+}
+
+// final is an ending, and what must be so when it is over.
+type final struct {
+	name  string
+	begin func(*end) string
+	phase rollouts.Phase
+	// tag is what every pod runs; empty where another release has begun.
+	tag string
+}
+
+var finals = []final{
+	{"abort", by(rollouts.VerbAbort), rollouts.PhaseProgressing, "v1"},
+	{"rollback", by(rollouts.VerbRollback), rollouts.PhaseHealthy, "v1"},
+	{"cancel", func(e *end) string { return e.change(app0, setImage("v1")) }, rollouts.PhaseHealthy, "v1"},
+	{"succeed", by(rollouts.VerbPromote), rollouts.PhaseHealthy, "v2"},
+	{"disable", func(e *end) string {
+		return strconv.FormatBool(e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }))
+	}, rollouts.PhaseDisabled, "v2"},
+	{"delete", func(e *end) string { return strconv.FormatBool(e.remove(kindRollout, app0)) }, "", "v2"},
+	{"supersede", func(e *end) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
+}
+
+func by(verb rollouts.Verb) func(*end) string {
+	return func(e *end) string { return e.decide(app0, planner.Command{Verb: verb, User: "end", Full: true}) }
+}
+
+func TestEndingsWithoutObjects(t *testing.T) {
+	for _, row := range traffic.Table {
+		router := strings.Trim(row.Kind.Kind+" "+row.Class, " ")
+		if row.Kind.Kind == "DestinationRule" {
+			continue // it sends no requests; stories of shared Services have it
+		}
+		for _, style := range []rollouts.Style{rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen} {
+			t.Run(router+"/"+string(style), func(t *testing.T) {
+				t.Parallel()
+				w := halfway(t, row, style)
+				for _, a := range absences {
+					for _, f := range finals {
+						if f.tag == "" && style == rollouts.StyleBlueGreen {
+							continue // which refuses another template
+						}
+						withoutObject(t, w, a, f, false)
+						if row.Class == "" || row.Class == "nginx" || row.Class == "aws-alb" { // others are spelled as nginx is
+							withoutObject(t, w, a, f, true)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// halfway is a world in which a step waits that has most of pods and requests.
+func halfway(t *testing.T, row traffic.Row, style rollouts.Style) *world {
+	t.Helper()
+	w := newWorld(start.Add(-time.Hour), nobody{}, newChecks())
+	w.deploy(app{name: app0, image: "v1", replicas: 5, surge: "25%", unavail: "25%", history: 10})
+	w.rest()
+	w.now = start
+	w.expose(app0)
+	k := kindOf(row.Kind.Kind)
+	refs := routingBy(k, app0, 3*time.Second)
+	if k != kindIngress {
+		w.lead(k, app0)
+	} else {
+		w.publish(app0, app0)
+		w.action(row.Class)
+		refs[0].Ingress.ClassType = &row.Class
+	}
+	w.govern(app0, rollouts.Release{
+		Steps:           []rollouts.Step{step("80%", "80%", 0, false), step("100%", "", 0, false)},
+		TrafficRoutings: refs, ExtraWorkload: style == rollouts.StyleCanary,
+	}, style == rollouts.StyleBlueGreen)
+	w.rest()
+	w.change(app0, setImage("v2"))
+	w.rest()
+	r := find[*rollouts.Rollout](w.store.objects, kindRollout, app0)
+	if p := r.Status.Active(); p == nil || p.State != rollouts.StepPaused || len(w.check.broken) > 0 {
+		t.Fatalf("the step does not wait: %s, %v", r.Status.Message, w.check.broken)
+	}
+	return w
+}
+
+// action makes an Ingress one whose annotations say where requests go, where its
+// class wants that.
+func (w *world) action(class string) {
+	if class != "aws-alb" {
+		return
+	}
+	next := clone(find[*networkingv1.Ingress](w.store.objects, kindIngress, app0))
+	next.Annotations = map[string]string{
+		"alb.ingress.kubernetes.io/actions.all": `{"type":"forward","forwardConfig":{"targetGroups":[{"serviceName":"web","servicePort":80}]}}`,
+	}
+	backend := next.Spec.Rules[0].HTTP.Paths[0].Backend.Service
+	backend.Name, backend.Port = "all", networkingv1.ServiceBackendPort{Name: "use-annotation"}
+	w.as("user", func() error { return w.store.update(next) })
+}
+
+// withoutObject plays one ending without one object, in a world of its own.
+func withoutObject(t *testing.T, from *world, a absence, f final, late bool) {
+	t.Helper()
+	c := from.check.fork()
+	e := &end{world: from.fork(nobody{}, c), name: f.name + " without " + a.name}
+	take := func() {
+		a.take(e.world)
+		c.sick, c.robbed = a.name != "nothing", a.name == "batchrelease" // requests are lost by who took it
+	}
+	if !late {
+		take()
+	}
+	f.begin(e)
+	if late {
+		e.round()
+		e.now = e.now.Add(time.Second)
+		e.name += ", late"
+		take()
+	}
+	e.judge(a, f)
+	if len(c.broken) > 0 {
+		t.Errorf("%s: %s", e.name, strings.Join(c.broken, "\n"))
+	}
+}
+
+// judge checks that the ending came to its end, and that nothing is left of it.
+func (e *end) judge(a absence, f final) {
+	if !e.settle() {
+		return
+	}
+	e.unrouted()
+	r := e.rollout()
+	switch {
+	case r == nil && f.phase == "" || a.name == "workload":
+		return
+	case r == nil || r.Status.Phase != f.phase:
+		e.check.violate("ends", "%s: the rollout is %v", e.name, headOf(r.Status))
+	case f.tag != "":
+		e.runs("ends", f.tag)
+		e.commands()
+	case e.asked(e.workload()) != r.Status.Active().UpdateRevision:
+		e.check.violate("ends", "%s: the release is still that of %s", e.name, r.Status.Active().UpdateRevision)
+	}
+}
+
+// unrouted checks that no request is sent to a Service that does not exist.
+func (e *end) unrouted() {
+	for _, target := range e.check.targets() {
+		if target.able == 0 {
+			e.check.violate("ends", "%s: %s", e.name, target.what)
+		}
+	}
+	if f := e.rollout(); f != nil && f.Status.Phase == rollouts.PhaseProgressing && f.Status.Activity() != rollouts.ActivityAborted {
+		return
+	}
+	for _, k := range []key{{kindService, canary(app0)}, {kindIngress, canary(app0)}} {
+		if e.store.objects[k] != nil {
+			e.check.violate("ends", "%s: %s %s is left", e.name, k.kind, k.name)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// An abort comes to its end while what routes is gone, or goes.
+func TestAbortWithoutObjects(t *testing.T) {
+	t.Parallel()
+	for what, gone := range map[string]func(*app) error{
+		"canary service": func(a *app) error {
+			return here.client.Delete(t.Context(), &corev1.Service{ObjectMeta: a.meta(name + "-canary")})
+		},
+		"service": func(a *app) error {
+			return here.client.Delete(t.Context(), &corev1.Service{ObjectMeta: a.meta(name)})
+		},
+		"ingress": func(a *app) error {
+			return here.client.Delete(t.Context(), &networkingv1.Ingress{ObjectMeta: a.meta(name)})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := usual()
+			p.steps = []v1beta1.Step{with(manual("80%"), "80%"), manual("100%")}
+			a := start(t, p)
+			a.release("v2")
+			a.until("step 1 waits", a.waitsAt(1))
+			if err := gone(a); err != nil {
+				t.Fatal(err)
+			}
+			a.post(here.admin, "abort", "", http.StatusCreated)
+			a.until("the release is aborted", a.isAborted)
+			a.until("all pods run v1", a.runs(versions{"v1": 6}))
+			a.until("no canary Ingress is left", a.weight(""))
+		})
+	}
+}
+
+func (a *app) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: a.namespace, Name: name}
+}
+
+// The stable template is set while routers still learn of an abort: the new pods
+// stay for the rest of the grace period.
+func TestGraceIsOwed(t *testing.T) {
+	t.Parallel()
+	p := usual()
+	p.grace = 10
+	a := start(t, p)
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.post(here.admin, "abort", "", http.StatusCreated)
+	a.until("routers are told", a.weight(""))
+	told := time.Now()
+	a.release("v1")
+	a.until("the pods of v2 are gone", a.runs(versions{"v1": 6}))
+	// What was told a moment before it was seen here may be over a moment earlier.
+	if after := time.Since(told); after < 8*time.Second {
+		t.Errorf("the pods of v2 went %s after routers were told, of 10 s", after)
+	}
+	a.until("the Rollout is Healthy", a.healthy)
+}
+
+// A rollback that is accepted ends the template that was set a moment before.
+func TestRollbackEndsWhatIsSet(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.guard.atMost("v3", 0)
+	a.release("v3")
+	a.post(here.admin, "rollback", "", http.StatusCreated)
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until("all pods run v1", a.runs(versions{"v1": 6}))
+	a.traceless(workloadType)
+}
