@@ -118,7 +118,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
 			Beside: beside, Doors: doors,
 		},
-		&batchrelease.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency},
+		&batchrelease.Reconciler{
+			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
+			Labels: planner.PodLabels(o.podLabels),
+		},
 		&trafficrouting.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
 		},

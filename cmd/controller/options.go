@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // options are the flags.
@@ -24,6 +26,7 @@ type options struct {
 	concurrency     int
 	historyLimit    int
 	historyAge      time.Duration
+	podLabels       string
 	verbosity       int
 }
 
@@ -31,6 +34,7 @@ func defaults() options {
 	return options{
 		leaderElect: true, leaderNamespace: "weir-system", configuration: []string{"weir-system", "kruise-rollout"},
 		metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16, historyLimit: 10,
+		podLabels: string(planner.LabelAlways),
 	}
 }
 
@@ -45,6 +49,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.concurrency, "concurrency", o.concurrency, "how many objects of each kind are worked on at once")
 	f.IntVar(&o.historyLimit, "history-limit", o.historyLimit, "how many histories of releases are kept for each Rollout, at least 1")
 	f.DurationVar(&o.historyAge, "history-age", o.historyAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
+	f.StringVar(&o.podLabels, "pod-batch-labels", o.podLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "how much to log: 0 what an operator must see, 4 every plan")
 }
 
@@ -52,6 +57,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 func (o *options) validate() error {
 	if o.historyLimit < 1 || o.historyAge < 0 {
 		return errors.New("--history-limit must be at least 1, and --history-age not negative")
+	}
+	if !slices.Contains([]planner.PodLabels{planner.LabelAlways, planner.LabelNamed}, planner.PodLabels(o.podLabels)) {
+		return fmt.Errorf("--pod-batch-labels must be %s or %s", planner.LabelAlways, planner.LabelNamed)
 	}
 	if len(o.configuration) == 0 || slices.Contains(o.configuration, "") {
 		return errors.New("--configuration-namespaces must name namespaces")

@@ -28,6 +28,8 @@ type BatchObserved struct {
 	Workload *Workload
 	// Trouble names pods that will not become ready, and why.
 	Trouble string
+	// Labels says which releases' pods are labelled.
+	Labels PodLabels
 	// Pods are those of the update revision, where Marks asks for them.
 	Pods []Pod
 }

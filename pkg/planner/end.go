@@ -38,6 +38,9 @@ func (x *pass) end() {
 	x.status.SetCondition(rollouts.Condition{Type: rollouts.ConditionSucceeded, Status: outcome}, x.now())
 	x.status.Phase = rollouts.PhaseHealthy
 	p := x.progress()
+	if ended == rollouts.ReleaseCancelled {
+		p.ObservedRolloutID = x.rolloutID() // the name that came with the stable template is no wish for another release
+	}
 	p.ObservedWorkloadGeneration = x.w.Generation
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
 	x.stamp()

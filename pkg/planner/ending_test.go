@@ -166,7 +166,7 @@ func (e *end) lost(revision string) bool {
 	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil && e.kept(e.rollout(), revision) == nil
 }
 
-// revert puts the stable template back: the invariant "reversible".
+// revert puts the stable template back, and takes the name off: the invariant "reversible".
 func (e *end) revert() {
 	tag := e.stable()
 	d := e.workload()
@@ -176,7 +176,10 @@ func (e *end) revert() {
 	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {
 		return // nothing would change on the workload, so that nobody could see the wish
 	}
-	e.change(app0, setImage(tag))
+	e.change(app0, func(o object.Object) {
+		setImage(tag)(o)
+		o.SetLabels(without(o.GetLabels(), rollouts.LabelRolloutID)) // a name would be a wish of its own
+	})
 	if !e.settle() {
 		return
 	}

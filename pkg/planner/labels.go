@@ -16,9 +16,10 @@ import (
 
 // Pod is the facts of a pod of the update revision.
 type Pod struct {
-	Name    string
-	UID     types.UID
-	Created time.Time
+	Name string
+	UID  types.UID
+	// Came is when it was made, or brought to its revision in place.
+	Came time.Time
 	// RolloutID and Batch are what its labels say; empty, or 0, if nothing.
 	RolloutID string
 	Batch     int32
@@ -45,22 +46,31 @@ func (m MarkPods) String() string {
 	return fmt.Sprintf("label %d pods with their batch", len(m.Marks))
 }
 
-// Marks tells whether the pods of a release are labelled with their batch. A
-// label is one write for each pod, so it is written where somebody reads it:
-// where the workload names its release, and in the blue-green style, whose
-// clients tell the two colours apart by it.
-func Marks(style rollouts.Style, w *Workload) bool {
-	return w != nil && (style == rollouts.StyleBlueGreen || w.RolloutID != "")
+// PodLabels says of which releases the pods are labelled with their batch.
+type PodLabels string
+
+const (
+	// LabelAlways is of every release, as clients of OpenKruise expect it.
+	LabelAlways PodLabels = "always"
+	// LabelNamed saves a write for each pod: it is of releases that the workload
+	// names, and of the blue-green style, whose clients tell the two colours apart
+	// by it.
+	LabelNamed PodLabels = "named"
+)
+
+// Marks tells whether the pods of a release are labelled with their batch.
+func Marks(labels PodLabels, style rollouts.Style, w *Workload) bool {
+	return w != nil && (labels != LabelNamed || style == rollouts.StyleBlueGreen || w.RolloutID != "")
 }
 
 // rename takes up another name that the workload gives to the release under
 // way. Its batches are counted anew, for the labels; its step and its pods stay.
 func (x *pass) rename() {
 	p, b := x.progress(), x.Batch
-	if x.w.RolloutID != "" && p.ObservedRolloutID != x.w.RolloutID {
-		p.ObservedRolloutID = x.w.RolloutID
+	if name := x.named(); name != "" && p.ObservedRolloutID != name {
+		p.ObservedRolloutID = name
 		if r := x.record(); r != nil {
-			r.RolloutID = x.w.RolloutID
+			r.RolloutID = name
 		}
 	}
 	if b == nil || b.Terminating || upgrading(p) || b.Plan.RolloutID == p.ObservedRolloutID {
@@ -72,22 +82,22 @@ func (x *pass) rename() {
 }
 
 // marks are the labels still to be written. Each batch has as many pods as it
-// adds to the one before; pods that have a batch keep it, and of the others the
-// youngest belong to the last one.
+// adds to the one before, by the plan and whatever is there already; pods that have
+// a batch with room keep it, and of the others the youngest belong to the last one.
 func (x *batchPass) marks() []Mark {
-	if !x.marking() {
+	if !x.marking() || x.comesBack() {
 		return nil
 	}
 	room := x.additions()
-	var bare []Pod
-	for _, p := range x.Pods {
-		if p.RolloutID != x.plan.RolloutID || p.Batch < 1 {
-			bare = append(bare, p)
-		} else if int(p.Batch) <= len(room) {
+	pods := slices.SortedFunc(slices.Values(x.Pods), func(a, b Pod) int { return cmp.Or(a.Came.Compare(b.Came), cmp.Compare(b.Name, a.Name)) })
+	bare := slices.DeleteFunc(pods, func(p Pod) bool {
+		has := p.RolloutID == x.plan.RolloutID && p.Batch >= 1 && int(p.Batch) <= len(room) && room[p.Batch-1] > 0
+		if has {
 			room[p.Batch-1]--
 		}
-	}
-	slices.SortFunc(bare, func(a, b Pod) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name)) })
+		return has
+	})
+	slices.Reverse(bare)
 	var marks []Mark
 	for i := len(room) - 1; i >= 0; i-- {
 		for ; room[i] > 0 && len(marks) < len(bare); room[i]-- {
@@ -102,7 +112,13 @@ func (x *batchPass) marks() []Mark {
 }
 
 func (x *batchPass) marking() bool {
-	return !x.plan.Abort && x.plan.RolloutID != "" && Marks(x.plan.RollingStyle, x.w)
+	return !x.plan.Abort && x.plan.RolloutID != "" && Marks(x.Labels, x.plan.RollingStyle, x.w)
+}
+
+// comesBack tells that pods of the batch are still on their way back to the stable
+// revision. They belong to it before those that never left, and are the youngest.
+func (x *batchPass) comesBack() bool {
+	return x.status.NoNeedUpdateReplicas != nil && int32(len(x.Pods)) < x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas) //nolint:gosec // of the size of a workload
 }
 
 // marked tells that every pod is known and has its label. One that the native
@@ -111,12 +127,12 @@ func (x *batchPass) marked() bool {
 	return !x.marking() || int32(len(x.Pods)) >= x.w.UpdatedReplicas && len(x.marks()) == 0 //nolint:gosec // of the size of a workload
 }
 
-// additions is how many pods each batch up to the current one adds.
+// additions is how many pods each batch up to the current one adds by the plan.
 func (x *batchPass) additions() []int32 {
 	var adds []int32
 	var before int32
 	for i := range x.plan.Batches[:x.status.CurrentBatch+1] {
-		upTo := max(x.limit(x.plan.Batches[i].CanaryReplicas), before)
+		upTo := max(x.pods(x.plan.Batches[i].CanaryReplicas), before)
 		adds = append(adds, upTo-before)
 		before = upTo
 	}

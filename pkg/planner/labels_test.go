@@ -36,6 +36,8 @@ func TestMarks(t *testing.T) {
 		{"blue-green scaled at both steps", rollouts.StyleBlueGreen, []string{"50%", "100%"},
 			[]at{{0, 5, 3, []int{3}}, {0, 6, 3, []int{3}}, {0, 7, 4, []int{4}}, {0, 4, 2, []int{2}}, {1, 4, 4, []int{2, 2}},
 				{1, 7, 7, []int{4, 3}}, {1, 8, 8, []int{4, 4}}}},
+		{"scaled down at the last", rollouts.StylePartition, []string{"20%", "40%", "60%", "100%"},
+			[]at{{3, 10, 10, []int{2, 2, 2, 4}}, {3, 5, 5, []int{1, 1, 1, 2}}}},
 		{"more pods than the batch asked for", rollouts.StylePartition, []string{"20%", "100%"}, []at{{0, 5, 3, []int{1}}}},
 		{"back at an earlier step", rollouts.StylePartition, []string{"20%", "40%"}, []at{{1, 5, 2, []int{1, 1}}, {0, 5, 2, []int{1, 1}}}},
 		{"without a batch for long", rollouts.StylePartition, []string{"1", "3"}, []at{{1, 5, 3, []int{1, 2}}}},
@@ -47,7 +49,7 @@ func TestMarks(t *testing.T) {
 			for _, s := range c.walk {
 				pods = pods[:min(len(pods), int(s.updated))]
 				for i := len(pods); i < int(s.updated); i++ {
-					pods = append(pods, planner.Pod{Name: strconv.Itoa(i), Created: time.Unix(int64(i), 0)})
+					pods = append(pods, planner.Pod{Name: strconv.Itoa(i), Came: time.Unix(int64(i), 0)})
 				}
 				marks := marksOf(b, s.batch, s.replicas, pods)
 				for _, m := range marks {
@@ -85,8 +87,57 @@ func TestReadyOnceMarked(t *testing.T) {
 	}
 	w.RolloutID = ""
 	plan = planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w})
+	if plan.Status.BatchState == rollouts.BatchReady {
+		t.Error("a release without a name is ready, and no pod is labelled")
+	}
+	plan = planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Labels: planner.LabelNamed})
 	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Actions) > 0 {
-		t.Errorf("a release without a name is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
+		t.Errorf("where it saves the labels it is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
+	}
+}
+
+// TestMarksOfInPlace labels pods anew that were brought to a revision in place, and
+// have labels of it from before they went back.
+func TestMarksOfInPlace(t *testing.T) {
+	b := released(rollouts.StylePartition, []string{"20%", "40%"})
+	pods := []planner.Pod{{Name: "a", Came: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
+	want := []planner.Mark{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
+	if diff := cmp.Diff(want, marksOf(b, 0, 5, pods)); diff != "" {
+		t.Errorf("labels of the first batch (-want +got):\n%s", diff)
+	}
+}
+
+// TestMarksOnTheWayBack labels nothing before the pods of the batch are back, and
+// then those that came back before those that never left.
+func TestMarksOnTheWayBack(t *testing.T) {
+	b := released(rollouts.StylePartition, []string{"20%", "40%"})
+	left := int32(2)
+	b.Status = rollouts.BatchReleaseStatus{NoNeedUpdateReplicas: &left}
+	stayed := []planner.Pod{{Name: "a", Came: time.Unix(1, 0)}, {Name: "b", Came: time.Unix(2, 0)}}
+	back := planner.Pod{Name: "c", Came: time.Unix(9, 0)}
+	w := workloadOf(b, 5, 2)
+	w.AtStable = true
+	w.Drive.Partition = intstr.FromInt32(3)
+	labels := func(pods ...planner.Pod) []string {
+		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
+		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
+		for range 2 {
+			for _, a := range plan.Actions {
+				if m, ok := a.(planner.MarkPods); ok {
+					return []string{m.Marks[0].Pod, strconv.Itoa(len(m.Marks))}
+				}
+			}
+			next := b.DeepCopy()
+			next.Status = plan.Status
+			plan = planner.BatchRelease(planner.BatchObserved{Release: next, Workload: w, Pods: pods})
+		}
+		return nil
+	}
+	if got := labels(stayed...); got != nil {
+		t.Errorf("%v is labelled, and the pod that the batch brings back is not there", got)
+	}
+	if diff := cmp.Diff([]string{"c", "1"}, labels(append(stayed, back)...)); diff != "" {
+		t.Errorf("labels of the first batch (-want +got):\n%s", diff)
 	}
 }
 

@@ -4,7 +4,9 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +34,11 @@ func (x *pass) adopt() {
 	}
 	x.status.Phase = rollouts.PhaseHealthy
 	x.status.Message = "rollout is healthy"
-	if p := x.progress(); !x.w.Held && p.UpdateRevision != x.w.UpdateRevision {
-		*p = rollouts.Progress{} // what was released meanwhile is recorded anew
+	if p := x.progress(); !x.w.Held {
+		p.ObservedRolloutID = "" // what was released meanwhile is recorded anew
+		if p.UpdateRevision != x.w.UpdateRevision {
+			*p = rollouts.Progress{}
+		}
 	}
 	x.settleAll()
 	x.closeRecord(rollouts.ReleaseDisabled)
@@ -83,12 +88,15 @@ func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 func (x *pass) watch() {
 	x.judgeFitness()
 	switch {
-	case x.w.Held && x.w.AtStable, x.leftover():
+	case x.w.Held && x.w.AtStable && !x.renamed(), x.leftover():
 		x.act(RestoreWorkload{})
 	case x.w.Held:
 		if x.tidy(replaced) {
 			x.start("Rollout is in Progressing")
 		}
+		return
+	case x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == "":
+		x.act(Hold{}) // it passed by admission, and the next pass starts
 		return
 	}
 	p := x.progress()
@@ -144,13 +152,35 @@ func (x *pass) recordCompleted(p *rollouts.Progress) {
 	x.status.Message = "workload deployment is completed"
 }
 
-// rolloutID names the release. What no label could say is not taken for a name.
-func (x *pass) rolloutID() string {
-	const longest = 63
-	if _, hidden := rollouts.Hidden(x.w.RolloutID); x.w.RolloutID != "" && len(x.w.RolloutID) <= longest && !hidden {
-		return x.w.RolloutID
+// rolloutID names the release.
+func (x *pass) rolloutID() string { return cmp.Or(x.named(), x.w.UpdateRevision) }
+
+// labelValue is what a label can say.
+var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+
+// named is the name that the workload gives to its release, or empty. What no label
+// could say is not taken for a name.
+func (x *pass) named() string {
+	if !labelValue.MatchString(x.w.RolloutID) {
+		return ""
 	}
-	return x.w.UpdateRevision
+	return x.w.RolloutID
+}
+
+// renamed reports whether a workload at rest names another release than its last.
+// That is the wish for a release, though every pod runs its template already.
+func (x *pass) renamed() bool {
+	name, last := x.named(), x.progress().ObservedRolloutID
+	return name != "" && last != "" && name != last && x.live() && x.replaces() && x.w.Replicas > 0
+}
+
+// releaseID names a release that starts. One of the stable revision is not the
+// earlier one that brought it, which has its name where nobody gives another.
+func (x *pass) releaseID() string {
+	if id := "rollback-" + x.w.UpdateRevision; x.w.AtStable && x.named() == "" && labelValue.MatchString(id) {
+		return id
+	}
+	return x.rolloutID()
 }
 
 // start begins a release at its first step.
@@ -168,7 +198,7 @@ func (x *pass) begin() {
 	x.status.RemoveCondition(rollouts.ConditionStalled)
 	stable := x.stableTemplate()
 	x.status.SetActive(x.style, &rollouts.Progress{
-		ObservedWorkloadGeneration: x.w.Generation, ObservedRolloutID: x.rolloutID(), RolloutHash: x.planHash(),
+		ObservedWorkloadGeneration: x.w.Generation, ObservedRolloutID: x.releaseID(), RolloutHash: x.planHash(),
 		StableRevision: x.w.StableRevision, StableTemplate: stable, UpdateRevision: x.w.UpdateRevision, PodTemplateHash: x.w.PodTemplateHash,
 		CurrentStepIndex: 1, NextStepIndex: x.release.Next(1), State: rollouts.BeforeStepUpgrade,
 	})

@@ -33,7 +33,7 @@ func (w *world) batchPass(name string) {
 			f := row.Facts(seen, owned)
 			facts.Workload = &f
 			facts.Trouble = w.trouble(b, owned, f)
-			if planner.Marks(b.Spec.Plan.RollingStyle, &f) {
+			if planner.Marks(facts.Labels, b.Spec.Plan.RollingStyle, &f) {
 				facts.Pods = w.podsOf(owned, f)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (w *world) podsOf(owned []object.Object, f planner.Workload) []planner.Pod 
 		}
 		for i := range rs.Status.Replicas {
 			m := w.marks[podName(rs, i)]
-			pods = append(pods, planner.Pod{Name: podName(rs, i), RolloutID: m.RolloutID, Batch: m.Batch})
+			pods = append(pods, planner.Pod{Name: podName(rs, i), Came: time.Unix(int64(i), 0), RolloutID: m.RolloutID, Batch: m.Batch})
 		}
 	}
 	return pods

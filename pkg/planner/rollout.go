@@ -285,7 +285,16 @@ func (x *pass) rolledBack() bool {
 // returning tells that the way back to the stable template is a release too, or
 // is going to be one.
 func (x *pass) returning() bool {
-	return x.backInBatches() && !x.aborted() && (x.live() || x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused))
+	started := x.live() || x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
+	return (x.backInBatches() && started || x.repeats()) && !x.aborted()
+}
+
+// repeats tells that the release under way is of the revision that serves already,
+// under a name of its own: no pod comes or goes for it.
+func (x *pass) repeats() bool {
+	p := x.was()
+	same := p.StableRevision != "" && (p.StableRevision == p.UpdateRevision || p.StableRevision == p.PodTemplateHash)
+	return same && x.live() && x.named() != "" && x.w.StableReplicas == 0
 }
 
 // backInBatches tells that its user wants that. Where traffic is routed, bad pods

@@ -39,13 +39,13 @@ var verbs = map[string]func(*story, command){
 	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
 	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
 	// What users do.
-	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10]
+	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked], by a client that writes the mark of a release itself
 	"apply":    (*story).apply,
 	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
 	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [orphan]: somebody edits the extra Deployment
 	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
-	"sneak":    (*story).sneak,  // web image=v2 [bare]: an update that no part of admission sees
+	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
 	"leave":    func(s *story, c command) { s.w.leave(c.words[1]) },
@@ -96,6 +96,7 @@ var verbs = map[string]func(*story, command){
 	"advance": (*story).advance,
 	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
 	"show":    func(s *story, _ command) { s.t.show() },
+	"labels":  func(s *story, _ command) { s.t.labels = true }, // those of pods are shown, also without a name
 	"history": func(s *story, _ command) { s.t.histories() },
 }
 
@@ -192,6 +193,7 @@ func (s *story) rollout(c command) {
 		share := intstr.Parse(threshold)
 		release.FailureThreshold = &share
 	}
+	s.t.labels = s.t.labels || c.has("bluegreen") // clients tell the colours apart by them
 	s.w.govern(c.words[1], release, c.has("bluegreen"))
 }
 
@@ -212,6 +214,9 @@ func (s *story) update(c command) {
 		if id := c.get("id", ""); id != "" {
 			setName(id)(d)
 		}
+		if c.has("marked") {
+			d.SetAnnotations(with(d.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+		}
 		if native, ok := d.(*appsv1.Deployment); ok {
 			s.rest(c, &native.Spec)
 		}
@@ -231,7 +236,15 @@ func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
 // sneak is an update while every door is closed.
 func (s *story) sneak(c command) {
 	o := clone(appOf(s.w.store.objects, c.words[1]))
-	setImage(c.get("image", ""))(o)
+	if tag := c.get("image", ""); tag != "" {
+		setImage(tag)(o)
+	}
+	if id := c.get("id", ""); id != "" {
+		setName(id)(o)
+	}
+	if c.has("marked") {
+		o.SetAnnotations(with(o.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+	}
 	if d, ok := o.(*appsv1.Deployment); ok && c.has("bare") {
 		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
 		d.Spec.Strategy = rolling("25%", "25%")

@@ -338,6 +338,9 @@ func (x *pass) cancel() {
 	if p.RollingBack {
 		x.settle(rollouts.VerbRollback, rollouts.OutcomeApplied)
 	}
+	if x.live() {
+		x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied) // the template was stable's before it
+	}
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	x.settleAll()
 	x.status.RemoveCondition(rollouts.ConditionStalled)

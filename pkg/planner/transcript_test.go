@@ -31,6 +31,8 @@ type transcript struct {
 	silent bool
 	// deeds writes down what users do as well; a script says so itself.
 	deeds bool
+	// labels writes down those of pods of a release without a name, too.
+	labels bool
 }
 
 func (t *transcript) did(what string) {
@@ -147,8 +149,20 @@ func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
 	}
 }
 
-func (t *transcript) sized(planner.Scale)     {}
-func (t *transcript) acted(a planner.Action)  { t.under("act", "%s", a) }
+func (t *transcript) sized(planner.Scale) {}
+func (t *transcript) acted(a planner.Action) {
+	if _, labels := a.(planner.MarkPods); !labels || t.labelled() {
+		t.under("act", "%s", a)
+	}
+}
+
+// labelled tells that labels of pods are written down. Those of a release without a
+// name are there as well, and say nothing that its batches do not.
+func (t *transcript) labelled() bool {
+	named := func(o object.Object) bool { return o.GetLabels()[rollouts.LabelRolloutID] != "" }
+	return t.labels || slices.ContainsFunc(workloads(t.w.store.objects), named)
+}
+
 func (t *transcript) died(who, before string) { t.line(who, "crash before its %s", before) }
 
 func (t *transcript) wrote(actor string, old, next object.Object) {
@@ -265,7 +279,11 @@ func (t *transcript) show() {
 		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
 	}
 	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
-		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, t.w.batches(rs))
+		batches := ""
+		if t.labelled() {
+			batches = t.w.batches(rs)
+		}
+		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
 	}
 	t.showPods()
 	t.showNetwork()
@@ -286,7 +304,7 @@ func (t *transcript) showPods() {
 		if missing(p) {
 			what += ", not ready"
 		}
-		if id := p.Labels[rollouts.LabelRolloutID]; id != "" {
+		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.labelled() {
 			what += ", " + id + "/" + p.Labels[rollouts.LabelRolloutBatchID]
 		}
 		t.under("pod", "%s of %s", p.Name, what)

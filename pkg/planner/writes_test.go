@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // tally counts the writes that a release costs, by who wrote what.
@@ -24,6 +25,14 @@ func (t tally) wrote(actor string, old, next object.Object) {
 	t.transcript.wrote(actor, old, next)
 }
 
+// acted counts labels of pods, each of which is a write.
+func (t tally) acted(a planner.Action) {
+	if m, ok := a.(planner.MarkPods); ok {
+		t.writes["label"] += len(m.Marks)
+	}
+	t.transcript.acted(a)
+}
+
 // A release of ten pods in three steps, without traffic, costs so many writes and
 // no more: of our own kinds at most 42 (docs/performance.md). The fixed order of a
 // script merges nothing and repeats nothing, so that each number is exact.
@@ -37,7 +46,7 @@ func TestWritesOfARelease(t *testing.T) {
 	s.run([]string{"update web image=v2", "settle", "promote web user=alice", "settle", "promote web user=alice", "settle"})
 	want := map[string]int{
 		"rollout rollout": 16, "rollout batch": 5, "rollout history": 2, "batch batch": 10, "user rollout": 2,
-		"batch deployment": 7, "batch set": 1, "sizes set": 9, "user deployment": 1,
+		"batch deployment": 7, "batch set": 1, "sizes set": 9, "user deployment": 1, "label": 10,
 	}
 	if diff := cmp.Diff(want, count.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,12 +27,20 @@ func Pods(pods []corev1.Pod) []planner.Pod {
 			batch = 0
 		}
 		out = append(out, planner.Pod{
-			Name: p.Name, UID: p.UID, Created: p.CreationTimestamp.Time,
+			Name: p.Name, UID: p.UID, Came: came(p),
 			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(batch),
 			Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 		})
 	}
 	return out
+}
+
+// came is when a pod came to its revision.
+func came(p *corev1.Pod) time.Time {
+	if gate := condition(p, inPlaceReady); gate != nil && gate.LastTransitionTime.After(p.CreationTimestamp.Time) {
+		return gate.LastTransitionTime.Time
+	}
+	return p.CreationTimestamp.Time
 }
 
 // Labels are what a mark means on a pod. The revision is there for clients that

@@ -22,6 +22,7 @@ const (
 	wantedSpec   = "rollouts.kruise.io/wanted-spec"
 	extraStatus  = "rollouts.kruise.io/deployment-extra-status"
 	workloadType = "rollouts.kruise.io/workload-type"
+	rolloutID    = "rollouts.kruise.io/rollout-id"
 )
 
 var (
@@ -71,6 +72,9 @@ var markCells = []cell{
 		do: unmarksByStatus, expect: marked},
 	{who: patcher, what: ship, how: "takes the label off first", doors: true,
 		do: patches(change{labels: object{workloadType: nil}}, change{version: "v2"}), expect: gated},
+	{who: patcher, what: ship, how: "names a release and marks it as under way, then sets a version", doors: true,
+		do:     patches(change{labels: object{rolloutID: "7"}, annotations: object{inProgress: "true"}}, change{labels: object{rolloutID: "8"}, version: "v2"}),
+		expect: gated},
 	{who: patcher, what: ship, how: "marks a Deployment as held by another", doors: true,
 		do: patches(change{version: "v2", annotations: object{inProgress: `{"rolloutName":"other"}`}}), expect: gated},
 	{who: patcher, what: ship, how: "marks a Deployment as held first", doors: true,

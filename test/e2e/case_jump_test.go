@@ -109,6 +109,7 @@ func caseJumpFewer(t *testing.T) {
 	c.jumps(3)
 	c.pauses(3)
 	stable, hash := c.beside("v2", 3)
+	c.brought(1, 1, 1)
 	c.progress(3, 4, stable, hash)
 	c.sends(60)
 	err := reworks(c, func(r *v1beta1.Rollout) { r.Spec.Strategy.Canary.Steps = stepsOf(r)[:1] })

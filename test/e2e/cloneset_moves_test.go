@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,88 @@ func clonesBackInBatches(t *testing.T) {
 	s.until("one more is back", s.runsPods(versions{"v1": 3, "v2": 2}))
 	s.promoteAll()
 	s.gives("v1")
+}
+
+// fifths are five equal steps.
+func fifths() []v1beta1.Step {
+	return []v1beta1.Step{manual("20%"), manual("40%"), manual("60%"), manual("80%"), manual("100%")}
+}
+
+// Case 60: the way back has a name of its own, and one pod of each of its steps,
+// though two pods have never left.
+func clonesBackNamed(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, func(r *v1beta1.Rollout) {
+		r.Annotations = map[string]string{"rollouts.kruise.io/rollback-in-batch": "true"}
+	}, fifths()...).called("1")
+	s.ships("v2")
+	for step := int32(1); step <= 2; step++ {
+		s.until("a step waits", s.waitsAt(step))
+		s.promote(step)
+	}
+	s.until("step 3 waits", s.waitsAt(3))
+	s.sees(s.labelled("1", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.called("2").ships("v1")
+	s.labelsSteps("2", 1)
+	s.gives("v1")
+}
+
+// labelsSteps approves each step from one on, and wants one more pod of a release
+// labelled at each of five.
+func (s *cloned) labelsSteps(id string, from int32) {
+	s.t.Helper()
+	want := map[string]int{}
+	for step := int32(1); step <= 4; step++ {
+		want[strconv.Itoa(int(step))] = 1
+		if step < from {
+			continue
+		}
+		s.until("a step waits", s.waitsAt(step))
+		s.until("each step has a pod", s.labelled(id, want))
+		s.promote(step)
+	}
+	want["5"] = 1
+	s.until("the Rollout is Healthy", s.healthy)
+	s.sees(s.labelled(id, want))
+}
+
+// nameAlone writes a name, and the mark of a release, as some clients do.
+func (s *cloned) nameAlone(id string) {
+	s.t.Helper()
+	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q},"annotations":{"rollouts.kruise.io/in-progressing":"true"}}}`, id))
+}
+
+// Case 61: a name alone is a release of pods that stay, and another name at step 3
+// counts them anew.
+func clonesNameAlone(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, fifths()...)
+	was := s.uids()
+	s.nameAlone("1")
+	for step := int32(1); step <= 2; step++ {
+		s.until("a step waits", s.waitsAt(step))
+		s.promote(step)
+	}
+	s.until("step 3 waits", s.waitsAt(3))
+	s.sees(s.labelled("1", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.change(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
+	s.until("the pods are counted under the other name", s.labelled("2", map[string]int{"1": 1, "2": 1, "3": 1}))
+	s.labelsSteps("2", 3)
+	s.gives("v1")
+	s.same("the pods", was, s.uids())
+}
+
+// Case 62: the name changes again at the first step.
+func clonesRenamed(t *testing.T) {
+	t.Parallel()
+	s := startCloned(t, false, nil, nil, fifths()...)
+	was := s.uids()
+	s.nameAlone("1")
+	s.until("step 1 waits", s.waitsAt(1))
+	s.change(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"2"}}}`)
+	s.labelsSteps("2", 1)
+	s.gives("v1")
+	s.same("the pods", was, s.uids())
 }
 
 // Case 59: pods that come meanwhile are of both versions, as the step says.

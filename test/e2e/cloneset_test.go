@@ -40,6 +40,9 @@ func TestKruise(t *testing.T) {
 		"aborted":      clonesAborted,
 		"complete":     clonesAbortedWhenComplete,
 		"batches":      clonesBackInBatches,
+		"named":        clonesBackNamed,
+		"name alone":   clonesNameAlone,
+		"renamed":      clonesRenamed,
 		"scaled":       clonesScaled,
 		"nothing":      clonesDownToNothing,
 		"deleted":      clonesDeleted,
@@ -72,7 +75,7 @@ func TestKruise(t *testing.T) {
 		"on nodes left out":    agentsChoosy,
 		"on nodes by an owner": agentsByHand,
 	}
-	for _, name := range some(stories, "to the end", "aborted", "scaled", "forgotten", "green third", "green aborted", "ordered in place", "on nodes aborted") {
+	for _, name := range some(stories, "to the end", "aborted", "scaled", "named", "name alone", "forgotten", "green third", "green aborted", "ordered in place", "on nodes aborted") {
 		t.Run(name, stories[name])
 	}
 }
@@ -132,6 +135,8 @@ type cloned struct {
 	// kind is another one of Kruise's; empty for a CloneSet.
 	kind schema.GroupVersionKind
 	was  *unstructured.Unstructured
+	// id names what it ships next; empty where nothing does.
+	id string
 }
 
 // empty is an object of the kind.
@@ -215,7 +220,14 @@ func (s *cloned) change(body string) {
 
 func (s *cloned) ships(version string) {
 	s.t.Helper()
-	s.change(`{"spec":{"template":` + templateWith(version) + `}}`)
+	s.change(`{"metadata":{"labels":` + s.labelledAs() + `},"spec":{"template":` + templateWith(version) + `}}`)
+}
+
+func (s *cloned) labelledAs() string {
+	if s.id == "" {
+		return "{}"
+	}
+	return fmt.Sprintf(`{"rollouts.kruise.io/rollout-id":%q}`, s.id)
 }
 
 func templateWith(version string) string {
@@ -345,9 +357,9 @@ func clonesToTheEnd(t *testing.T) {
 	s.sees(s.healthy)
 }
 
+// called names what it ships next.
 func (s *cloned) called(id string) *cloned {
-	s.t.Helper()
-	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q}}}`, id))
+	s.id = id
 	return s
 }
 

@@ -43,15 +43,22 @@ func (a *app) called(id string) {
 	}
 }
 
+// releaseAs changes the version and names its release.
+func (a *app) releaseAs(id, version string) {
+	a.t.Helper()
+	if err := a.patch(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":%q}},
+		"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, id, name, image(version))); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
 // Pods of a release with a name say which batch brought them, already when the
 // step waits; a pod that is replaced and a release that is renamed get theirs,
 // and nothing else moves.
 func TestPodLabels(t *testing.T) {
 	t.Parallel()
 	a := start(t, plain())
-	a.called("one")
-	a.stays("a name alone releases nothing", a.runs(versions{"v1": 6}))
-	a.release("v2")
+	a.releaseAs("one", "v2")
 	a.until("step 1 waits", a.waitsAt(1))
 	a.sees(a.labelled("one", map[string]int{"1": 2}))
 	a.promote(1)
@@ -67,6 +74,39 @@ func TestPodLabels(t *testing.T) {
 	a.until("the Rollout is Healthy", a.healthy)
 	a.settled(versions{"v2": 6})
 	a.sees(a.labelled("two", map[string]int{"1": 2, "2": 1, "3": 3}))
+}
+
+// A name alone is a release: it goes through the steps, with their traffic, and no pod
+// is replaced. Where a client writes the mark of a release beside it, only the name
+// counts.
+func TestNameAlone(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	sets, err := a.sets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.patch(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"one"},"annotations":{"rollouts.kruise.io/in-progressing":"true"}}}`); err != nil {
+		t.Fatal(err)
+	}
+	a.until("step 1 waits", a.waitsAt(1))
+	d, err := a.deployment(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.same("the mark", `{"rolloutName":"web"}`, d.Annotations["rollouts.kruise.io/in-progressing"])
+	a.sees(a.labelled("one", map[string]int{"1": 2}))
+	a.called("two")
+	a.until("the pods are counted under the other name", a.labelled("two", map[string]int{"1": 2}))
+	a.stays("the step waits", a.waitsAt(1))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v1": 6})
+	after, err := a.sets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.same("the number of ReplicaSets", len(sets), len(after))
 }
 
 // deletePodOf deletes one pod of a release.

@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 )
@@ -16,9 +17,9 @@ import (
 func statefulLabelled(t *testing.T) {
 	t.Parallel()
 	s := startStateful(t, false, nil, manual("20%"), manual("40%"), manual("60%"), manual("80%"), manual("100%")).serve()
-	s.change(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"one"}}}`)
+	s.change(fmt.Sprintf(`{"metadata":{"labels":{"rollouts.kruise.io/rollout-id":"one"}},
+		"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image("v2")))
 	s.was.Labels["rollouts.kruise.io/rollout-id"] = "one"
-	s.ships("v2")
 	s.step(1, 1, "v2")
 	s.sees(s.labelled("one", map[string]int{"1": 1}))
 	s.promote(1)

@@ -49,6 +49,12 @@ func cloneBare(c *workload.CloneSet) { c.Labels, c.Annotations = nil, nil }
 
 func cloneForgetful(c *workload.CloneSet) { c.Spec.RevisionHistoryLimit = new(int32(0)) }
 
+func cloneNamed(c *workload.CloneSet) { c.Labels[rollouts.LabelRolloutID] = "again" }
+
+func cloneMarked(c *workload.CloneSet) {
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, rollouts.AnnotationInProgress, "true")
+}
+
 func cloneHeld(c *workload.CloneSet) {
 	cloneUpTo("100%")(c)
 	c.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"web"}`}
@@ -132,6 +138,7 @@ func TestAdmitCloneSet(t *testing.T) {
 		want        []cloneEdit
 	}{
 		"a new template is held":           {healthy, nil, []cloneEdit{cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld}},
+		"a name alone, and a mark":         {healthy, nil, []cloneEdit{cloneNamed, cloneMarked}, []cloneEdit{cloneNamed, cloneHeld}},
 		"the owner's partition is kept":    {healthy, []cloneEdit{cloneUpTo("30%")}, []cloneEdit{cloneUpTo("30%"), cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld, cloneOwner(`{"partition":"30%"}`)}},
 		"one left paused has no partition": {healthy, []cloneEdit{cloneUpTo("100%")}, []cloneEdit{cloneUpTo("100%"), cloneImage("v2")}, []cloneEdit{cloneImage("v2"), cloneHeld}},
 		"without pods nothing is held":     {healthy, []cloneEdit{cloneSized(0)}, []cloneEdit{cloneSized(0), cloneImage("v2")}, []cloneEdit{cloneSized(0), cloneImage("v2")}},

@@ -64,6 +64,10 @@ func withoutLabels(d *appsv1.DaemonSet) { d.Labels = nil }
 
 func remembersLess(d *appsv1.DaemonSet) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
 
+func daemonMarked(d *appsv1.DaemonSet) {
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, rollouts.AnnotationInProgress, "true")
+}
+
 func namedAgain(d *appsv1.DaemonSet) { d.Labels[rollouts.LabelRolloutID] = "again" }
 
 func namedAside(d *appsv1.DaemonSet) {
@@ -107,6 +111,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 	}{
 		"a new template is held":            {healthy, nil, []daemonEdit{v2}, []daemonEdit{v2, daemonHeld}},
 		"another name of a release is held": {healthy, nil, []daemonEdit{namedAgain}, []daemonEdit{namedAgain, daemonHeld}},
+		"a mark beside it is dropped":       {healthy, nil, []daemonEdit{namedAgain, daemonMarked}, []daemonEdit{namedAgain, daemonHeld}},
 		"a name in an annotation is too":    {healthy, nil, []daemonEdit{namedAside}, []daemonEdit{daemonHeld, namedAside}},
 		"the owner's OnDelete is kept":      {healthy, []daemonEdit{ofType(onDelete)}, []daemonEdit{ofType(onDelete), v2}, []daemonEdit{v2, daemonHeld, hisOnDelete}},
 		"one without a strategy is held":    {healthy, []daemonEdit{plainStrategy}, []daemonEdit{plainStrategy, v2}, []daemonEdit{plainStrategy, v2, daemonHeld}},

@@ -189,6 +189,7 @@ func TestAdmit(t *testing.T) {
 	}{
 		"a new template is held":             {healthy, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
 		"a new rollout id is held":           {healthy, nil, []edit{rolloutID}, "", []edit{rolloutID, annotatedHold}},
+		"a mark beside it is dropped":        {healthy, nil, []edit{rolloutID, markedBy("true")}, "", []edit{rolloutID, annotatedHold}},
 		"a new rollout id, annotation":       {healthy, nil, []edit{annotatedID}, "", []edit{annotatedHold, annotatedID}},
 		"an edit of the rest is not":         {healthy, nil, []edit{resumed, scaled}, "", []edit{scaled}},
 		"a hash label is no new template":    {healthy, nil, []edit{hashed}, "", []edit{hashed}},
@@ -310,6 +311,13 @@ func TestUnknownFieldsStay(t *testing.T) {
 	response := serve(t, &Handler{Rollouts: named{live()}, Controller: weir}, review)
 	if got := apply(t, sent, response); !bytes.Contains(got, []byte(`"fromTheFuture":true`)) || !bytes.Contains(got, []byte(`"paused":true`)) {
 		t.Errorf("stored %s", got)
+	}
+}
+
+// markedBy is what clients of OpenKruise write where an id alone is to be released.
+func markedBy(value string) edit {
+	return func(d *appsv1.Deployment) {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, rollouts.AnnotationInProgress, value)
 	}
 }
 

@@ -62,6 +62,10 @@ func setNamed(s *appsv1.StatefulSet) {
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, rollouts.LabelRolloutID, "again")
 }
 
+func setMarked(s *appsv1.StatefulSet) {
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, rollouts.AnnotationInProgress, "true")
+}
+
 // setHeld is taken by the Rollout web, and setDriven released by us as far as 4.
 func setHeld(s *appsv1.StatefulSet) {
 	upTo(32767)(s)
@@ -105,6 +109,7 @@ func TestAdmitStatefulSet(t *testing.T) {
 	}{
 		"a new template is held":            {healthy, nil, []setEdit{setImage("v2")}, []setEdit{setImage("v2"), setHeld}},
 		"another name of a release is held": {healthy, nil, []setEdit{setNamed}, []setEdit{setHeld, setNamed}},
+		"a mark beside it is dropped":       {healthy, nil, []setEdit{setNamed, setMarked}, []setEdit{setHeld, setNamed}},
 		"the owner's partition is kept":     {healthy, []setEdit{upTo(2)}, []setEdit{upTo(2), setImage("v2")}, []setEdit{setImage("v2"), setHeld, ownerWrote(`{"partition":2}`)}},
 		"one left paused has no partition":  {healthy, []setEdit{upTo(32767)}, []setEdit{upTo(32767), setImage("v2")}, []setEdit{setImage("v2"), setHeld}},
 		"one of OnDelete is refused":        {healthy, []setEdit{onDelete}, []setEdit{onDelete, setImage("v2")}, []setEdit{onDelete}},

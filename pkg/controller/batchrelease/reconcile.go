@@ -37,7 +37,9 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	kinds       effect.Kinds
+	// Labels says which releases' pods are labelled with their batch.
+	Labels planner.PodLabels
+	kinds  effect.Kinds
 }
 
 // moved is how soon to look again when somebody else wrote first.
@@ -85,7 +87,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if err != nil || release == nil {
 		return nil, err
 	}
-	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release)}}
+	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release), Labels: r.Labels}}
 	if obs.facts.Wanted, err = r.Server.Wanted(ctx, release); err != nil {
 		return nil, err
 	}
@@ -153,7 +155,7 @@ func (r *Reconciler) observePods(ctx context.Context, obs *observation, style ro
 			obs.facts.Trouble = whose + " " + refusal
 		}
 	}
-	if facts.PodTemplateHash == "" || !planner.Marks(style, facts) {
+	if facts.PodTemplateHash == "" || !planner.Marks(r.Labels, style, facts) {
 		return nil
 	}
 	pods, err := r.pods(ctx, obs.workload, facts.PodTemplateHash)
