@@ -147,6 +147,8 @@ type batchPass struct {
 	actions []Action
 	events  []Event
 	rule    string
+	// begins tells that a plan is taken up, and another that it is at another batch.
+	begins, another bool
 }
 
 func (x *batchPass) deleted() bool { return x.Release.DeletionTimestamp != nil }
@@ -245,18 +247,19 @@ func (x *batchPass) comeBack() {
 
 // tell stores how far the workload may go before it is written there.
 func (x *batchPass) tell(want Drive) {
-	x.status.Drive = &rollouts.Drive{Partition: want.Partition, Abort: want.Abort, Revision: want.Revision}
+	x.status.Drive = &rollouts.Drive{Partition: want.Partition, KeepOne: want.KeepOne, Abort: want.Abort, Revision: want.Revision}
 	x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 }
 
 // begin takes up a plan: the batch asked for, or the first one when the same
 // batches are to be run for another rollout id.
 func (x *batchPass) begin() {
-	last := int32(len(x.plan.Batches)) - 1
+	last, was := int32(len(x.plan.Batches))-1, x.status.CurrentBatch
 	x.status.CurrentBatch = max(min(*x.plan.BatchPartition, last), 0)
 	if x.status.ObservedRolloutID != "" && x.status.ObservedRolloutID != x.plan.RolloutID {
 		x.status.CurrentBatch = 0
 	}
+	x.begins, x.another = true, x.status.CurrentBatch != was
 	x.accept()
 	x.status.Phase = rollouts.PhaseProgressing
 	x.status.StableRevision = x.w.StableRevision
@@ -356,6 +359,7 @@ func (x *batchPass) becomeReady() {
 func (x *batchPass) nextBatch() {
 	if *x.plan.BatchPartition > x.status.CurrentBatch && int(x.status.CurrentBatch)+1 < len(x.plan.Batches) {
 		x.status.CurrentBatch++
+		x.another = true
 		x.again()
 	}
 }

@@ -190,19 +190,6 @@ func (x *pass) initialize() {
 	x.step()
 }
 
-// refuse says so, and leaves everything as it is until the template is taken
-// back, the stable one is set, or the release is aborted.
-func (x *pass) refuse() {
-	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
-}
-
-// freeze stays where it is until nobody wants it paused.
-func (x *pass) freeze() {
-	if !x.doing(rollouts.ActivityPaused) {
-		x.become(rollouts.ActivityPaused, pausedMessage)
-	}
-}
-
 // decline says why the workload cannot be released.
 func (x *pass) decline() {
 	x.status.Phase = rollouts.PhaseInitial

@@ -244,7 +244,7 @@ func (x *pass) astray() (want Route, astray bool) {
 	if r.Edited {
 		return r.told(), step != nil
 	}
-	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) {
+	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) || p.RolloutHash != x.planHash() {
 		return Route{}, false
 	}
 	want = RouteOf(*step)

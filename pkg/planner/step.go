@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -187,7 +188,7 @@ func (x *pass) tellLost(why string) {
 		return
 	}
 	x.status.Message += "; its requests cannot be routed: " + why
-	if x.was().Message != why {
+	if !strings.Contains(x.Rollout.Status.Message, why) {
 		x.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", x.progress().CurrentStepIndex, why))
 	}
 }
@@ -211,7 +212,7 @@ func (x *pass) replaces() bool { return x.style == rollouts.StylePartition }
 // everyPod tells that after the step no stable pod is left in the workload, or
 // that there is none at all.
 func (x *pass) everyPod(step *rollouts.Step) bool {
-	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && Limit(x.style, *step.Replicas, x.w.Replicas) >= x.w.Replicas
+	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && x.kept(x.progress().CurrentStepIndex-1, Limit(x.style, *step.Replicas, x.w.Replicas)) >= x.w.Replicas
 }
 
 // stableEmpty tells that stable has no ready pod though there should be pods.
@@ -267,6 +268,9 @@ func (x *pass) routeStep(step *rollouts.Step) bool { return x.linked() && x.rout
 // analyse is where metrics would be judged; OpenKruise passes it at once too.
 func (x *pass) analyse(*rollouts.Step) bool { return true }
 
+// allOfThem is the one share that means every pod, however many there are.
+var allOfThem = intstr.FromString("100%")
+
 // pause waits for approval or for its time, which alone is not enough while the
 // requests of the step are not routed. The last step passes when it is exactly
 // "100%", since nothing is left to protect.
@@ -276,7 +280,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	switch {
 	case p.FullyPromoted:
 		return true
-	case last && x.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == intstr.FromString("100%"):
+	case last && x.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem:
 		return true
 	case step.Pause.Duration == nil:
 		x.say("you need manually confirm to enter the next step")
@@ -290,6 +294,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 		x.announce("StepPaused", x.status.Message)
 	}
 	x.tellLost(lost)
+	x.tellAlone(step)
 	return false
 }
 

@@ -36,8 +36,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	r := findRevisions(d, owned)
 	s := planner.Scaling{
 		Replicas: n,
-		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
-		Full:     full(v.Partition, n),
+		Target:   v.drive().Limit(n),
+		Full:     full(v.drive(), n),
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
@@ -126,7 +126,7 @@ func giveWay(s *planner.Scaling, i int) {
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	drive := readDrive(d)
 	return drive != nil && !drive.Abort && drive.Revision != "" && r.releases(d, drive.Revision) && replicas(d) > 0 &&
-		!full(drive.Partition, replicas(d))
+		!full(*drive, replicas(d))
 }
 
 // left is the newest set that has pods, or -1.
@@ -141,11 +141,11 @@ func left(sets []planner.Set) int {
 }
 
 // full tells that a share means all pods, however many there are.
-func full(share intstr.IntOrString, replicas int32) bool {
-	if share.Type == intstr.String {
-		return share.StrVal == "100%"
+func full(to planner.Drive, replicas int32) bool {
+	if to.Partition.Type == intstr.String {
+		return to.Partition.StrVal == "100%"
 	}
-	return replicas > 0 && share.IntVal >= replicas
+	return replicas > 0 && to.Limit(replicas) >= replicas
 }
 
 // limits are the owner's surge, rounded up, and unavailable, rounded down. One
@@ -265,7 +265,7 @@ func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
 	if v.Abort {
 		return "", said
 	}
-	now := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
+	now := extraStatus{ExpectedUpdatedReplicas: v.drive().Limit(replicas(d))}
 	if update := facts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}

@@ -203,6 +203,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: abort
       type:
         scalar: boolean
+    - name: keepOne
+      type:
+        scalar: boolean
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -474,6 +477,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.PodTemplateMetadata
+    - name: paused
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: string
@@ -1256,6 +1262,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: abort
       type:
         scalar: boolean
+    - name: keepOne
+      type:
+        scalar: boolean
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1387,6 +1396,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.PodTemplateMetadata
+    - name: paused
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: string

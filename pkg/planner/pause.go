@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A release that is paused, or that refuses another template, goes no further, and
+// keeps what it has promised: sizes follow the workload within the step, stable keeps
+// its Service, and routers do what they were told. What cannot be kept is said.
+
+// freeze stays where it is until nobody wants it paused.
+func (x *pass) freeze() {
+	if !x.doing(rollouts.ActivityPaused) {
+		x.become(rollouts.ActivityPaused, pausedMessage)
+	}
+	x.status.Message = pausedMessage
+	x.stopBatch()
+	x.keep()
+}
+
+// refuse says so, and goes no further until the template is taken back, the stable
+// one is set, or the release is aborted.
+func (x *pass) refuse() {
+	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
+	x.keep()
+}
+
+// stopBatch stops a batch that is under way: no more pods come than there are.
+func (x *pass) stopBatch() {
+	b, p := x.Batch, x.progress()
+	if b == nil || b.Terminating || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !x.live() || b.Plan.Abort || b.Plan.BatchPartition == nil {
+		return
+	}
+	if ready := b.Observed && b.State == rollouts.BatchReady; b.Plan.Paused || ready {
+		return
+	}
+	plan := b.Plan
+	plan.Paused = true
+	x.act(RunBatch{Plan: plan})
+}
+
+// keep has the network do what it did.
+func (x *pass) keep() {
+	p, r := x.progress(), x.Route
+	step := x.release.Step(p.CurrentStepIndex)
+	if r == nil || step == nil {
+		return
+	}
+	if r.Pinned != "" && x.onlyOthers() {
+		x.act(Unpin{})
+	}
+	if p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != "" {
+		return // the way to another step, or out of the release, has begun
+	}
+	x.pinAgain()
+	if x.live() {
+		x.routeAgain()
+	}
+	x.tellLost(x.lost(step))
+	x.tellAlone(step)
+}
+
+// onlyOthers tells that stable has no ready pod, and other revisions have some.
+func (x *pass) onlyOthers() bool {
+	return x.onlyUpdate() || x.w.StableReadyReplicas == 0 && !x.live() && x.w.SupersededReplicas > 0
+}
+
+// tellAlone says that the new version gets every request before its time, as it does
+// where a workload was made so small that there is one pod.
+func (x *pass) tellAlone(step *rollouts.Step) {
+	if x.Route != nil && step.Routed() && !x.Route.Shared && x.replaces() && x.w.Replicas == 1 && x.onlyUpdate() && (step.Replicas == nil || *step.Replicas != allOfThem) {
+		x.status.Message += "; the one pod that there is runs the new version and gets every request"
+	}
+}
