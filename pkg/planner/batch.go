@@ -191,8 +191,13 @@ func (x *batchPass) standBack() {
 	x.status.Message = fmt.Sprintf("Rollout %s releases this workload, so that nothing is done here; delete one of the two", x.Taken)
 }
 
-// observe records nothing but that the plan was seen.
-func (x *batchPass) observe() {}
+// observe records nothing but that the plan was seen. Where the native controller
+// spreads what a larger size adds over both versions, stable is made whole all the same.
+func (x *batchPass) observe() {
+	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && x.w.Settled && !x.w.Obeyed {
+		x.actions = append(x.actions, DriveTo{Drive: *d, Metadata: x.plan.PodTemplateMetadata})
+	}
+}
 
 func (x *batchPass) accept() {
 	x.status.ObservedReleasePlanHash = batchPlanHash(x.plan)

@@ -85,7 +85,8 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
-		w.Native, w.Obeyed = false, surged(d, r, owned)
+		both, _ := r.driven(d)
+		w.Native, w.Obeyed = false, surged(d, both, owned)
 	} else if aborting(d) {
 		w.Obeyed = w.Obeyed && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
@@ -231,6 +232,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
+	r, other := r.driven(d)
 	if unfinished(d, r) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
@@ -256,7 +258,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	}
 	deadline := foreverDeadline
 	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
-	want.Spec.Paused = false
+	want.Spec.Paused = other // or the native controller would bring another template out
 	if withoutStable(d, r, to.Partition) {
 		want.Spec.Strategy, want.Spec.Paused = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true
 	}

@@ -34,6 +34,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	}
 	n := replicas(d)
 	r := findRevisions(d, owned)
+	r, other := r.driven(d)
 	s := planner.Scaling{
 		Replicas: n,
 		Target:   v.drive().Limit(n),
@@ -42,7 +43,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
 		Native:  !ours,
-		Frozen:  v.Paused || (v.Revision != "" && !r.releases(d, v.Revision)),
+		Frozen:  v.Paused || other,
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
