@@ -17,8 +17,21 @@ func (x *pass) freeze() {
 		x.become(rollouts.ActivityPaused, pausedMessage)
 	}
 	x.status.Message = pausedMessage
+	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
+	if x.halfBack() {
+		if x.hasStable() && !x.goBack() {
+			x.status.Message += "; what its abort had begun comes to its end"
+		}
+		return
+	}
 	x.stopBatch()
 	x.keep()
+}
+
+// halfBack tells that the release was aborted, and tried again since: requests and
+// pods may be anywhere on their way back.
+func (x *pass) halfBack() bool {
+	return x.Batch != nil && x.Batch.Plan.Abort && x.progress().State == rollouts.BeforeStepUpgrade
 }
 
 // refuse says so, and goes no further until the template is taken back, the stable

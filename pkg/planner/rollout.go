@@ -286,7 +286,9 @@ func (x *pass) ending() bool {
 
 func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused || x.was().Paused }
 
-func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
+func (x *pass) initializing() bool {
+	return x.doing(rollouts.ActivityInitializing) || x.doing(rollouts.ActivityPaused) && x.halfBack()
+}
 
 // supersededWhenAborted waits for the end of the abort where two revisions may
 // not make room for a third. One that cannot go back does not come to its end.

@@ -32,6 +32,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	if !driven {
 		v.Partition = intstr.FromInt32(0)
 	}
+	// Between two releases nothing is told, and pods of both may be there.
+	between := !controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	n := replicas(d)
 	r := findRevisions(d, owned)
 	r, other := r.driven(d)
@@ -42,8 +44,8 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
-		Native:  !ours,
-		Frozen:  v.Paused || other,
+		Native:  !ours && !between,
+		Frozen:  v.Paused || other || between,
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
@@ -51,6 +53,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		besideStable(&s, r)
 	}
 	assign(&s, d, r)
+	if between && !s.Full && r.update != nil {
+		s.Target = planner.Drive{Partition: intstr.FromInt32(size(r.update)), KeepOne: true}.Limit(n)
+	}
 	return s, true
 }
 
