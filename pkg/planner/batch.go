@@ -194,7 +194,7 @@ func (x *batchPass) standBack() {
 // observe records nothing but that the plan was seen. Where the native controller
 // spreads what a larger size adds over both versions, stable is made whole all the same.
 func (x *batchPass) observe() {
-	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && x.w.Settled && !x.w.Obeyed {
+	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.Obeyed {
 		x.actions = append(x.actions, DriveTo{Drive: *d, Metadata: x.plan.PodTemplateMetadata})
 	}
 }

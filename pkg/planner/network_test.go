@@ -37,7 +37,7 @@ func (w *world) observeTraffic(o *observation) {
 	for i := range o.net.Routers {
 		w.observeRouter(o, &o.net.Routers[i])
 	}
-	seen := traffic.Observe(o.net, ref, planner.CurrentStep(o.rollout))
+	seen := traffic.ObserveSteps(o.net, ref, release.Steps)
 	o.facts.Route = &seen
 }
 

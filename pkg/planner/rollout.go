@@ -84,18 +84,21 @@ type pass struct {
 	events  []Event
 	wake    time.Duration
 	rule    string
+	// network is what was observed of it for every step.
+	network *Route
 	// cause is what keeps the release from going on, in a few words.
 	cause string
 }
 
 func newPass(o Observed) *pass {
-	x := &pass{Observed: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
+	x := &pass{Observed: o, network: o.Route, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
 	if x.replaced() {
 		x.w = nil
 	}
+	x.face(x.was().CurrentStepIndex)
 	x.findStable()
 	x.recognise()
 	return x

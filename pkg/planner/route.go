@@ -18,8 +18,10 @@ type Route struct {
 	Missing string
 	// Unserved tells that the stable Service does not exist.
 	Unserved bool
-	// Trouble says why nothing can be routed though nothing is missing.
-	Trouble string
+	// Trouble says why nothing can be routed though nothing is missing, and Impossible
+	// why not what each of the steps wants, in their order.
+	Trouble    string
+	Impossible []string
 	// Pending says why a router has not taken up yet what it was told, and Refused
 	// why it never will.
 	Pending, Refused string
@@ -41,6 +43,15 @@ type Route struct {
 	Routed bool
 	// Edited tells that somebody else has changed what routers were told.
 	Edited bool
+}
+
+// At is what is known at a step, of the number that it has from 1 on.
+func (r Route) At(step int32) Route {
+	if i := int(step) - 1; r.Trouble == "" && i >= 0 && i < len(r.Impossible) {
+		r.Trouble = r.Impossible[i]
+	}
+	r.Impossible = nil
+	return r
 }
 
 // RouteOf is the route that a step wants.

@@ -45,6 +45,7 @@ func (x *pass) step() {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	x.recover()
+	x.face(x.progress().CurrentStepIndex)
 	x.rename()
 	x.follow()
 	x.relink()
@@ -60,6 +61,7 @@ func (x *pass) step() {
 			p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
 			continue
 		}
+		x.face(p.CurrentStepIndex)
 		if !s.do(x, step) {
 			return
 		}
@@ -85,15 +87,12 @@ func (x *pass) recover() {
 	x.stamp()
 }
 
-// CurrentStep is the step that a Rollout is at, or an empty one.
-func CurrentStep(r *rollouts.Rollout) rollouts.Step {
-	_, release := r.Spec.Strategy.Active()
-	if p := r.Status.Active(); p != nil {
-		if step := release.Step(p.CurrentStepIndex); step != nil {
-			return *step
-		}
+// face sees the network as it is for a step: a pass may have crossed into it.
+func (x *pass) face(step int32) {
+	if x.network != nil {
+		route := x.network.At(step)
+		x.Route = &route
 	}
-	return rollouts.Step{}
 }
 
 func stageOf(state rollouts.StepState) stage {

@@ -202,7 +202,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 	if err := r.network.Read(ctx, obs.rollout.Namespace, ref.Service, &obs.objects); err != nil {
 		return err
 	}
-	route := traffic.Observe(obs.objects, ref, planner.CurrentStep(obs.rollout))
+	route := traffic.ObserveSteps(obs.objects, ref, release.Steps)
 	obs.facts.Route = &route
 	return nil
 }
