@@ -131,6 +131,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	}
 	x.settle(rollouts.VerbJump, rollouts.OutcomeApplied)
+	x.say("make the network ready for it")
 	switch {
 	case x.Route == nil:
 		return true

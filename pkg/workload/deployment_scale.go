@@ -53,10 +53,19 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		besideStable(&s, r)
 	}
 	assign(&s, d, r)
-	if between && !s.Full && r.update != nil {
-		s.Target = planner.Drive{Partition: intstr.FromInt32(size(r.update)), KeepOne: true}.Limit(n)
+	if between && !s.Full {
+		stayBetween(&s)
 	}
 	return s, true
+}
+
+// stayBetween keeps what there is of the update revision where it fits, and lets
+// stable follow the size.
+func stayBetween(s *planner.Scaling) {
+	s.Abort = true
+	if s.Update != nil {
+		s.Target = planner.Drive{Partition: intstr.FromInt32(s.Update.Replicas), KeepOne: true}.Limit(s.Replicas)
+	}
 }
 
 // besideStable lets pods be there beside those of stable. What an abort has left goes
