@@ -44,15 +44,20 @@ func (x *pass) refuse() {
 // stopBatch stops a batch that is under way: no more pods come than there are.
 func (x *pass) stopBatch() {
 	b, p := x.Batch, x.progress()
-	if b == nil || b.Terminating || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !x.live() || b.Plan.Abort || b.Plan.BatchPartition == nil {
-		return
-	}
-	if ready := b.Observed && b.State == rollouts.BatchReady; b.Plan.Paused || ready {
+	if !b.running() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !x.live() {
 		return
 	}
 	plan := b.Plan
 	plan.Paused = true
 	x.act(RunBatch{Plan: plan})
+}
+
+// running tells that a batch brings up pods.
+func (b *Batch) running() bool {
+	if b == nil || b.Terminating || b.Plan.Abort || b.Plan.Paused || b.Plan.BatchPartition == nil {
+		return false
+	}
+	return !b.Observed || b.State != rollouts.BatchReady
 }
 
 // keep has the network do what it did.

@@ -28,7 +28,7 @@ func SizeSets(s Scaling) Scale {
 		return sizeZero(s)
 	case s.Alone && !s.Native:
 		return sizeAlone(s)
-	case s.Frozen && s.fits():
+	case s.fits():
 		return Scale{Rule: "frozen"}
 	case s.Native:
 		return Scale{Rule: "native"}
@@ -47,7 +47,7 @@ func SizeSets(s Scaling) Scale {
 // the same.
 func (s *Scaling) fits() bool {
 	x := sizing{Scaling: *s}
-	return !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
+	return s.Frozen && !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
 }
 
 // sizing is the working state of one pass.

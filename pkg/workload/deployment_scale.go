@@ -28,12 +28,12 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	if !sizedHere(d, v.RollingStyle) || !known(d) {
 		return planner.Scaling{}, false
 	}
-	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
 		v.Partition = intstr.FromInt32(0)
 	}
 	// Between two releases nothing is told, and pods of both may be there.
-	between := !controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	between := !controlled && recreates
 	n := replicas(d)
 	r := findRevisions(d, owned)
 	r, other := r.driven(d)
@@ -44,16 +44,14 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
-		Native:  !ours && !between,
+		Native:  !recreates,
 		Frozen:  v.Paused || other || between,
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
-	if v.RollingStyle == rollouts.StyleBlueGreen {
-		besideStable(&s, r)
-	}
+	besideStable(&s, r)
 	assign(&s, d, r)
-	if between && !s.Full {
+	if between {
 		stayBetween(&s)
 	}
 	return s, true
@@ -62,6 +60,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 // stayBetween keeps what there is of the update revision where it fits, and lets
 // stable follow the size.
 func stayBetween(s *planner.Scaling) {
+	if s.Full {
+		return
+	}
 	s.Abort = true
 	if s.Update != nil {
 		s.Target = planner.Drive{Partition: intstr.FromInt32(s.Update.Replicas), KeepOne: true}.Limit(s.Replicas)
@@ -71,6 +72,9 @@ func stayBetween(s *planner.Scaling) {
 // besideStable lets pods be there beside those of stable. What an abort has left goes
 // before a release begins again.
 func besideStable(s *planner.Scaling, r revisions) {
+	if !s.Resumes {
+		return
+	}
 	if hurries(r.update) {
 		s.Target = 0
 	}
