@@ -76,6 +76,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig: %w", err)
 	}
+	config.WarningHandlerWithContext = &warnings{}
 	mgr, err := newManager(config, o)
 	if err != nil {
 		return err

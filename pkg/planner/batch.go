@@ -159,6 +159,8 @@ type batchPass struct {
 	actions []Action
 	events  []Event
 	rule    string
+	// begins tells that a plan is taken up, and another that it is at another batch.
+	begins, another bool
 }
 
 // deleted tells that nobody is to be driven any more. One that was let go of already,
@@ -207,8 +209,13 @@ func (x *batchPass) standBack() {
 	x.status.Message = fmt.Sprintf("Rollout %s releases this workload, so that nothing is done here; delete one of the two", x.Taken)
 }
 
-// observe records nothing but that the plan was seen.
-func (x *batchPass) observe() {}
+// observe records nothing but that the plan was seen. Where the native controller
+// spreads what a larger size adds over both versions, stable is made whole all the same.
+func (x *batchPass) observe() {
+	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.Obeyed {
+		x.actions = append(x.actions, DriveTo{Drive: *d, Metadata: x.plan.PodTemplateMetadata})
+	}
+}
 
 func (x *batchPass) accept() {
 	x.status.ObservedReleasePlanHash = batchPlanHash(x.plan)
@@ -263,18 +270,19 @@ func (x *batchPass) comeBack() {
 
 // tell stores how far the workload may go before it is written there.
 func (x *batchPass) tell(want Drive) {
-	x.status.Drive = &rollouts.Drive{Partition: want.Partition, Abort: want.Abort, Revision: want.Revision}
+	x.status.Drive = &rollouts.Drive{Partition: want.Partition, KeepOne: want.KeepOne, Abort: want.Abort, Revision: want.Revision}
 	x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 }
 
 // begin takes up a plan: the batch asked for, or the first one when the same
 // batches are to be run for another rollout id.
 func (x *batchPass) begin() {
-	last := int32(len(x.plan.Batches)) - 1
+	last, was := int32(len(x.plan.Batches))-1, x.status.CurrentBatch
 	x.status.CurrentBatch = max(min(*x.plan.BatchPartition, last), 0)
 	if x.status.ObservedRolloutID != "" && x.status.ObservedRolloutID != x.plan.RolloutID {
 		x.status.CurrentBatch = 0
 	}
+	x.begins, x.another = true, x.status.CurrentBatch != was
 	x.accept()
 	x.status.Phase = rollouts.PhaseProgressing
 	x.status.StableRevision = x.w.StableRevision
@@ -379,6 +387,7 @@ func (x *batchPass) becomeReady() {
 func (x *batchPass) nextBatch() {
 	if *x.plan.BatchPartition > x.status.CurrentBatch && int(x.status.CurrentBatch)+1 < len(x.plan.Batches) {
 		x.status.CurrentBatch++
+		x.another = true
 		x.again()
 	}
 }

@@ -12,16 +12,43 @@ import (
 // want is what the workload must be told. For one revision the share only
 // grows: going back to an earlier step moves traffic, never pods.
 func (x *batchPass) want() Drive {
-	want := Drive{
-		Partition: x.share(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas),
-		Abort:     x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision,
-	}
+	want := x.batch()
 	told := x.w.Drive
 	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
-	if same && x.pods(told.Partition) > x.pods(want.Partition) {
-		want.Partition = told.Partition
+	if same && x.pods(*told) > x.pods(want) {
+		want.Partition, want.KeepOne = told.Partition, told.KeepOne
+	}
+	if x.plan.Paused && x.replaces() && !want.Abort {
+		want.Partition = x.stopAt(want)
 	}
 	return want
+}
+
+// batch is what the current batch is by itself.
+func (x *batchPass) batch() Drive {
+	share := x.share(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
+	return Drive{Partition: share, KeepOne: x.keepsOne(share), Abort: x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision}
+}
+
+// keepsOne tells that a share is a number of pods which was not all of them at some
+// time in this batch. It is none of a smaller size either, as a percentage is not:
+// the last stable pod goes when somebody has said so, not when the size changes.
+func (x *batchPass) keepsOne(share intstr.IntOrString) bool {
+	if !x.replaces() || x.plan.Abort || share.Type == intstr.String {
+		return false
+	}
+	told := x.status.Drive
+	kept := !x.another && told != nil && told.KeepOne && !told.Abort && x.w.Is(told.Revision)
+	return kept || share.IntVal < x.w.Replicas || x.w.Replicas <= 1
+}
+
+// stopAt is how many new pods there were when the release was paused in the middle
+// of a batch, which is where it stays.
+func (x *batchPass) stopAt(want Drive) intstr.IntOrString {
+	if told := x.w.Drive; !x.begins && told != nil && told.Revision == want.Revision && !told.Abort {
+		return told.Partition
+	}
+	return intstr.FromInt32(min(x.w.UpdatedReplicas, x.pods(want)))
 }
 
 // reached tells whether the pods are as the batch wants them.
@@ -32,7 +59,7 @@ func (x *batchPass) reached() bool {
 	if x.w.Replicas == 0 {
 		return true
 	}
-	desired := x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
+	desired := x.pods(x.batch())
 	updated, ready := x.w.UpdatedReplicas, x.w.UpdatedReadyReplicas
 	tolerated := tolerance(x.plan.RollingStyle, x.plan.FailureThreshold, updated)
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && (tolerated > 0 || x.madeRoom(desired))
@@ -51,12 +78,15 @@ func (x *batchPass) replaces() bool {
 }
 
 func (x *batchPass) limit(share intstr.IntOrString) int32 {
-	return x.pods(x.share(share))
+	return Limit(x.plan.RollingStyle, x.share(share), x.w.Replicas)
 }
 
-// pods is how many of all pods a share is.
-func (x *batchPass) pods(share intstr.IntOrString) int32 {
-	return Limit(x.plan.RollingStyle, share, x.w.Replicas)
+// pods is how many pods of the update revision a workload may have.
+func (x *batchPass) pods(d Drive) int32 {
+	if x.replaces() {
+		return d.Limit(x.w.Replicas)
+	}
+	return Limit(x.plan.RollingStyle, d.Partition, x.w.Replicas)
 }
 
 // share is a batch's share of all pods: on the way back in batches, those that

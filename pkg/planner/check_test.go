@@ -125,7 +125,7 @@ func copied(o planner.Observed) planner.Observed {
 	}
 	if o.Route != nil {
 		r := *o.Route
-		r.Matches = slices.Clone(r.Matches)
+		r.Matches, r.Impossible = slices.Clone(r.Matches), slices.Clone(r.Impossible)
 		o.Route = &r
 	}
 	return o

@@ -81,12 +81,7 @@ func (x *pass) bringBack() {
 	if !x.hasStable() {
 		return
 	}
-	routed := !x.leaveUpdate()
-	if routed && !x.replaces() && !x.stableShort() {
-		return // nothing is gained by taking pods away before the traffic
-	}
-	if !x.stableWhole(routed) || routed {
-		x.because(aborting)
+	if !x.goBack() {
 		return
 	}
 	p := x.progress()
@@ -102,6 +97,19 @@ func (x *pass) bringBack() {
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
+}
+
+// goBack brings traffic and pods back, and tells whether they are.
+func (x *pass) goBack() bool {
+	routed := !x.leaveUpdate()
+	if routed && !x.replaces() && !x.stableShort() {
+		return false // nothing is gained by taking pods away before the traffic
+	}
+	whole := x.stableWhole(routed) && !routed
+	if !whole && x.aborted() {
+		x.because(aborting)
+	}
+	return whole
 }
 
 // stableShort tells that stable cannot take all requests before it gets pods

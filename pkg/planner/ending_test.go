@@ -23,6 +23,7 @@ type ending struct {
 }
 
 var endings = []ending{
+	{"left alone", (*end).leave},
 	{"reverted", (*end).revert},
 	{"released", (*end).release},
 	{"deleted", (*end).delete},

@@ -61,6 +61,9 @@ func batchPlanHash(p rollouts.ReleasePlan) string {
 	if p.StableRevision != "" {
 		fmt.Fprintf(h, "stable %q\n", p.StableRevision)
 	}
+	if p.Paused {
+		fmt.Fprintln(h, "paused")
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

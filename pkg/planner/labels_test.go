@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -157,8 +158,12 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 	return &planner.Workload{
 		Held: true, Settled: true, Obeyed: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
 		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
-		Drive: &planner.Drive{Partition: p.Batches[*p.BatchPartition].CanaryReplicas, Owner: b.UID, Revision: "v2"},
+		Drive: driveOf(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
 	}
+}
+
+func driveOf(share intstr.IntOrString, owner types.UID) *planner.Drive {
+	return &planner.Drive{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: "v2"}
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.

@@ -227,16 +227,6 @@ func (x *pass) initialize() {
 	x.step()
 }
 
-// refuse says so, and leaves everything as it is until the template is taken
-// back, the stable one is set, or the release is aborted.
-func (x *pass) refuse() {
-	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
-	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
-		x.corrected() // somebody has deleted the Service
-		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
-	}
-}
-
 // yield does without the BatchRelease while somebody else's has its name, and says so.
 func (x *pass) yield() {
 	wanted := len(x.actions)
@@ -251,13 +241,6 @@ func (x *pass) yield() {
 		fallthrough
 	case len(x.actions) < wanted:
 		x.stall(rollouts.StalledOccupied, x.Occupied)
-	}
-}
-
-// freeze stays where it is until nobody wants it paused.
-func (x *pass) freeze() {
-	if !x.doing(rollouts.ActivityPaused) {
-		x.become(rollouts.ActivityPaused, pausedMessage)
 	}
 }
 

@@ -9,6 +9,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
+// Limit is how many of replicas pods may run the update revision where they replace
+// others.
+func (d Drive) Limit(replicas int32) int32 {
+	limit := Limit(rollouts.StylePartition, d.Partition, replicas)
+	if d.KeepOne && replicas > 1 {
+		limit = min(limit, replicas-1)
+	}
+	return limit
+}
+
 // Limit is how many of replicas pods a share allows: rounded up, within
 // [0, replicas]. Where update pods replace others, of more than one pod only
 // the exact share "100%" means all.

@@ -47,7 +47,7 @@ func (w *world) observeTraffic(o *observation) {
 	for i := range o.net.Routers {
 		w.observeRouter(o, &o.net.Routers[i])
 	}
-	seen := traffic.Observe(o.net, ref, planner.CurrentStep(o.rollout))
+	seen := traffic.ObserveSteps(o.net, ref, release.Steps)
 	o.facts.Route = &seen
 	o.facts.Originals, o.facts.Doubted = traffic.Originals(o.net), traffic.Doubted(o.net)
 }

@@ -169,6 +169,9 @@ func (w *Workload) Is(revision string) bool {
 type Drive struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString
+	// KeepOne keeps a stable pod where the workload is made so small that Partition
+	// is all of its pods.
+	KeepOne bool
 	// Abort sends every pod back to the stable revision.
 	Abort bool
 	// Owner is the uid of the BatchRelease that drives.

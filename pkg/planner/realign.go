@@ -37,13 +37,26 @@ func (x *pass) given() int32 {
 	if b == nil || b.Plan.Abort || b.Plan.BatchPartition == nil || int(*b.Plan.BatchPartition) >= len(b.Plan.Batches) {
 		return 0
 	}
-	return Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas)
+	return x.kept(*b.Plan.BatchPartition, Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas))
+}
+
+// kept is so many pods of a batch, but for the stable one that the batch keeps
+// whatever the size is.
+func (x *pass) kept(batch, pods int32) int32 {
+	b, d := x.Batch, x.w.Drive
+	if b != nil && b.Observed && b.Index == batch && d != nil && d.KeepOne && !d.Abort && x.w.Replicas > 1 {
+		return min(pods, x.w.Replicas-1)
+	}
+	return pods
 }
 
 // driven is how many pods the workload was told to bring up, which a step to
 // which the release has gone back does not take away.
 func (x *pass) driven() int32 {
 	if d := x.w.Drive; d != nil && !d.Abort {
+		if x.replaces() {
+			return d.Limit(x.w.Replicas)
+		}
 		return Limit(x.style, d.Partition, x.w.Replicas)
 	}
 	return 0

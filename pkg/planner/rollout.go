@@ -92,18 +92,21 @@ type pass struct {
 	events  []Event
 	wake    time.Duration
 	rule    string
+	// network is what was observed of it for every step.
+	network *Route
 	// cause is what keeps the release from going on, in a few words.
 	cause string
 }
 
 func newPass(o Observed) *pass {
-	x := &pass{Observed: o, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
+	x := &pass{Observed: o, network: o.Route, w: o.Workload, status: *o.Rollout.Status.DeepCopy()}
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
 	if x.replaced() {
 		x.w = nil
 	}
+	x.face(x.was().CurrentStepIndex)
 	x.findStable()
 	x.recall()
 	x.recognise()
@@ -318,7 +321,9 @@ func (x *pass) ending() bool {
 
 func (x *pass) paused() bool { return x.Rollout.Spec.Strategy.Paused || x.was().Paused }
 
-func (x *pass) initializing() bool { return x.doing(rollouts.ActivityInitializing) }
+func (x *pass) initializing() bool {
+	return x.doing(rollouts.ActivityInitializing) || x.doing(rollouts.ActivityPaused) && x.halfBack()
+}
 
 // supersededWhenAborted waits for the end of the abort where two revisions may
 // not make room for a third. One that cannot go back does not come to its end.

@@ -21,8 +21,10 @@ type Route struct {
 	// Barred says why neither the Service nor the routers are this release's to
 	// change: another has taken them, or the Service is of another workload.
 	Barred string
-	// Trouble says why nothing can be routed though nothing is missing.
-	Trouble string
+	// Trouble says why nothing can be routed though nothing is missing, and Impossible
+	// why not what each of the steps wants, in their order.
+	Trouble    string
+	Impossible []string
 	// Pending says why a router has not taken up yet what it was told, and Refused
 	// why it never will.
 	Pending, Refused string
@@ -42,6 +44,15 @@ type Route struct {
 	Routed bool
 	// Edited tells that somebody else has changed what routers were told.
 	Edited bool
+}
+
+// At is what is known at a step, of the number that it has from 1 on.
+func (r Route) At(step int32) Route {
+	if i := int(step) - 1; r.Trouble == "" && i >= 0 && i < len(r.Impossible) {
+		r.Trouble = r.Impossible[i]
+	}
+	r.Impossible = nil
+	return r
 }
 
 // RouteOf is the route that a step wants.
@@ -265,7 +276,7 @@ func (x *pass) astray() (want Route, astray bool) {
 	if r.Edited {
 		return x.planned(r.told()), step != nil
 	}
-	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) {
+	if step == nil || !stageOf(p.State).routed || !step.Routed() || x.everyPod(step) || p.RolloutHash != x.planHash() {
 		return Route{}, false
 	}
 	want = RouteOf(*step)

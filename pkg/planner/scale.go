@@ -28,7 +28,7 @@ func SizeSets(s Scaling) Scale {
 		return sizeZero(s)
 	case s.Alone && !s.Native:
 		return sizeAlone(s)
-	case s.Frozen:
+	case s.fits():
 		return Scale{Rule: "frozen"}
 	case s.Native:
 		return Scale{Rule: "native"}
@@ -40,11 +40,18 @@ func SizeSets(s Scaling) Scale {
 		// The native controller would give all pods to the first set that has one.
 		return Scale{Rule: "stable set is gone"}
 	}
-	if s.Abort {
-		// Going back creates nothing new.
+	if s.Abort || s.Frozen {
+		// Going back creates nothing new, and neither does a size that changes meanwhile.
 		x.target = min(s.Target, s.Update.size())
 	}
 	return x.plan()
+}
+
+// fits tells that frozen sizes are those of the workload, whose size may change all
+// the same.
+func (s *Scaling) fits() bool {
+	x := sizing{Scaling: *s}
+	return s.Frozen && !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
 }
 
 // sizing is the working state of one pass.

@@ -20,7 +20,8 @@ type Scaling struct {
 	// Native tells that the owner's strategy is in force, as before the first
 	// drive and after an abort: the native controller sizes, we only guard.
 	Native bool
-	// Frozen keeps sizes as they are.
+	// Frozen keeps sizes as they are, as long as they fit: the live template is
+	// another one than that of Update.
 	Frozen bool
 	// Resumes tells that the native controller sizes the sets again when stable is
 	// whole, and has to find its notes on them. Until then no pod is available to it.

@@ -37,7 +37,7 @@ var verbs = map[string]func(*story, command){
 	"ingress":     func(s *story, c command) { s.w.publish(c.words[1], c.get("service", c.words[1])) },
 	"route":       (*story).route,   // httproute|virtualservice web
 	"routing":     (*story).routeBy, // web [service=web] [weight=20] [grace=3s] [by=httproute], a TrafficRouting
-	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [pause=60s]
+	"rollout":     (*story).rollout, // web [canary|bluegreen] [traffic] [by=httproute] [grace=3s] [deadline=600s] [threshold=20%], then steps: step 20% [traffic=20%] [match=/v2] [pause=60s]
 	// What users do.
 	"update":   (*story).update, // web [image=v2] [id=1] [replicas=6] [history=10] [marked], by a client that writes the mark of a release itself
 	"apply":    (*story).apply,
@@ -201,7 +201,11 @@ func (s *story) steps(c command) []rollouts.Step {
 	var steps []rollouts.Step
 	for _, words := range c.more {
 		pause := get(words, "pause", "")
-		steps = append(steps, step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != ""))
+		next := step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
+		if path := get(words, "match", ""); path != "" {
+			next.Matches = []rollouts.RouteMatch{{Path: &rollouts.PathMatch{Value: &path}}}
+		}
+		steps = append(steps, next)
 	}
 	return steps
 }

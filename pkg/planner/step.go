@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -44,6 +45,7 @@ func (x *pass) step() {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 	x.recover()
+	x.face(x.progress().CurrentStepIndex)
 	x.rename()
 	x.follow()
 	x.relink()
@@ -59,6 +61,7 @@ func (x *pass) step() {
 			p.CurrentStepIndex, p.State = 1, rollouts.BeforeStepUpgrade
 			continue
 		}
+		x.face(p.CurrentStepIndex)
 		if !s.do(x, step) {
 			return
 		}
@@ -84,15 +87,12 @@ func (x *pass) recover() {
 	x.stamp()
 }
 
-// CurrentStep is the step that a Rollout is at, or an empty one.
-func CurrentStep(r *rollouts.Rollout) rollouts.Step {
-	_, release := r.Spec.Strategy.Active()
-	if p := r.Status.Active(); p != nil {
-		if step := release.Step(p.CurrentStepIndex); step != nil {
-			return *step
-		}
+// face sees the network as it is for a step: a pass may have crossed into it.
+func (x *pass) face(step int32) {
+	if x.network != nil {
+		route := x.network.At(step)
+		x.Route = &route
 	}
-	return rollouts.Step{}
 }
 
 func stageOf(state rollouts.StepState) stage {
@@ -131,6 +131,7 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return false
 	}
 	x.settle(rollouts.VerbJump, rollouts.OutcomeApplied)
+	x.say("make the network ready for it")
 	switch {
 	case x.Route == nil:
 		return true
@@ -188,7 +189,7 @@ func (x *pass) tellLost(why string) {
 		return
 	}
 	x.status.Message += "; its requests cannot be routed: " + why
-	if x.was().Message != why {
+	if !strings.Contains(x.Rollout.Status.Message, why) {
 		x.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", x.progress().CurrentStepIndex, why))
 	}
 }
@@ -212,7 +213,7 @@ func (x *pass) replaces() bool { return x.style == rollouts.StylePartition }
 // everyPod tells that after the step no stable pod is left in the workload, or
 // that there is none at all.
 func (x *pass) everyPod(step *rollouts.Step) bool {
-	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && Limit(x.style, *step.Replicas, x.w.Replicas) >= x.w.Replicas
+	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && x.kept(x.progress().CurrentStepIndex-1, Limit(x.style, *step.Replicas, x.w.Replicas)) >= x.w.Replicas
 }
 
 // stableEmpty tells that stable has no ready pod though there should be pods.
@@ -268,6 +269,9 @@ func (x *pass) routeStep(step *rollouts.Step) bool { return x.linked() && x.rout
 // analyse is where metrics would be judged; OpenKruise passes it at once too.
 func (x *pass) analyse(*rollouts.Step) bool { return true }
 
+// allOfThem is the one share that means every pod, however many there are.
+var allOfThem = intstr.FromString("100%")
+
 // pause waits for approval or for its time, which alone is not enough while the
 // requests of the step are not routed. The last step passes when it is exactly
 // "100%", since nothing is left to protect.
@@ -277,7 +281,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	switch {
 	case p.FullyPromoted:
 		return true
-	case last && x.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == intstr.FromString("100%"):
+	case last && x.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem:
 		return true
 	case step.Pause.Duration == nil:
 		x.say("you need manually confirm to enter the next step")
@@ -291,6 +295,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 		x.announce("StepPaused", x.status.Message)
 	}
 	x.tellLost(lost)
+	x.tellAlone(step)
 	return false
 }
 

@@ -18,6 +18,12 @@ import (
 // Observe returns what the network does now, and whether it could do what a
 // step wants.
 func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) planner.Route {
+	return ObserveSteps(o, ref, []rollouts.Step{step}).At(1)
+}
+
+// ObserveSteps returns what the network does now, and whether it could do what each
+// step of a release wants.
+func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.Step) planner.Route {
 	var all planner.Route
 	if o.Service == nil {
 		all.Missing, all.Unserved = "service/"+ref.Service, true
@@ -29,7 +35,7 @@ func Observe(o Objects, ref rollouts.TrafficRoutingRef, step rollouts.Step) plan
 		all = together(all, observe(o, r), i == 0)
 	}
 	if all.Barred = o.barred(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
-		all.Trouble = impossible(o, step)
+		all.Impossible = impossible(o, steps)
 	}
 	all.Shared = o.Shared
 	all.Pinned = o.pinned()
@@ -87,14 +93,23 @@ func spoken(r planner.Route) planner.Route {
 	return r
 }
 
-// impossible says why a step could not be routed to any revision.
-func impossible(o Objects, step rollouts.Step) string {
-	want := planner.RouteOf(step)
-	if want.Nothing() {
-		want.Weight = new(int32(1))
+// impossible says why steps could not be routed to any revision; of those that say
+// the same, scripts are asked once.
+func impossible(o Objects, steps []rollouts.Step) []string {
+	why := make([]string, len(steps))
+	wanted := make([]planner.Route, len(steps))
+	for i, step := range steps {
+		if wanted[i] = planner.RouteOf(step); wanted[i].Nothing() {
+			wanted[i].Weight = new(int32(1))
+		}
+		if j := slices.IndexFunc(wanted[:i], wanted[i].Says); j >= 0 {
+			why[i] = why[j]
+			continue
+		}
+		_, err := Route(o, "any", wanted[i])
+		why[i] = text(err)
 	}
-	_, err := Route(o, "any", want)
-	return text(err)
+	return why
 }
 
 // Route makes the canary Service select a revision before routers send it the

@@ -52,6 +52,7 @@ type driving struct {
 	RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate,omitempty"`
 	Paused        bool                            `json:"paused,omitempty"`
 	Partition     intstr.IntOrString              `json:"partition"`
+	KeepOne       bool                            `json:"keepOne,omitempty"`
 	Abort         bool                            `json:"abort,omitempty"`
 	Revision      string                          `json:"revision,omitempty"`
 	// RevisionHistoryLimit is the owner's, when it had to be raised.
@@ -205,7 +206,19 @@ func readDrive(obj metav1.Object) *planner.Drive {
 	if !controlled || !ok {
 		return nil
 	}
-	return &planner.Drive{Partition: v.Partition, Abort: v.Abort, Owner: owner, Revision: v.Revision}
+	drive := v.drive()
+	drive.Owner = owner
+	return &drive
+}
+
+// drive is how far a workload may go, of whoever has told it.
+func (v driving) drive() planner.Drive {
+	return planner.Drive{Partition: v.Partition, KeepOne: v.KeepOne, Abort: v.Abort, Revision: v.Revision}
+}
+
+// told is what is written of a drive.
+func (v *driving) told(to planner.Drive) {
+	v.Partition, v.KeepOne, v.Abort, v.Revision = to.Partition, to.KeepOne, to.Abort, to.Revision
 }
 
 // held tells by presence: values that others write are no JSON.

@@ -28,7 +28,7 @@ func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.Drive
 func (o clones) aimed(to planner.Drive) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	want.Spec.UpdateStrategy.Paused = false
-	share := planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())
+	share := to.Limit(o.replicas())
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
 		o.leave(want, share)

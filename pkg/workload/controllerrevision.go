@@ -117,7 +117,8 @@ func noteDrive(want metav1.Object, limit **int32, stable string, style rollouts.
 	}
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
-	v.RollingStyle, v.Partition, v.Abort, v.Revision = style, to.Partition, to.Abort, to.Revision
+	v.RollingStyle = style
+	v.told(to)
 	if *limit != nil && **limit < minHistory {
 		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
 	}

@@ -160,7 +160,7 @@ func (advancedDaemonSet) Drive(obj object.Object, owned []object.Object, to plan
 // needs. On the way back the partition says how many pods stay at the update revision.
 func (p placed) aimedAdvanced(d *AdvancedDaemonSet, to planner.Drive) *AdvancedDaemonSet {
 	want := d.DeepCopyObject().(*AdvancedDaemonSet)
-	share := planner.Limit(rollouts.StylePartition, to.Partition, p.size())
+	share := to.Limit(p.size())
 	partition := frozen
 	switch {
 	case !to.Abort:

@@ -99,6 +99,21 @@ func (r revisions) releases(d *appsv1.Deployment, revision string) bool {
 	return r.update != nil && r.update.Labels[hashKey] == revision || TemplateHash(&d.Spec.Template) == revision
 }
 
+// driven are the revisions by what the Deployment was told to bring out, whose set is
+// the update set also while the live template is another one; and whether it is.
+func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
+	v, _ := readDriving(d)
+	if v.Revision == "" || r.releases(d, v.Revision) {
+		return r, false
+	}
+	for _, rs := range r.all {
+		if rs != r.stable && (rs.Labels[hashKey] == v.Revision || TemplateHash(&rs.Spec.Template) == v.Revision) {
+			r.update = rs
+		}
+	}
+	return r, true
+}
+
 // deadline is the owner's progress deadline in seconds; 0 if there is none.
 func deadline(d *appsv1.Deployment) int32 {
 	p := d.Spec.ProgressDeadlineSeconds

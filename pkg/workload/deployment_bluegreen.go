@@ -85,7 +85,8 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
-		w.Native, w.Obeyed = false, surged(d, r, owned)
+		both, _ := r.driven(d)
+		w.Native, w.Obeyed = false, surged(d, both, owned)
 	} else if aborting(d) {
 		w.Obeyed = w.Obeyed && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
@@ -117,7 +118,7 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	if r.stable == nil && r.stableRevision != "" && r.active() == 0 && !full(share, n) {
+	if r.stable == nil && r.stableRevision != "" && r.active() == 0 && !full(planner.Drive{Partition: share}, n) {
 		return true // it is gone, and all pods would be new ones
 	}
 	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
@@ -234,6 +235,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	if to.Abort {
 		return b.back(d, r, owned, to, owner)
 	}
+	r, other := r.driven(d)
 	if unfinished(d, r) {
 		// A release that is tried again before its abort is over. New pods that
 		// are still there are available, so the native controller would take old
@@ -259,7 +261,7 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 	}
 	deadline := foreverDeadline
 	want.Spec.MinReadySeconds, want.Spec.ProgressDeadlineSeconds = foreverReady, &deadline
-	want.Spec.Paused = false
+	want.Spec.Paused = other // or the native controller would bring another template out
 	if withoutStable(d, r, to.Partition) {
 		want.Spec.Strategy, want.Spec.Paused = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, true
 	}

@@ -34,7 +34,7 @@ func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Dri
 	v, _ := readDriving(d)
 	take(want, &v)
 	v.RollingStyle, v.Paused = rollouts.StylePartition, false
-	v.Partition, v.Abort, v.Revision = to.Partition, to.Abort, to.Revision
+	v.told(to.Drive)
 	writeDriving(want, v)
 	tell(want, r)
 	want.Spec.Paused = true
@@ -71,10 +71,9 @@ func told(want *appsv1.Deployment, style rollouts.Style, to planner.DriveTo, own
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
 	remember(want, &v)
-	writeDriving(want, driving{
-		RollingStyle: style, Partition: to.Partition, Abort: to.Abort, Revision: to.Revision,
-		RevisionHistoryLimit: v.RevisionHistoryLimit,
-	})
+	next := driving{RollingStyle: style, RevisionHistoryLimit: v.RevisionHistoryLimit}
+	next.told(to.Drive)
+	writeDriving(want, next)
 }
 
 // setDefaults fills in what the API server would.

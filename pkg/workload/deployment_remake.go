@@ -83,7 +83,7 @@ func (deployment) share(d *appsv1.Deployment) int32 {
 	if drive == nil || drive.Abort || sizedElsewhere(v.RollingStyle) || native(d) {
 		return replicas(d)
 	}
-	return replicas(d) - planner.Limit(rollouts.StylePartition, drive.Partition, replicas(d))
+	return replicas(d) - drive.Limit(replicas(d))
 }
 
 // identify gives the set another name where its own is taken, and another label

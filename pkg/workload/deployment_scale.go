@@ -28,35 +28,54 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	if !sizedHere(d, v.RollingStyle) || !known(d) {
 		return planner.Scaling{}, false
 	}
-	ours := controlled && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
 		v.Partition = intstr.FromInt32(0)
 	}
+	// Between two releases nothing is told, and pods of both may be there.
+	between := !controlled && recreates
 	n := replicas(d)
 	r := findRevisions(d, owned)
+	r, other := r.driven(d)
 	s := planner.Scaling{
 		Replicas: n,
-		Target:   planner.Limit(rollouts.StylePartition, v.Partition, n),
+		Target:   v.drive().Limit(n),
 		// The extra Deployment of a canary release has the share, and never the sets.
-		Full: full(v.Partition, n) && v.RollingStyle != rollouts.StyleCanary,
+		Full: full(v.drive(), n) && v.RollingStyle != rollouts.StyleCanary,
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
-		Native:  !ours,
-		Frozen:  v.Paused || (v.Revision != "" && !r.releases(d, v.Revision)),
+		Native:  !recreates,
+		Frozen:  v.Paused || other || between,
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
-	if v.RollingStyle == rollouts.StyleBlueGreen {
-		besideStable(&s, r)
-	}
+	besideStable(&s, r)
 	assign(&s, d, r)
+	if between {
+		stayBetween(&s)
+	}
 	return s, true
+}
+
+// stayBetween keeps what there is of the update revision where it fits, and lets
+// stable follow the size.
+func stayBetween(s *planner.Scaling) {
+	if s.Full {
+		return
+	}
+	s.Abort = true
+	if s.Update != nil {
+		s.Target = planner.Drive{Partition: intstr.FromInt32(s.Update.Replicas), KeepOne: true}.Limit(s.Replicas)
+	}
 }
 
 // besideStable lets pods be there beside those of stable. What an abort has left goes
 // before a release begins again.
 func besideStable(s *planner.Scaling, r revisions) {
+	if !s.Resumes {
+		return
+	}
 	if hurries(r.update) {
 		s.Target = 0
 	}
@@ -129,7 +148,7 @@ func giveWay(s *planner.Scaling, i int) {
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	drive := readDrive(d)
 	return drive != nil && !drive.Abort && drive.Revision != "" && r.releases(d, drive.Revision) && replicas(d) > 0 &&
-		!full(drive.Partition, replicas(d))
+		!full(*drive, replicas(d))
 }
 
 // left is the newest set that has pods, or -1.
@@ -144,11 +163,11 @@ func left(sets []planner.Set) int {
 }
 
 // full tells that a share means all pods, however many there are.
-func full(share intstr.IntOrString, replicas int32) bool {
-	if share.Type == intstr.String {
-		return share.StrVal == "100%"
+func full(to planner.Drive, replicas int32) bool {
+	if to.Partition.Type == intstr.String {
+		return to.Partition.StrVal == "100%"
 	}
-	return replicas > 0 && share.IntVal >= replicas
+	return replicas > 0 && to.Limit(replicas) >= replicas
 }
 
 // limits are the owner's surge, rounded up, and unavailable, rounded down. One
@@ -268,7 +287,7 @@ func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
 	if v.Abort {
 		return "", said
 	}
-	now := extraStatus{ExpectedUpdatedReplicas: planner.Limit(rollouts.StylePartition, v.Partition, replicas(d))}
+	now := extraStatus{ExpectedUpdatedReplicas: v.drive().Limit(replicas(d))}
 	if update := facts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}

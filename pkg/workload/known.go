@@ -72,7 +72,8 @@ func seeDrive(view metav1.Object, drive *planner.Drive, k planner.Known) {
 		writeDriving(view, kept)
 		return
 	}
-	kept.RollingStyle, kept.Partition, kept.Abort, kept.Revision = v.RollingStyle, drive.Partition, drive.Abort, drive.Revision
+	kept.RollingStyle = v.RollingStyle
+	kept.told(*drive)
 	if v.RollingStyle != rollouts.StylePartition || !drive.Abort {
 		kept.RollingStyle = k.Style // only a way back is that of the partition style
 	}

@@ -103,7 +103,7 @@ func (p placed) due(to planner.Drive) []*corev1.Pod {
 	if !p.settled() || p.live == "" || to.Abort && p.live != p.stable {
 		return nil
 	}
-	share := planner.Limit(rollouts.StylePartition, to.Partition, p.size())
+	share := to.Limit(p.size())
 	if to.Abort {
 		share = p.size() - share
 	}

@@ -39,7 +39,7 @@ func (o ordered) aimed(to planner.Drive) *appsv1.StatefulSet {
 	want := o.set.DeepCopy()
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
-		setPartition(&want.Spec, o.keeping(planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())))
+		setPartition(&want.Spec, o.keeping(to.Limit(o.replicas())))
 	case back || to.Abort:
 		setPartition(&want.Spec, frozen)
 	case o.aside == "":
@@ -122,7 +122,7 @@ func (o ordered) partition(to planner.Drive) int32 {
 	for _, p := range o.pods {
 		n += o.runs(p)
 	}
-	share := planner.Limit(rollouts.StylePartition, to.Partition, o.replicas())
+	share := to.Limit(o.replicas())
 	from := o.replicas()
 	for ; from > 0; from-- {
 		n += 1 - o.runs(o.pods[from-1])

@@ -64,6 +64,8 @@ type ReleasePlan struct {
 	// StableRevision is the revision that the Rollout knows to be stable; empty
 	// where no Rollout has written the plan. Weir's own.
 	StableRevision string
+	// Paused brings up no more pods of the update revision than there are. Weir's own.
+	Paused bool
 }
 
 // Batch is a cumulative target.
@@ -104,6 +106,9 @@ type BatchReleaseStatus struct {
 type Drive struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString
+	// KeepOne keeps a pod of the stable revision where the workload is made so small
+	// that Partition is all of its pods.
+	KeepOne bool
 	// Abort sends every pod back to the stable revision.
 	Abort bool
 	// Revision is the revision that Partition is meant for; any other template

@@ -76,6 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if effect.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
+	if effect.Vanished(err, req.Name) {
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
 	}

@@ -5,6 +5,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -278,4 +279,16 @@ func describe(o client.Object) string {
 // sees what they wrote and decides anew.
 func Moved(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// Vanished tells that the object that a pass is about, or another one of ours by its
+// name, has gone since it was read. That is no failure either: its deletion is on the
+// way to here.
+func Vanished(err error, name string) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	about := status.Status().Details
+	return about.Group == rollouts.GroupName && about.Name == name
 }

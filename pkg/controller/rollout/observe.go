@@ -217,7 +217,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 	if err := r.network.Read(ctx, obs.rollout.Namespace, ref.Service, &obs.objects); err != nil {
 		return err
 	}
-	route := traffic.Observe(obs.objects, ref, planner.CurrentStep(obs.rollout))
+	route := traffic.ObserveSteps(obs.objects, ref, release.Steps)
 	obs.facts.Route = &route
 	obs.facts.Originals, obs.facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
 	return nil

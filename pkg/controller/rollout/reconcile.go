@@ -71,13 +71,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.announce(obs, plan.Events)
 		err = r.apply(ctx, obs, plan, filings)
 	}
-	if effect.Moved(err) {
+	return r.next(obs, plan, filings, err)
+}
+
+// next is when to look again after a pass that ended so.
+func (r *Reconciler) next(obs *observation, plan planner.Plan, filings []planner.Filing, err error) (ctrl.Result, error) {
+	switch {
+	case effect.Moved(err):
 		return ctrl.Result{RequeueAfter: moved}, nil
-	}
-	if err != nil {
+	case effect.Vanished(err, obs.rollout.Name):
+		return ctrl.Result{}, nil
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
-	}
-	if over(filings) {
+	case over(filings):
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
 	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.again())}, nil

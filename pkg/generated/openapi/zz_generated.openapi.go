@@ -778,6 +778,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) commo
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
+					"keepOne": {
+						SchemaProps: spec.SchemaProps{
+							Description: "KeepOne keeps a pod of the stable revision where the workload is made so small that the partition is all of its pods. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Abort sends every pod back to the stable revision. Default: false.",
@@ -1807,6 +1814,13 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that the Rollout knows to be stable. Only the controller writes it.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused brings up no more pods of the update revision than there are. Only the controller writes it. Default: false.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
@@ -4394,6 +4408,13 @@ func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
+					"keepOne": {
+						SchemaProps: spec.SchemaProps{
+							Description: "KeepOne keeps a pod of the stable revision where the workload is made so small that the partition is all of its pods. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Abort sends every pod back to the stable revision. Default: false.",
@@ -5289,6 +5310,13 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "StableRevision is the revision that the Rollout knows to be stable. Only the controller writes it.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"paused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paused brings up no more pods of the update revision than there are. Only the controller writes it. Default: false.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},

@@ -1310,6 +1310,7 @@ func autoConvert_v1alpha1_ReleasePlan_To_rollouts_ReleasePlan(in *ReleasePlan, o
 	out.Revision = in.Revision
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
+	out.Paused = in.Paused
 	return nil
 }
 
@@ -1325,6 +1326,7 @@ func autoConvert_rollouts_ReleasePlan_To_v1alpha1_ReleasePlan(in *rollouts.Relea
 	out.Revision = in.Revision
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
+	out.Paused = in.Paused
 	return nil
 }
 

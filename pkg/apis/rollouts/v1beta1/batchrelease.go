@@ -92,6 +92,10 @@ type ReleasePlan struct {
 	// the controller writes it.
 	// +optional
 	StableRevision string `json:"stableRevision,omitempty"`
+	// Paused brings up no more pods of the update revision than there are. Only
+	// the controller writes it. Default: false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 }
 
 // Batch is a cumulative target.
@@ -155,6 +159,10 @@ type Drive struct {
 	// Partition is how many pods, as a number or a percentage, may run the
 	// update revision.
 	Partition intstr.IntOrString `json:"partition"`
+	// KeepOne keeps a pod of the stable revision where the workload is made so
+	// small that the partition is all of its pods. Default: false.
+	// +optional
+	KeepOne bool `json:"keepOne,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.
 	// +optional
 	Abort bool `json:"abort,omitempty"`

@@ -1143,6 +1143,7 @@ func autoConvert_v1beta1_ReleasePlan_To_rollouts_ReleasePlan(in *ReleasePlan, ou
 	out.Revision = in.Revision
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
+	out.Paused = in.Paused
 	return nil
 }
 
@@ -1158,6 +1159,7 @@ func autoConvert_rollouts_ReleasePlan_To_v1beta1_ReleasePlan(in *rollouts.Releas
 	out.Revision = in.Revision
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
+	out.Paused = in.Paused
 	return nil
 }
 

@@ -206,6 +206,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: abort
       type:
         scalar: boolean
+    - name: keepOne
+      type:
+        scalar: boolean
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -495,6 +498,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.PodTemplateMetadata
+    - name: paused
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: string
@@ -1308,6 +1314,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: abort
       type:
         scalar: boolean
+    - name: keepOne
+      type:
+        scalar: boolean
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1451,6 +1460,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: patchPodTemplateMetadata
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.PodTemplateMetadata
+    - name: paused
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: string

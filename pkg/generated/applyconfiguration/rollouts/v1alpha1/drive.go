@@ -17,6 +17,9 @@ type DriveApplyConfiguration struct {
 	// Partition is how many pods, as a number or a percentage, may run the
 	// update revision.
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
+	// KeepOne keeps a pod of the stable revision where the workload is made so
+	// small that the partition is all of its pods. Default: false.
+	KeepOne *bool `json:"keepOne,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.
 	Abort *bool `json:"abort,omitempty"`
 	// Revision is the revision that the partition is meant for.
@@ -34,6 +37,14 @@ func Drive() *DriveApplyConfiguration {
 // If called multiple times, the Partition field is set to the value of the last call.
 func (b *DriveApplyConfiguration) WithPartition(value intstr.IntOrString) *DriveApplyConfiguration {
 	b.Partition = &value
+	return b
+}
+
+// WithKeepOne sets the KeepOne field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the KeepOne field is set to the value of the last call.
+func (b *DriveApplyConfiguration) WithKeepOne(value bool) *DriveApplyConfiguration {
+	b.KeepOne = &value
 	return b
 }
 

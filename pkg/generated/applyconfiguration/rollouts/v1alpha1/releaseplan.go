@@ -46,6 +46,9 @@ type ReleasePlanApplyConfiguration struct {
 	// StableRevision is the revision that the Rollout knows to be stable. Only
 	// the controller writes it.
 	StableRevision *string `json:"stableRevision,omitempty"`
+	// Paused brings up no more pods of the update revision than there are. Only
+	// the controller writes it. Default: false.
+	Paused *bool `json:"paused,omitempty"`
 }
 
 // ReleasePlanApplyConfiguration constructs a declarative configuration of the ReleasePlan type for use with
@@ -144,5 +147,13 @@ func (b *ReleasePlanApplyConfiguration) WithAbort(value bool) *ReleasePlanApplyC
 // If called multiple times, the StableRevision field is set to the value of the last call.
 func (b *ReleasePlanApplyConfiguration) WithStableRevision(value string) *ReleasePlanApplyConfiguration {
 	b.StableRevision = &value
+	return b
+}
+
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *ReleasePlanApplyConfiguration) WithPaused(value bool) *ReleasePlanApplyConfiguration {
+	b.Paused = &value
 	return b
 }

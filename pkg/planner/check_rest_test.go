@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// What must hold of a release that nobody touches any more, in whatever state it
+// was left: paused, refused, waiting, or aborted.
+
+// leave does nothing.
+func (e *end) leave() {
+	if !e.settle() || e.workload() == nil || replicasOf(e.workload()) == 0 {
+		return
+	}
+	e.endpoints()
+	if d, ok := e.workload().(*appsv1.Deployment); ok && d.DeletionTimestamp == nil {
+		e.sized(d)
+	}
+}
+
+// endpoints: where any pod of the workload serves, its Service reaches one.
+func (e *end) endpoints() {
+	svc := find[*corev1.Service](e.store.objects, kindService, app0)
+	if svc == nil || e.check.serving() == 0 {
+		return
+	}
+	if hash := pinned(svc); hash != "" && e.check.able(hash) == 0 {
+		e.check.violate("endpoints", "%s: service %s selects pods of %s, and has none for good", e.name, svc.Name, hash)
+	}
+}
+
+// sized: the sizes of the sets are those of the workload, and the last stable pod has
+// not gone by a change of the size.
+func (e *end) sized(d *appsv1.Deployment) {
+	n, total, spread := replicasOf(d), int32(0), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
+	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+		if metav1.IsControlledBy(rs, d) {
+			total += *rs.Spec.Replicas
+		}
+	}
+	surge, unavailable := limitsOf(spread, n)
+	most := n + max(surge, 1)
+	r := e.rollout()
+	if r != nil && r.Spec.Strategy.BlueGreen != nil {
+		most = max(most, 2*n)
+	}
+	if total < n-unavailable || total > most {
+		e.check.violate("sized", "%s: sets of %d pods in all, where %d are asked for", e.name, total, n)
+	}
+	b := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0)
+	if r == nil || r.Status.Phase != rollouts.PhaseProgressing || b == nil || n <= 1 {
+		return
+	}
+	drive, stable := b.Status.Drive, r.Status.Active().StableRevision
+	part := drive != nil && !drive.Abort && drive.Partition != intstr.FromString("100%") && (drive.Partition.Type == intstr.String || drive.Partition.IntVal < n)
+	if part && e.check.set(stable) != nil && *e.check.set(stable).Spec.Replicas == 0 {
+		e.check.violate("sized", "%s: stable has no pod at a step of %s of %d", e.name, drive.Partition.String(), n)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A release that is paused, or that refuses another template, goes no further, and
+// keeps what it has promised: sizes follow the workload within the step, stable keeps
+// its Service, and routers do what they were told. What cannot be kept is said.
+
+// freeze stays where it is until nobody wants it paused.
+func (x *pass) freeze() {
+	if !x.doing(rollouts.ActivityPaused) {
+		x.become(rollouts.ActivityPaused, pausedMessage)
+	}
+	x.status.Message = pausedMessage
+	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
+	if x.halfBack() {
+		if x.hasStable() && !x.goBack() {
+			x.status.Message += "; what its abort had begun comes to its end"
+		}
+		return
+	}
+	x.stopBatch()
+	x.keep()
+}
+
+// halfBack tells that the release was aborted, and tried again since: requests and
+// pods may be anywhere on their way back.
+func (x *pass) halfBack() bool {
+	return x.Batch != nil && x.Batch.Plan.Abort && x.progress().State == rollouts.BeforeStepUpgrade
+}
+
+// refuse says so, and goes no further until the template is taken back, the stable
+// one is set, or the release is aborted.
+func (x *pass) refuse() {
+	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
+	x.keep()
+	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
+		x.corrected() // somebody has deleted the Service
+		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
+	}
+}
+
+// stopBatch stops a batch that is under way: no more pods come than there are.
+func (x *pass) stopBatch() {
+	b, p := x.Batch, x.progress()
+	if !b.running() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !x.live() {
+		return
+	}
+	plan := b.Plan
+	plan.Paused = true
+	x.act(RunBatch{Plan: plan})
+}
+
+// running tells that a batch brings up pods.
+func (b *Batch) running() bool {
+	if b == nil || b.Terminating || b.Plan.Abort || b.Plan.Paused || b.Plan.BatchPartition == nil {
+		return false
+	}
+	return !b.Observed || b.State != rollouts.BatchReady
+}
+
+// keep has the network do what it did.
+func (x *pass) keep() {
+	p, r := x.progress(), x.Route
+	step := x.release.Step(p.CurrentStepIndex)
+	if r == nil || step == nil {
+		return
+	}
+	x.unpinBarred()
+	if r.Pinned != "" && r.Barred == "" && x.onlyOthers() {
+		x.act(Unpin{})
+	}
+	if p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != "" {
+		return // the way to another step, or out of the release, has begun
+	}
+	x.pinAgain()
+	if x.live() {
+		x.routeAgain()
+	}
+	x.tellLost(x.lost(step))
+	x.tellAlone(step)
+}
+
+// onlyOthers tells that stable has no ready pod, and other revisions have some.
+func (x *pass) onlyOthers() bool {
+	return x.onlyUpdate() || x.w.StableReadyReplicas == 0 && !x.live() && x.w.SupersededReplicas > 0
+}
+
+// tellAlone says that the new version gets every request before its time, as it does
+// where a workload was made so small that there is one pod.
+func (x *pass) tellAlone(step *rollouts.Step) {
+	if x.Route != nil && step.Routed() && !x.Route.Shared && x.replaces() && x.w.Replicas == 1 && x.onlyUpdate() && (step.Replicas == nil || *step.Replicas != allOfThem) {
+		x.status.Message += "; the one pod that there is runs the new version and gets every request"
+	}
+}
