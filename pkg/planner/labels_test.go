@@ -118,7 +118,7 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	back := planner.Pod{Name: "c", Came: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
 	w.AtStable = true
-	w.Drive.Partition = intstr.FromInt32(3)
+	w.Drive = driveOf(intstr.FromInt32(3), b.UID)
 	labels := func(pods ...planner.Pod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
 		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
