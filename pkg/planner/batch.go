@@ -270,7 +270,7 @@ func (x *batchPass) comeBack() {
 
 // tell stores how far the workload may go before it is written there.
 func (x *batchPass) tell(want Drive) {
-	x.status.Drive = &rollouts.Drive{Partition: want.Partition, KeepOne: want.KeepOne, Abort: want.Abort, Revision: want.Revision}
+	x.status.Drive = &rollouts.Drive{Partition: want.Partition, KeepOne: want.KeepOne, Least: want.Least, Abort: want.Abort, Revision: want.Revision}
 	x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
 }
 

@@ -18,10 +18,24 @@ func (x *batchPass) want() Drive {
 	if same && x.pods(*told) > x.pods(want) {
 		want.Partition, want.KeepOne = told.Partition, told.KeepOne
 	}
+	if same {
+		want.Least = x.least(*told, want)
+	}
 	if x.plan.Paused && x.replaces() && !want.Abort {
 		want.Partition = x.stopAt(want)
 	}
 	return want
+}
+
+// least is how many pods an extra workload has had of this revision, where that is more
+// than its share now: as in OpenKruise it grows with the workload, and shrinks to
+// nothing only. The size at which it was told is the stored one.
+func (x *batchPass) least(told, want Drive) int32 {
+	had := max(told.Least, Limit(rollouts.StyleCanary, told.Partition, x.Release.Status.ObservedWorkloadReplicas))
+	if x.plan.RollingStyle != rollouts.StyleCanary || x.w.Replicas == 0 || had <= x.pods(want) {
+		return 0
+	}
+	return had
 }
 
 // batch is what the current batch is by itself.

@@ -84,7 +84,7 @@ func (k *Known) readBatch(b *rollouts.BatchRelease) {
 		k.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
-		k.Drive = &Drive{Partition: d.Partition, KeepOne: d.KeepOne, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
+		k.Drive = &Drive{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
 	}
 	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {
 		k.Stable = status.StableRevision

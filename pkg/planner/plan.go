@@ -172,6 +172,9 @@ type Drive struct {
 	// KeepOne keeps a stable pod where the workload is made so small that Partition
 	// is all of its pods.
 	KeepOne bool
+	// Least is how many pods an extra workload keeps where the workload is made
+	// smaller.
+	Least int32
 	// Abort sends every pod back to the stable revision.
 	Abort bool
 	// Owner is the uid of the BatchRelease that drives.

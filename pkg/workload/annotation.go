@@ -53,6 +53,7 @@ type driving struct {
 	Paused        bool                            `json:"paused,omitempty"`
 	Partition     intstr.IntOrString              `json:"partition"`
 	KeepOne       bool                            `json:"keepOne,omitempty"`
+	Least         int32                           `json:"least,omitempty"`
 	Abort         bool                            `json:"abort,omitempty"`
 	Revision      string                          `json:"revision,omitempty"`
 	// RevisionHistoryLimit is the owner's, when it had to be raised.
@@ -213,12 +214,12 @@ func readDrive(obj metav1.Object) *planner.Drive {
 
 // drive is how far a workload may go, of whoever has told it.
 func (v driving) drive() planner.Drive {
-	return planner.Drive{Partition: v.Partition, KeepOne: v.KeepOne, Abort: v.Abort, Revision: v.Revision}
+	return planner.Drive{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: v.Revision}
 }
 
 // told is what is written of a drive.
 func (v *driving) told(to planner.Drive) {
-	v.Partition, v.KeepOne, v.Abort, v.Revision = to.Partition, to.KeepOne, to.Abort, to.Revision
+	v.Partition, v.KeepOne, v.Least, v.Abort, v.Revision = to.Partition, to.KeepOne, to.Least, to.Abort, to.Revision
 }
 
 // held tells by presence: values that others write are no JSON.

@@ -71,7 +71,7 @@ func obeyed(d, extra *appsv1.Deployment) bool {
 // somebody has made of it; on the way back it only shrinks. None serve where the owner
 // wants no pods at all.
 func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
-	size := planner.Limit(rollouts.StyleCanary, drive.Partition, replicas(d))
+	size := max(planner.Limit(rollouts.StyleCanary, drive.Partition, replicas(d)), drive.Least)
 	switch {
 	case replicas(d) == 0:
 		return 0

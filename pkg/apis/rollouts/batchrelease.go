@@ -109,6 +109,9 @@ type Drive struct {
 	// KeepOne keeps a pod of the stable revision where the workload is made so small
 	// that Partition is all of its pods.
 	KeepOne bool
+	// Least is how many pods what was made beside the workload keeps where that is
+	// made smaller.
+	Least int32
 	// Abort sends every pod back to the stable revision.
 	Abort bool
 	// Revision is the revision that Partition is meant for; any other template

@@ -785,6 +785,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) commo
 							Format:      "",
 						},
 					},
+					"least": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Least is how many pods the extra Deployment of a canary release keeps where the workload is made smaller. Default: 0, its share.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Abort sends every pod back to the stable revision. Default: false.",
@@ -4413,6 +4420,13 @@ func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common
 							Description: "KeepOne keeps a pod of the stable revision where the workload is made so small that the partition is all of its pods. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
+						},
+					},
+					"least": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Least is how many pods the extra Deployment of a canary release keeps where the workload is made smaller. Default: 0, its share.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"abort": {

@@ -163,6 +163,10 @@ type Drive struct {
 	// small that the partition is all of its pods. Default: false.
 	// +optional
 	KeepOne bool `json:"keepOne,omitempty"`
+	// Least is how many pods the extra Deployment of a canary release keeps where
+	// the workload is made smaller. Default: 0, its share.
+	// +optional
+	Least int32 `json:"least,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.
 	// +optional
 	Abort bool `json:"abort,omitempty"`

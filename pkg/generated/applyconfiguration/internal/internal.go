@@ -209,6 +209,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: keepOne
       type:
         scalar: boolean
+    - name: least
+      type:
+        scalar: numeric
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1317,6 +1320,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: keepOne
       type:
         scalar: boolean
+    - name: least
+      type:
+        scalar: numeric
     - name: partition
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString

@@ -20,6 +20,9 @@ type DriveApplyConfiguration struct {
 	// KeepOne keeps a pod of the stable revision where the workload is made so
 	// small that the partition is all of its pods. Default: false.
 	KeepOne *bool `json:"keepOne,omitempty"`
+	// Least is how many pods the extra Deployment of a canary release keeps where
+	// the workload is made smaller. Default: 0, its share.
+	Least *int32 `json:"least,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.
 	Abort *bool `json:"abort,omitempty"`
 	// Revision is the revision that the partition is meant for.
@@ -45,6 +48,14 @@ func (b *DriveApplyConfiguration) WithPartition(value intstr.IntOrString) *Drive
 // If called multiple times, the KeepOne field is set to the value of the last call.
 func (b *DriveApplyConfiguration) WithKeepOne(value bool) *DriveApplyConfiguration {
 	b.KeepOne = &value
+	return b
+}
+
+// WithLeast sets the Least field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Least field is set to the value of the last call.
+func (b *DriveApplyConfiguration) WithLeast(value int32) *DriveApplyConfiguration {
+	b.Least = &value
 	return b
 }
 
