@@ -30,8 +30,9 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
-		if err != nil || l.enters(host) {
+		// An address without a port counts as one host.
+		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		if l.enters(host) {
 			return &fairConn{Conn: conn, leave: sync.OnceFunc(func() { l.leaves(host) })}, nil
 		}
 		_ = conn.Close() // nobody has sent anything yet

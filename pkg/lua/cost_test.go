@@ -76,13 +76,15 @@ const (
 	gone5000 = `for i = 1, 5000 do t["k" .. i] = 1 end for i = 1, 5000 do t["k" .. i] = nil end`
 )
 
-var variables, captured = func() (names []string, declared string) {
+var variables, captured = func() ([]string, string) {
+	var names []string
+	var declared strings.Builder
 	for i := range 50 {
 		name := "v" + strings.Repeat("x", i)
 		names = append(names, name)
-		declared += "local " + name + " = 1 "
+		declared.WriteString("local " + name + " = 1 ")
 	}
-	return names, declared
+	return names, declared.String()
 }()
 
 func costing(before, do string) string {

@@ -152,12 +152,6 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		return e
 	}
 	switch e := e.(type) {
-	case *ast.IdentExpr:
-		r.word(e.Value, e.Line())
-	case *ast.NumberExpr:
-		r.literal(e.Value)
-	case *ast.StringExpr:
-		r.literal(e.Value)
 	case *ast.StringConcatOpExpr:
 		return r.concat(e)
 	case *ast.TableExpr:
@@ -176,9 +170,23 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		c.AdjustRet, e.AdjustRet = e.AdjustRet, false
 		return c
 	default:
-		r.operator(e)
+		r.term(e)
 	}
 	return e
+}
+
+// term is an expression that stays what it is.
+func (r *rewriter) term(e ast.Expr) {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		r.word(e.Value, e.Line())
+	case *ast.NumberExpr:
+		r.literal(e.Value)
+	case *ast.StringExpr:
+		r.literal(e.Value)
+	default:
+		r.operator(e)
+	}
 }
 
 func (r *rewriter) operator(e ast.Expr) {

@@ -13,18 +13,21 @@ import (
 // grows: going back to an earlier step moves traffic, never pods.
 func (x *batchPass) want() Drive {
 	want := x.batch()
-	told := x.w.Drive
-	same := told != nil && told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
-	if same && x.pods(*told) > x.pods(want) {
-		want.Partition, want.KeepOne = told.Partition, told.KeepOne
-	}
-	if same {
+	if told := x.w.Drive; told != nil && x.sameDrive(*told, want) {
+		if x.pods(*told) > x.pods(want) {
+			want.Partition, want.KeepOne = told.Partition, told.KeepOne
+		}
 		want.Least = x.least(*told, want)
 	}
 	if x.plan.Paused && x.replaces() && !want.Abort {
 		want.Partition = x.stopAt(want)
 	}
 	return want
+}
+
+// sameDrive reports whether both are steps of the same way forward.
+func (x *batchPass) sameDrive(told, want Drive) bool {
+	return told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
 }
 
 // least is how many pods an extra workload has had of this revision, where that is more

@@ -6,10 +6,10 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -77,8 +77,7 @@ func (x *pass) reject() {
 // Rollout is disabled and enabled again, and tells whether there is nothing.
 func (x *pass) tidy(rows []rollouts.FinalisingStep) bool {
 	r := x.Route
-	clean := r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
-	if x.Batch == nil && clean && !x.Routing.holds() && x.told() {
+	if x.Batch == nil && r.clean() && !x.Routing.holds() && x.told() {
 		return true
 	}
 	return x.run(rows, x.lastPlan(rollouts.Immediate, "", false))
@@ -95,7 +94,7 @@ func (x *pass) watch() {
 			x.start("Rollout is in Progressing")
 		}
 		return
-	case x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == "":
+	case x.unseen():
 		x.act(Hold{}) // it passed by admission, and the next pass starts
 		return
 	}
@@ -137,6 +136,12 @@ func (x *pass) unrecorded(p *rollouts.Progress) bool {
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !x.w.Held
 }
 
+// unseen reports that no part of admission saw the wish for a release without a
+// template, and that the workload is ready for one.
+func (x *pass) unseen() bool {
+	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == ""
+}
+
 // leftover tells that marks are left of a hold that is over.
 func (x *pass) leftover() bool {
 	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
@@ -155,13 +160,10 @@ func (x *pass) recordCompleted(p *rollouts.Progress) {
 // rolloutID names the release.
 func (x *pass) rolloutID() string { return cmp.Or(x.named(), x.w.UpdateRevision) }
 
-// labelValue is what a label can say.
-var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
-
 // named is the name that the workload gives to its release, or empty. What no label
 // could say is not taken for a name.
 func (x *pass) named() string {
-	if !labelValue.MatchString(x.w.RolloutID) {
+	if len(validation.IsValidLabelValue(x.w.RolloutID)) > 0 {
 		return ""
 	}
 	return x.w.RolloutID
@@ -177,7 +179,7 @@ func (x *pass) renamed() bool {
 // releaseID names a release that starts. One of the stable revision is not the
 // earlier one that brought it, which has its name where nobody gives another.
 func (x *pass) releaseID() string {
-	if id := "rollback-" + x.w.UpdateRevision; x.w.AtStable && x.named() == "" && labelValue.MatchString(id) {
+	if id := "rollback-" + x.w.UpdateRevision; x.w.AtStable && x.named() == "" && len(validation.IsValidLabelValue(id)) == 0 {
 		return id
 	}
 	return x.rolloutID()

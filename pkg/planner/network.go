@@ -68,7 +68,7 @@ func (x *pass) keepNetwork() {
 			x.tellDoubted()
 		}
 	}
-	if !busy && (r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed) {
+	if !busy && r.clean() {
 		x.status.Network = nil
 	}
 	x.tellBarred(busy)
@@ -98,4 +98,9 @@ func (x *pass) tellBarred(underWay bool) {
 	x.status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionRoutable, Status: metav1.ConditionFalse, Reason: "BelongsToAnother", Message: x.Route.Barred,
 	}, x.now())
+}
+
+// clean reports whether nothing of a release is left in the network.
+func (r *Route) clean() bool {
+	return r == nil || r.Pinned == "" && r.Canary == "" && !r.Routed
 }

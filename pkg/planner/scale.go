@@ -32,19 +32,22 @@ func SizeSets(s Scaling) Scale {
 		return Scale{Rule: "frozen"}
 	case s.Native:
 		return Scale{Rule: "native"}
-	case s.Stable == nil && s.Abort:
+	case s.stableGone():
 		return Scale{Rule: "stable set is gone"}
 	}
 	x := sizing{Scaling: s, target: s.Target}
-	if s.Stable == nil && !s.Full && x.total() == 0 {
-		// The native controller would give all pods to the first set that has one.
-		return Scale{Rule: "stable set is gone"}
-	}
 	if s.Abort || s.Frozen {
 		// Going back creates nothing new, and neither does a size that changes meanwhile.
 		x.target = min(s.Target, s.Update.size())
 	}
 	return x.plan()
+}
+
+// stableGone tells that no set of the stable revision is there to go back to, or to
+// begin with: the native controller would give all pods to the first set that has one.
+func (s *Scaling) stableGone() bool {
+	x := sizing{Scaling: *s}
+	return s.Stable == nil && (s.Abort || !s.Full && x.total() == 0)
 }
 
 // fits tells that frozen sizes are those of the workload, whose size may change all

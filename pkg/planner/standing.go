@@ -122,10 +122,7 @@ func (s standing) explain(r *rollouts.Rollout) string {
 	case completing:
 		return "every step is done and the release is being completed; abort is still possible"
 	case handingBack:
-		if departs(r) {
-			return departure(r) + " and the workload is being given back; set the earlier template to go back"
-		}
-		return "the release is complete and the workload is being given back; release the earlier template to go back"
+		return handover(r)
 	case cancelling:
 		return "the release is being cancelled, since the template is the stable one again"
 	default:
@@ -149,4 +146,11 @@ func thaw(r *rollouts.Rollout) string {
 		return "the rollout is paused; set spec.strategy.paused to false first"
 	}
 	return fmt.Sprintf("the release was paused%s; resume it first", pausedBy(r))
+}
+
+func handover(r *rollouts.Rollout) string {
+	if departs(r) {
+		return departure(r) + " and the workload is being given back; set the earlier template to go back"
+	}
+	return "the release is complete and the workload is being given back; release the earlier template to go back"
 }

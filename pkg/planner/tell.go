@@ -58,11 +58,8 @@ type Waiting struct {
 
 // WaitingFor says what a Rollout waits for.
 func WaitingFor(r *rollouts.Rollout) Waiting {
-	if Over(r) {
-		return Waiting{WaitDecision, "somebody to take off finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
-	}
 	if r.DeletionTimestamp != nil {
-		return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
+		return leavingWaits(r)
 	}
 	p := r.Status.Active()
 	if p == nil {
@@ -138,3 +135,11 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 
 // timed tells that a step goes on by itself.
 func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
+
+// leavingWaits is what a Rollout that is deleted waits for.
+func leavingWaits(r *rollouts.Rollout) Waiting {
+	if Over(r) {
+		return Waiting{WaitDecision, "somebody to take off finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
+	}
+	return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
+}

@@ -37,10 +37,9 @@ func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured)
 	}
 	p := o.params(planner.Route{})
 	switch {
-	case !kept && o.keeps(r, original):
-		return original, false, nil // it was restored
-	case !kept && len(o.Originals) == 0 && (o.Shared || o.CanaryService == nil || !o.made(o.CanaryService)):
-		return original, false, nil // what leads to the update revision is the owner's own
+	case kept:
+	case o.keeps(r, original), o.untouched():
+		return original, false, nil
 	}
 	stripped := false
 	if e.strip != nil && !o.Shared {
@@ -96,6 +95,12 @@ func Originals(o Objects) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// untouched reports that no router was ever changed: what leads to the update
+// revision is the owner's own.
+func (o Objects) untouched() bool {
+	return len(o.Originals) == 0 && (o.Shared || o.CanaryService == nil || !o.made(o.CanaryService))
 }
 
 // Doubted names a router of which the record is not believed; empty if all are.
@@ -156,32 +161,41 @@ func (e inPlace) renamed(part any, p Params) (_ any, found bool) {
 		if str(part, "namespace", p.Namespace) != p.Namespace {
 			return part, false
 		}
-		for key, value := range part {
-			next, inside := e.renamed(value, p)
-			if part[key] = next; p.Canary == p.Stable && key == "subset" && value == subsetCanary {
-				delete(part, key)
-				inside = true
-			}
-			found = found || inside
-		}
+		return part, e.renamedFields(part, p)
 	case []any:
-		list := make([]any, 0, len(part))
-		for _, element := range part {
-			next, inside := e.renamed(element, p)
-			m, _ := next.(map[string]any)
-			switch {
-			case e.mark != "" && m["name"] == e.mark:
-				inside = true
-			case inside:
-				list = joined(list, next)
-			default:
-				list = append(list, next)
-			}
-			found = found || inside
-		}
-		return list, found
+		return e.renamedElements(part, p)
 	}
-	return part, found
+	return part, false
+}
+
+func (e inPlace) renamedFields(part map[string]any, p Params) (found bool) {
+	for key, value := range part {
+		next, inside := e.renamed(value, p)
+		if part[key] = next; p.Canary == p.Stable && key == "subset" && value == subsetCanary {
+			delete(part, key)
+			inside = true
+		}
+		found = found || inside
+	}
+	return found
+}
+
+func (e inPlace) renamedElements(part []any, p Params) (_ []any, found bool) {
+	list := make([]any, 0, len(part))
+	for _, element := range part {
+		next, inside := e.renamed(element, p)
+		m, _ := next.(map[string]any)
+		switch {
+		case e.mark != "" && m["name"] == e.mark:
+			inside = true
+		case inside:
+			list = joined(list, next)
+		default:
+			list = append(list, next)
+		}
+		found = found || inside
+	}
+	return list, found
 }
 
 // joined adds a way to those of a rule, or its weight to that of the same way.

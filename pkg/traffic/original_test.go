@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -40,9 +41,7 @@ func TestForgedOriginal(t *testing.T) {
 				forged = forged.DeepCopy()
 				annotations := forged.GetAnnotations()
 				forget(annotations)
-				for key, value := range record {
-					annotations[key] = value
-				}
+				maps.Copy(annotations, record)
 				forged.SetAnnotations(annotations)
 				objs.Routers[last].Object = forged
 				if seen := Observe(objs, ref(""), rollouts.Step{}); !seen.Routed || Doubted(objs) == "" {

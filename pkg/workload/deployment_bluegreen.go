@@ -124,12 +124,17 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
 		return n == 0
 	}
+	return size(r.stable) == 0 || stopped(d) || exceeds(r, n, planner.Limit(rollouts.StyleBlueGreen, share, n))
+}
+
+// exceeds tells that there are more pods of all, or of the new version, than a share
+// allows.
+func exceeds(r revisions, replicas, most int32) bool {
 	var all int32
 	for _, rs := range r.all {
 		all += size(rs)
 	}
-	most := planner.Limit(rollouts.StyleBlueGreen, share, n)
-	return size(r.stable) == 0 || stopped(d) || all > n+most || r.update != nil && size(r.update) > most
+	return all > replicas+most || r.update != nil && size(r.update) > most
 }
 
 // stopped tells that a blue-green release has taken the sets from the native controller.
@@ -161,9 +166,13 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	if withoutStable(d, r, drive.Partition) {
 		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
-	u := d.Spec.Strategy.RollingUpdate
-	return u != nil && u.MaxSurge != nil && *u.MaxSurge == beside(r, drive.Partition, replicas(d)) &&
+	return surgesTo(d, beside(r, drive.Partition, replicas(d))) &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
+}
+
+func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
+	u := d.Spec.Strategy.RollingUpdate
+	return u != nil && u.MaxSurge != nil && *u.MaxSurge == surge
 }
 
 // scalers are the autoscalers of a workload that are disabled, or that are not.

@@ -34,7 +34,8 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Extra = len(remaining(owned)) > 0
 	w.Mine = w.Mine || w.Extra
 	w.Lingers = keptExtra(owned)
-	w.Obeyed = d.Spec.Paused && obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && !(gathers(w.Drive, findRevisions(d, owned)) && w.Native)
+	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
+	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 	if extra == nil {
 		return w
@@ -58,7 +59,7 @@ func gathers(drive *planner.Drive, r revisions) bool {
 func obeyed(d, extra *appsv1.Deployment) bool {
 	drive := readDrive(d)
 	switch {
-	case drive == nil:
+	case drive == nil, !d.Spec.Paused:
 		return false
 	case extra == nil:
 		return wanted(d, 0, drive) == 0

@@ -53,15 +53,9 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		return answer{verdict: verdictPassed}, nil
 	}
 	undecided := answer{verdict: verdictUndecided}
-	after, err := decode(row, request.Object)
+	before, after, err := objectsOf(row, request)
 	if err != nil {
 		return undecided, err
-	}
-	before := row.New()
-	if request.Operation == admissionv1.Update {
-		if before, err = decode(row, request.OldObject); err != nil {
-			return undecided, err
-		}
 	}
 	if request.Operation == admissionv1.Update {
 		if why := workload.Crowded(before, after); why != "" {
@@ -101,6 +95,33 @@ func (h *Handler) naming(ctx context.Context, request *admissionv1.AdmissionRequ
 	return h.Rollouts.Stored(ctx, request.Namespace, ref)
 }
 
+// objectsOf are the stored object and the one that is asked for. The first is an empty
+// one where there is none.
+func objectsOf(row workload.Row, request *admissionv1.AdmissionRequest) (before, after object.Object, err error) {
+	before = row.New()
+	if request.Operation == admissionv1.Update {
+		if before, err = decode(row, request.OldObject); err != nil {
+			return nil, nil, err
+		}
+	}
+	after, err = decode(row, request.Object)
+	return before, after, err
+}
+
+// factsOf are what is judged.
+func factsOf(row workload.Row, request *admissionv1.AdmissionRequest, named []*rollouts.Rollout, before, update object.Object) planner.Admission {
+	facts := planner.Admission{Held: row.Held(before), Rollouts: named}
+	if request.Operation != admissionv1.Update {
+		return facts
+	}
+	// The mark may be gone; the store knows of the release all the same.
+	facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
+		return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
+	})
+	facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
+	return facts
+}
+
 // judge changes the update as planner.Admit says. What is made now was no release
 // before.
 func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionRequest, before, update object.Object) (answer, error) {
@@ -109,15 +130,7 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 		return answer{}, err
 	}
 	row, _ := rowOf(schema.GroupVersionKind(request.Kind), named) // in the style of a Rollout
-	facts := planner.Admission{Held: row.Held(before), Rollouts: named}
-	if request.Operation == admissionv1.Update {
-		// The mark may be gone; the store knows of the release all the same.
-		facts.Held = facts.Held || slices.ContainsFunc(named, func(r *rollouts.Rollout) bool {
-			return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
-		})
-		facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
-	}
-	judged := planner.Admit(facts)
+	judged := planner.Admit(factsOf(row, request, named, before, update))
 	switch {
 	case judged.Refuse != "":
 		return answer{refusal: judged.Refuse, verdict: verdictRefused}, nil

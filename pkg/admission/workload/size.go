@@ -71,41 +71,53 @@ type measured struct{ elements, keys int }
 // measure counts without allocating for what it counts; within bounds how deep lists
 // are looked into, where 0 is no bound. The JSON is well formed.
 func measure(data []byte, within int) measured {
-	var m measured
-	var open []byte
-	quoted, empty := false, false
+	s := scan{within: within}
+	quoted := false
 	for i := 0; i < len(data); i++ {
-		b := data[i]
-		switch {
+		switch b := data[i]; {
 		case quoted && b == '\\':
 			i++
 		case b == '"':
 			quoted = !quoted
-			m.first(open, within, &empty)
-		case quoted || b == ' ' || b == '\n' || b == '\t' || b == '\r':
-		case b == '[' || b == '{':
-			m.first(open, within, &empty)
-			open, empty = append(open, b), b == '['
-		case b == ']' || b == '}':
-			if len(open) > 0 {
-				open = open[:len(open)-1]
-			}
-			empty = false
-		case b == ',':
-			empty = len(open) > 0 && open[len(open)-1] == '['
-		case b == ':':
-			m.keys++
-		default:
-			m.first(open, within, &empty)
+			s.first()
+		case !quoted:
+			s.read(b)
 		}
 	}
-	return m
+	return s.measured
+}
+
+// scan is the state of a measurement: which lists and objects are open, and whether
+// the next value is an element that has not been counted.
+type scan struct {
+	measured
+	within int
+	open   []byte
+	empty  bool
+}
+
+// read takes a byte that is not in quotes.
+func (s *scan) read(b byte) {
+	switch b {
+	case ' ', '\n', '\t', '\r':
+	case '[', '{':
+		s.first()
+		s.open, s.empty = append(s.open, b), b == '['
+	case ']', '}':
+		s.open, s.empty = s.open[:max(len(s.open)-1, 0)], false
+	case ',':
+		s.empty = len(s.open) > 0 && s.open[len(s.open)-1] == '['
+	case ':':
+		s.keys++
+	default:
+		s.first()
+	}
 }
 
 // first counts an element at its first byte.
-func (m *measured) first(open []byte, within int, empty *bool) {
-	if *empty && (within == 0 || len(open) <= within) {
-		m.elements++
+func (s *scan) first() {
+	if s.empty && (s.within == 0 || len(s.open) <= s.within) {
+		s.elements++
 	}
-	*empty = false
+	s.empty = false
 }

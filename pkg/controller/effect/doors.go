@@ -131,10 +131,17 @@ func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.Mutati
 	if resource.Group != native {
 		return fmt.Sprintf("the webhook %s ignores failures, and no policy is beside it; set its failurePolicy to Fail", w.Webhooks[i].Name), nil
 	}
-	if missing, err := d.missingPolicy(ctx); missing != "" || err != nil || unlisted == "" {
-		return missing, err
+	return d.unknownToPolicies(ctx, unlisted)
+}
+
+// unknownToPolicies says why policies do not hold a workload, of which unlisted says
+// why it is not in the index.
+func (d Doors) unknownToPolicies(ctx context.Context, unlisted string) (string, error) {
+	missing, err := d.missingPolicy(ctx)
+	if missing == "" && err == nil && unlisted != "" {
+		missing = "the policies do not know the workload, and the webhook ignores failures: " + unlisted
 	}
-	return "the policies do not know the workload, and the webhook ignores failures: " + unlisted, nil
+	return missing, err
 }
 
 // native is the group of the kinds that the policies hold.

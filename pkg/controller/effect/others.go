@@ -55,19 +55,11 @@ func (s Server) others(ctx context.Context, mine *rollouts.Rollout, keys []strin
 		which := []client.ListOption{client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key}}
 		kind, name, _ := strings.Cut(key, "/")
 		what := strings.ToLower(kind) + "/" + name
-		var releases v1beta1.RolloutList
-		if err := s.List(ctx, &releases, which...); err != nil {
-			return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
+		releases, err := s.otherReleases(ctx, mine, what, which)
+		if err != nil {
+			return nil, err
 		}
-		for i := range releases.Items {
-			other := &rollouts.Rollout{}
-			if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&releases.Items[i], other, nil); err != nil {
-				return nil, fmt.Errorf("converting rollout %s: %w", releases.Items[i].Name, err)
-			}
-			if routes, first := planner.RoutesBefore(other, mine); routes && other.UID != mine.UID {
-				all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: what, First: first})
-			}
-		}
+		all = append(all, releases...)
 		var routings v1alpha1.TrafficRoutingList
 		if err := s.List(ctx, &routings, which...); err != nil {
 			return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
@@ -141,4 +133,23 @@ func (t *Turns) Leave(namespace string, keys []string, by types.UID) {
 			delete(t.taken, namespace+"/"+key)
 		}
 	}
+}
+
+// otherReleases are the Rollouts that route by an object.
+func (s Server) otherReleases(ctx context.Context, mine *rollouts.Rollout, what string, which []client.ListOption) ([]traffic.Other, error) {
+	var releases v1beta1.RolloutList
+	if err := s.List(ctx, &releases, which...); err != nil {
+		return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
+	}
+	var all []traffic.Other
+	for i := range releases.Items {
+		other := &rollouts.Rollout{}
+		if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&releases.Items[i], other, nil); err != nil {
+			return nil, fmt.Errorf("converting rollout %s: %w", releases.Items[i].Name, err)
+		}
+		if routes, first := planner.RoutesBefore(other, mine); routes && other.UID != mine.UID {
+			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: what, First: first})
+		}
+	}
+	return all, nil
 }

@@ -50,16 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		return nil, err
 	}
 	obs := &observation{rollout: ro, facts: planner.Observed{Now: r.Clock.Now(), Rollout: ro}}
-	b, err := r.Server.BatchReleaseOf(ctx, ro)
-	switch {
-	case err != nil:
-		return nil, err
-	case planner.Owns(ro, b):
-		obs.batch, obs.facts.Batch = b, planner.BatchFacts(b)
-	case b != nil:
-		obs.facts.Occupied = planner.Occupied(b)
-	}
-	if err := r.observeAdmission(ctx, obs); err != nil {
+	if err := errors.Join(r.observeBatch(ctx, obs), r.observeAdmission(ctx, obs)); err != nil {
 		return nil, err
 	}
 	row, err := r.observeWorkload(ctx, obs)
@@ -78,6 +69,20 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		logf.FromContext(ctx).Error(err, "Going on without histories")
 	}
 	return obs, nil
+}
+
+// observeBatch reads the BatchRelease of the Rollout's name, which may be another's.
+func (r *Reconciler) observeBatch(ctx context.Context, obs *observation) error {
+	b, err := r.Server.BatchReleaseOf(ctx, obs.rollout)
+	switch {
+	case err != nil:
+		return err
+	case planner.Owns(obs.rollout, b):
+		obs.batch, obs.facts.Batch = b, planner.BatchFacts(b)
+	case b != nil:
+		obs.facts.Occupied = planner.Occupied(b)
+	}
+	return nil
 }
 
 // observeAdmission reads what makes updates of the workload be held.

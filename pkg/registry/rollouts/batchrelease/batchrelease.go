@@ -63,17 +63,20 @@ func reserved(ctx context.Context, d plain.Drivers, w plain.Write[*rollouts.Batc
 	if !w.New {
 		before = driver(w.Old, r)
 	}
-	gone := r == nil || before != string(r.UID)
-	ends := gone || r.DeletionTimestamp != nil
-	switch {
-	case owner == "" && before == "" && r == nil:
+	if owner == "" && before == "" && r == nil || !w.Changed && spares(w, r, owner, before) {
 		return "", nil
-	case !w.Changed && (owner == before && (!w.Gone || ends) || owner == "" && gone):
-		// Labels, what goes with its Rollout, and an owner that is gone already.
-		return "", nil
-	default:
-		return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
 	}
+	return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
+}
+
+// spares reports whether a write leaves to the Rollout what it drives: it is about
+// labels, about one that goes with its Rollout, or takes off an owner that is gone.
+func spares(w plain.Write[*rollouts.BatchRelease], r *rollouts.Rollout, owner, before string) bool {
+	gone := r == nil || before != string(r.UID)
+	if owner != before {
+		return owner == "" && gone
+	}
+	return !w.Gone || gone || r.DeletionTimestamp != nil
 }
 
 // driver is the UID of the Rollout that controls it, however the reference spells its

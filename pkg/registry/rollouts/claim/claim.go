@@ -146,11 +146,11 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	if held.UID == owner.UID {
 		return nil
 	}
-	r, err := c.Stored(ctx, owner.Namespace, held.Name)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading the owner of %s: %w", describe(ref), err)
+	r, err := c.claimant(ctx, held, owner, ref)
+	if err != nil {
+		return err
 	}
-	owned := err == nil && r.UID == held.UID && Same(r.Spec.WorkloadRef, ref)
+	owned := r != nil
 	switch {
 	case owned && held.Name != owner.Name && planner.Over(r):
 		return nil
@@ -160,6 +160,22 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 		return exists(owner, owned && r.DeletionTimestamp != nil)
 	default:
 		return conflict(owner, held.Name, ref)
+	}
+}
+
+// claimant is the Rollout that a claim was made for, or nil where it does not name the
+// workload any more.
+func (c *Claims) claimant(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) (*rollouts.Rollout, error) {
+	r, err := c.Stored(ctx, owner.Namespace, held.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the owner of %s: %w", describe(ref), err)
+	case r.UID != held.UID || !Same(r.Spec.WorkloadRef, ref):
+		return nil, nil
+	default:
+		return r, nil
 	}
 }
 
