@@ -165,6 +165,11 @@ func (w *Workload) Is(revision string) bool {
 	return revision != "" && (revision == w.UpdateRevision || revision == w.PodTemplateHash)
 }
 
+// hasPods reports whether any pod is there, or asked for.
+func (w *Workload) hasPods() bool {
+	return w.StableReplicas > 0 || w.StableReadyReplicas > 0 || w.UpdatedReplicas > 0
+}
+
 // Drive is how far a workload may go.
 type Drive struct {
 	// Partition is how many pods may run the update revision.
