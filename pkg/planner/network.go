@@ -54,7 +54,7 @@ func inFlight(s *rollouts.RolloutStatus) bool {
 // left.
 func (x *pass) keepNetwork() {
 	r, busy := x.Route, inFlight(&x.status)
-	if r != nil && r.Barred == "" && busy && !inFlight(&x.Rollout.Status) {
+	if busy && !inFlight(&x.Rollout.Status) && r.free() {
 		x.takeNetwork()
 	}
 	for _, a := range x.actions {
@@ -99,6 +99,9 @@ func (x *pass) tellBarred(underWay bool) {
 		Type: rollouts.ConditionRoutable, Status: metav1.ConditionFalse, Reason: "BelongsToAnother", Message: x.Route.Barred,
 	}, x.now())
 }
+
+// free reports whether Service and routers are this release's to change.
+func (r *Route) free() bool { return r != nil && r.Barred == "" }
 
 // clean reports whether nothing of a release is left in the network.
 func (r *Route) clean() bool {

@@ -118,13 +118,18 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	if r.stable == nil && r.stableRevision != "" && r.active() == 0 && !full(planner.Drive{Partition: share}, n) {
-		return true // it is gone, and all pods would be new ones
+	if r.onlyNew() && !full(planner.Drive{Partition: share}, n) {
+		return true
 	}
 	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
 		return n == 0
 	}
 	return size(r.stable) == 0 || stopped(d) || exceeds(r, n, planner.Limit(rollouts.StyleBlueGreen, share, n))
+}
+
+// onlyNew tells that the stable set is gone, so that all pods would be new ones.
+func (r revisions) onlyNew() bool {
+	return r.stable == nil && r.stableRevision != "" && r.active() == 0
 }
 
 // exceeds tells that there are more pods of all, or of the new version, than a share
