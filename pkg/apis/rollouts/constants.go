@@ -226,6 +226,9 @@ const (
 const (
 	// AnnotationInProgress marks a held workload; any non-empty value counts.
 	AnnotationInProgress = "rollouts.kruise.io/in-progressing"
+	// AnnotationRefused is how the policies that hold tell weir-fit, in one request, why
+	// another template cannot be held.
+	AnnotationRefused = "rollouts.kruise.io/refused"
 	// AnnotationHash on a Rollout identifies its plan.
 	AnnotationHash = "rollouts.kruise.io/hash"
 	// AnnotationRollbackInBatch on a Rollout, when "true", takes the stable template
