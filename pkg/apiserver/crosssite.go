@@ -20,17 +20,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// plainTypes are the media types that a page may send to another site without
-// asking first.
-var plainTypes = []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
+// askedTypes are the media types of what this server reads that a page may not send
+// to another site without asking first.
+var askedTypes = []string{"application/json", "application/yaml"}
 
 var errCrossSite = errors.New("a page of another site sent it, with the credentials of whoever looks at that page; " +
 	"programs leave out the headers Origin and Sec-Fetch-Site, and pages that an administrator trusts send Content-Type: application/json")
 
 // withoutCrossSite refuses what a page of another site sends through a proxy
 // that adds credentials, such as kubectl proxy. A browser asks before anything
-// but a POST of a plain type or a WebSocket, which it lets the page read as well,
-// and nobody here says yes.
+// but a POST of some types, which browsers add to, or a WebSocket, which it lets the
+// page read as well, and nobody here says yes.
 func withoutCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !crossSite(r.Header) || !unasked(r) {
@@ -70,8 +70,7 @@ func loopback(page string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unasked reports whether a page may send the request without asking first. A type
-// that cannot be read counts as one that it may.
+// unasked reports whether a page might send the request without asking first.
 func unasked(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return httpstream.IsUpgradeRequest(r)
@@ -79,6 +78,6 @@ func unasked(r *http.Request) bool {
 	types := r.Header.Values("Content-Type")
 	return len(types) == 0 || slices.ContainsFunc(types, func(value string) bool {
 		media, _, err := mime.ParseMediaType(value)
-		return err != nil || slices.Contains(plainTypes, media)
+		return err != nil || !slices.Contains(askedTypes, media)
 	})
 }

@@ -4,9 +4,11 @@
 package lua
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
@@ -41,11 +43,58 @@ const (
 	maxWords = 4096
 	// maxCaptured are variables of other functions that a function uses. Lua allows 60.
 	maxCaptured = 60
+	// maxTokens are words and signs: the parser keeps hundreds of bytes of each.
+	maxTokens = 1 << 14
+	// maxRefused are scripts that are known not to compile.
+	maxRefused = 64
 )
 
-func compile(script string) (*lua.FunctionProto, error) {
+// compiler reads one script at a time, so that what reading takes is taken once, and
+// none again that it has refused.
+type compiler struct {
+	sync.Mutex
+	refused map[[sha256.Size]byte]error
+	// read is what reading a script means.
+	read func(script string) (*lua.FunctionProto, error)
+}
+
+var scripts = compiler{refused: map[[sha256.Size]byte]error{}, read: read}
+
+func (c *compiler) compile(script string) (*lua.FunctionProto, error) {
 	if len(script) > maxScript {
 		return nil, fmt.Errorf("%s is longer than %d KiB", chunkName, maxScript>>10)
+	}
+	c.Lock()
+	defer c.Unlock()
+	sum := sha256.Sum256([]byte(script))
+	if err := c.refused[sum]; err != nil {
+		return nil, err
+	}
+	proto, err := c.read(script)
+	if err != nil {
+		if len(c.refused) >= maxRefused {
+			clear(c.refused)
+		}
+		c.refused[sum] = err
+	}
+	return proto, err
+}
+
+// count says where a script has too many tokens. What is no token is left to the parser.
+func count(script string) error {
+	scanner, lexer := parse.NewScanner(strings.NewReader(script), chunkName), &parse.Lexer{}
+	for range maxTokens + 1 {
+		token, err := scanner.Scan(lexer)
+		if err != nil || token.Type == parse.EOF {
+			return nil //nolint:nilerr // the parser meets the same, and says where
+		}
+	}
+	return fmt.Errorf("%s has more than %d words and signs", chunkName, maxTokens)
+}
+
+func read(script string) (*lua.FunctionProto, error) {
+	if err := count(script); err != nil {
+		return nil, err
 	}
 	chunk, err := parse.Parse(strings.NewReader(script), chunkName)
 	if err == nil && len(chunk) == 0 {

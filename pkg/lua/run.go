@@ -34,7 +34,7 @@ func (b *budget) run(script string, obj map[string]any) (out map[string]any, err
 			err = fmt.Errorf("%s: %v", chunkName, r)
 		}
 	}()
-	proto, err := compile(script)
+	proto, err := scripts.compile(script)
 	if err != nil {
 		return nil, err
 	}

@@ -103,6 +103,13 @@ func TestVerbs(t *testing.T) {
 		"finalising":                  {doing(rollouts.ActivityFinalising), "- - - + + - - - -"},
 		"finalising, given back":      {givenBack, nothing},
 		"another template takes over": {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
+		"another template is refused": {refusing, "- - - + + - + ! -"},
+		"refused, and paused":         {both(refusing, pausedByVerb), "- - - + + - ! + -"},
+		"refused, paused by the spec": {both(refusing, pausedBySpec), "- - - + + - + - -"},
+		"refused, and aborted":        {both(refusing, doing(rollouts.ActivityAborted)), "- - - ! + + - - -"},
+		"the workload is gone":        {gone, nothing},
+		"gone, and paused":            {both(gone, pausedByVerb), nothing},
+		"gone, and aborted":           {both(gone, doing(rollouts.ActivityAborted)), nothing},
 		"healthy":                     {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, nothing},
 		"initial":                     {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, nothing},
 		"disabled":                    {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, nothing},
@@ -135,6 +142,19 @@ func TestVerbs(t *testing.T) {
 	if got := answer(t, waiting(), planner.Command{Verb: "praise"}); got != "refused" {
 		t.Errorf("an unknown verb is %s", got)
 	}
+}
+
+// refusing is a blue-green release with a third template.
+func refusing(r *rollouts.Rollout) {
+	r.Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused),
+	}, metav1.NewTime(start))
+}
+
+// gone is a release whose workload was deleted, while the network is tidied up.
+func gone(r *rollouts.Rollout) {
+	r.Status.Message = "Workload Not Found"
+	r.Status.Active().FinalisingStep = rollouts.FinalisingRestoreService
 }
 
 func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {

@@ -253,16 +253,19 @@ func (x *pass) decline() {
 	x.stall(rollouts.StalledUnsupported, x.unsuited())
 }
 
+// workloadNotFound is also how verbs know of it.
+const workloadNotFound = "Workload Not Found"
+
 // reset forgets a release whose workload is gone, but not what it left in the network.
 func (x *pass) reset() {
 	if !x.tidy(workloadGone) {
-		x.status.Message = "Workload Not Found"
+		x.status.Message = workloadNotFound
 		return
 	}
 	x.settleAll()
 	x.closeRecord(rollouts.ReleaseDeleted)
 	x.status.Phase = rollouts.PhaseInitial
-	x.status.Message = "Workload Not Found"
+	x.status.Message = workloadNotFound
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled, rollouts.ConditionBypassed} {
 		x.status.RemoveCondition(c)
 	}

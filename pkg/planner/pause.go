@@ -16,6 +16,7 @@ func (x *pass) freeze() {
 	if !x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityPaused, pausedMessage)
 	}
+	x.accept()
 	x.status.Message = pausedMessage
 	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
 	if x.halfBack() {
@@ -42,6 +43,13 @@ func (x *pass) refuse() {
 	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
 		x.corrected() // somebody has deleted the Service
 		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
+	}
+}
+
+// accept notes that no other template is set any more.
+func (x *pass) accept() {
+	if x.stalledFor(rollouts.StalledRefused) {
+		x.status.RemoveCondition(rollouts.ConditionStalled)
 	}
 }
 

@@ -6,6 +6,9 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -16,6 +19,8 @@ type standing string
 const (
 	// atRest: no release is in progress.
 	atRest standing = "at rest"
+	// orphaned: the workload is gone, and the network is being tidied up.
+	orphaned standing = "orphaned"
 	// departing: the Rollout is being deleted or disabled, and the workload is still held.
 	departing standing = "departing"
 	// retreating: so it is, and its release was aborted.
@@ -24,6 +29,8 @@ const (
 	starting standing = "starting"
 	// running: a step is under way, or waits.
 	running standing = "running"
+	// refusing: blue-green has no room for the template that is set.
+	refusing standing = "refusing"
 	// frozen: paused by the verb, by the spec, or by both.
 	frozen standing = "frozen"
 	// replacing: another template is taking over.
@@ -39,7 +46,7 @@ const (
 )
 
 // underWay are the standings in which an abort has something to undo.
-var underWay = []standing{departing, starting, running, frozen, replacing, completing}
+var underWay = []standing{departing, starting, running, refusing, frozen, replacing, completing}
 
 // standings in order of precedence; the first that applies is it.
 var standings = []struct {
@@ -47,6 +54,9 @@ var standings = []struct {
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
 }{
 	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
+	{orphaned, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
+		return strings.HasPrefix(r.Status.Message, workloadNotFound)
+	}},
 	{cancelling, isDoing(rollouts.ActivityCancelling)},
 	{retreating, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
 		return departs(r) && slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, r.Status.Activity())
@@ -61,6 +71,7 @@ var standings = []struct {
 	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
 	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
 	{completing, isDoing(rollouts.ActivityFinalising)},
+	{refusing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return refusesRevision(r) }},
 	{frozen, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
 	{replacing, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
 		return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
@@ -90,6 +101,12 @@ func isDoing(as ...rollouts.Activity) func(*rollouts.Rollout, *rollouts.Progress
 	return func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return slices.Contains(as, r.Status.Activity()) }
 }
 
+// refusesRevision believes the condition, since nobody but Weir may give this reason.
+func refusesRevision(r *rollouts.Rollout) bool {
+	c := r.Status.Condition(rollouts.ConditionStalled)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(rollouts.StalledRefused)
+}
+
 func standingOf(r *rollouts.Rollout) standing {
 	p := r.Status.Active()
 	for _, s := range standings {
@@ -106,12 +123,17 @@ func (s standing) explain(r *rollouts.Rollout) string {
 	switch s {
 	case atRest:
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
+	case orphaned:
+		return fmt.Sprintf("the workload is gone, and the release of revision %s ends with it", p.UpdateRevision)
 	case departing:
 		return departure(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
 	case retreating:
 		return departure(r) + ", and its release was aborted" + abortedBy(r) + ": the workload stays paused on the stable revision"
 	case starting:
 		return "the release is about to start its first step"
+	case refusing:
+		return "the workload has another template, which is refused while revision " + p.UpdateRevision +
+			" is released in blue-green style; set the template of that revision to go on, or abort or rollback this release first"
 	case frozen:
 		return thaw(r)
 	case replacing:

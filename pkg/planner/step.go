@@ -41,9 +41,7 @@ func (x *pass) step() {
 	if x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
-	if c := x.status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {
-		x.status.RemoveCondition(rollouts.ConditionStalled)
-	}
+	x.accept()
 	x.recover()
 	x.face(x.progress().CurrentStepIndex)
 	x.rename()

@@ -41,7 +41,7 @@ var verbs = map[rollouts.Verb]verb{
 		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []standing{starting, running, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
+		in: []standing{starting, running, refusing, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
 		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
 			return goingBack(s) && p.RollingBack || s == cancelling
@@ -53,14 +53,14 @@ var verbs = map[rollouts.Verb]verb{
 		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
 	},
 	rollouts.VerbPause: {
-		in: []standing{starting, running, frozen, replacing}, already: paused, decide: pause, safety: true,
+		in: []standing{starting, running, refusing, frozen, replacing}, already: paused, decide: pause, safety: true,
 		outcome: rollouts.OutcomeApplied,
 		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && p.Paused
 		},
 	},
 	rollouts.VerbResume: {
-		in: []standing{frozen}, already: notPaused, decide: resume, safety: true,
+		in: []standing{refusing, frozen}, already: notPaused, decide: resume, safety: true,
 		outcome: rollouts.OutcomeApplied,
 		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && !p.Paused
@@ -77,7 +77,7 @@ var verbs = map[rollouts.Verb]verb{
 
 // goingOn is of a release that is neither over nor on its way back.
 func goingOn(s standing) bool {
-	return slices.Contains([]standing{starting, running, frozen, replacing, completing}, s)
+	return slices.Contains([]standing{starting, running, refusing, frozen, replacing, completing}, s)
 }
 
 // goingBack is of a release on its way back to the stable revision, or there.
@@ -181,7 +181,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 }
 
 func paused(r *rollouts.Rollout, s standing, _ Command) string {
-	if s == frozen && r.Status.Active().Paused {
+	if (s == frozen || s == refusing) && r.Status.Active().Paused {
 		return "the release is paused already" + pausedBy(r)
 	}
 	return ""
@@ -200,8 +200,8 @@ func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func notPaused(_ *rollouts.Rollout, s standing, _ Command) string {
-	if s == starting || s == running {
+func notPaused(r *rollouts.Rollout, s standing, _ Command) string {
+	if s == starting || s == running || s == refusing && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
 		return "the release is not paused"
 	}
 	return ""

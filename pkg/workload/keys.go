@@ -22,6 +22,7 @@ func KeepRecords(old, update metav1.Object) {
 }
 
 // recordsOf is m with the records of old, and such that are offered where old has none.
+// Words of a refusal are never kept: one that is stored was there before Weir.
 func recordsOf(m, old map[string]string, offers []string) map[string]string {
 	kept := maps.Clone(m)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -29,7 +30,7 @@ func recordsOf(m, old map[string]string, offers []string) map[string]string {
 		return rollouts.IsRecord(key) && (had || !slices.Contains(offers, key))
 	})
 	for key, value := range old {
-		if !rollouts.IsRecord(key) {
+		if !rollouts.IsRecord(key) || key == rollouts.AnnotationRefused {
 			continue
 		}
 		if kept == nil {

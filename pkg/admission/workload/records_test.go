@@ -396,9 +396,12 @@ func TestUnfitRefused(t *testing.T) {
 			if !s.native && door != "webhook" {
 				continue
 			}
-			forged := edited(c.update, rollouts.AnnotationInProgress, adds)
-			for _, update := range []object.Object{c.update, forged} {
-				_, refused := admit(t, s.in(false), sent{as: "alice", old: copyOf(c.old), update: copyOf(update)})
+			_, words := admit(t, s.in(false), sent{as: "alice", old: copyOf(c.old), update: copyOf(c.update)})
+			for _, write := range []struct{ old, update object.Object }{
+				{c.old, c.update}, {c.old, edited(c.update, rollouts.AnnotationInProgress, adds)},
+				{storing(c.old, "x"), storing(c.update, "x")}, {storing(c.old, words), storing(c.update, words)}, {storing(c.old, "x"), c.update},
+			} {
+				_, refused := admit(t, s.in(false), sent{as: "alice", old: copyOf(write.old), update: copyOf(write.update)})
 				said[refused] = true
 			}
 			for as, all := range map[string]named{"alice": s.in(true), weir: s.in(false)} {
@@ -419,6 +422,16 @@ func TestUnfitRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// storing is a workload that somebody has given words of a refusal before a Rollout
+// named it.
+func storing(o object.Object, words string) object.Object {
+	o = copyOf(o)
+	annotations := map[string]string{rollouts.AnnotationRefused: words}
+	maps.Copy(annotations, o.GetAnnotations())
+	o.SetAnnotations(annotations)
+	return o
 }
 
 // containsAll reports whether a refusal names its reason, the field and the way out.

@@ -45,6 +45,7 @@ func TestAnnotationsLeaveRoom(t *testing.T) {
 			"in two keys":         {with(s.plain, "a", 100*kib), with(with(s.plain, "a", 100*kib), "b", 100*kib), true},
 			"the name of release": {s.plain, with(s.plain, rollouts.LabelRolloutID, most+1), true},
 			"it was so":           {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib), false},
+			"words are stored":    {with(s.plain, rollouts.AnnotationRefused, 40), with(with(s.plain, rollouts.AnnotationRefused, 40), "note", most+1), true},
 			"it shrinks":          {with(s.plain, "note", 210*kib), with(s.plain, "note", 200*kib), false},
 			"it grows":            {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib+1), true},
 			"a number":            {with(s.plain, "note", most), with(with(s.plain, "note", most), "deployment.kubernetes.io/revision", 40), false},

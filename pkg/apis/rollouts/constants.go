@@ -3,6 +3,8 @@
 
 package rollouts
 
+import "slices"
+
 // Phase is the life phase of a Rollout or a BatchRelease.
 type Phase string
 
@@ -139,15 +141,13 @@ const (
 	StalledDeadline StallReason = "ProgressDeadlineExceeded"
 )
 
-// Known tells whether the reason is one of Weir's.
-func (r StallReason) Known() bool {
-	switch r {
-	case StalledAborted, StalledStableGone, StalledStableEdited, StalledUnsupported, StalledRefused, StalledOccupied, StalledDeadline:
-		return true
-	default:
-		return false
-	}
+// StallReasons are all of the above.
+var StallReasons = []StallReason{
+	StalledAborted, StalledStableGone, StalledStableEdited, StalledUnsupported, StalledRefused, StalledOccupied, StalledDeadline,
 }
+
+// Known tells whether the reason is one of Weir's.
+func (r StallReason) Known() bool { return slices.Contains(StallReasons, r) }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the
 // Progressing condition; only Status.Activity and SetActivity may look there.
@@ -226,6 +226,9 @@ const (
 const (
 	// AnnotationInProgress marks a held workload; any non-empty value counts.
 	AnnotationInProgress = "rollouts.kruise.io/in-progressing"
+	// AnnotationRefused is how the policies that hold tell weir-fit, in one request, why
+	// another template cannot be held.
+	AnnotationRefused = "rollouts.kruise.io/refused"
 	// AnnotationHash on a Rollout identifies its plan.
 	AnnotationHash = "rollouts.kruise.io/hash"
 	// AnnotationRollbackInBatch on a Rollout, when "true", takes the stable template

@@ -4,7 +4,9 @@
 package rollouts
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // Limits of the conditions that others write about a Rollout.
@@ -27,6 +29,16 @@ func Foreign(all []Condition, i int) bool {
 	default:
 		return c.Type == ConditionStalled && !StallReason(c.Reason).Known()
 	}
+}
+
+var plainReason = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
+// MayStall reports whether others may give the reason for being stalled: one word, that
+// reads like none of Weir's.
+func MayStall(reason string) bool {
+	return plainReason.MatchString(reason) && !slices.ContainsFunc(StallReasons, func(ours StallReason) bool {
+		return strings.EqualFold(string(ours), reason)
+	})
 }
 
 // Size is that of the words of a condition, in bytes.

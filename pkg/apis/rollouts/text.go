@@ -23,27 +23,67 @@ const (
 
 // Hidden is the first character of the text that a reader does not see, or that
 // changes what the reader sees of the others: a control character, a break of
-// lines, a mark of direction, an invisible one. The two joiners stay, since
-// scripts and emoji are written with them.
+// lines, a mark of direction, an invisible one, one that no script has, a mark on too
+// many others. The two joiners and the selectors of emoji stay, since scripts and emoji
+// are written with them. A text of nothing but blanks is hidden.
 func Hidden(text string) (rune, bool) {
+	if text != "" && blank(text) {
+		r, _ := utf8.DecodeRuneInString(text)
+		return r, true
+	}
+	hides := hider()
 	for i, r := range text {
-		if hidden(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+		if hides(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
 			return r, true
 		}
 	}
 	return 0, false
 }
 
+// maxMarks is how many marks may be on one letter.
+const maxMarks = 8
+
+// hider judges the characters of one text in their order.
+func hider() func(rune) bool {
+	marks := 0
+	return func(r rune) bool {
+		if joins(r) || unicode.Is(unicode.M, r) {
+			marks++
+		} else {
+			marks = 0
+		}
+		return hidden(r) || marks > maxMarks
+	}
+}
+
+// joins is of what is not seen itself, and has a part in how its neighbours look.
+func joins(r rune) bool {
+	const nonJoiner, joiner, asText, asEmoji = '\u200c', '\u200d', '\ufe0e', '\ufe0f'
+	return r == nonJoiner || r == joiner || r == asText || r == asEmoji
+}
+
 func hidden(r rune) bool {
-	const nonJoiner, joiner = '\u200c', '\u200d'
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) && r != nonJoiner && r != joiner
+	const emptyBraille = '\u2800'
+	switch {
+	case r >= ' ' && r <= '~' || joins(r):
+		return false
+	case unicode.In(r, unicode.C, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+		return true
+	default: // what is of no category is unassigned
+		return r == emptyBraille || !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z)
+	}
+}
+
+func blank(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) && !joins(r) }) < 0
 }
 
 // Clean is the text as it may be recorded: what is hidden shows as a replacement
 // character, so that two names do not become one, and what is too long is cut.
 func Clean(text string, most int) string {
+	hides, empty := hider(), blank(text)
 	text = strings.Map(func(r rune) rune {
-		if hidden(r) {
+		if hides(r) || empty {
 			return utf8.RuneError
 		}
 		return r // and the same for a byte that is no character

@@ -98,7 +98,7 @@ func numbers(all []*rollouts.Rollout, now time.Time) []number {
 			}
 			told = append(told, number{wait, max(0, now.Sub(since.Time).Seconds()), []string{r.Namespace, r.Name, string(w.For)}})
 		}
-		if s := r.Status.Condition(rollouts.ConditionStalled); s != nil && s.Status == metav1.ConditionTrue {
+		if s := r.Status.Condition(rollouts.ConditionStalled); s != nil && s.Status == metav1.ConditionTrue && rollouts.StallReason(s.Reason).Known() {
 			told = append(told, number{stalled, 1, []string{r.Namespace, r.Name, s.Reason}})
 		}
 		if p := r.Status.Condition(rollouts.ConditionProtected); p != nil && p.Status == metav1.ConditionFalse {

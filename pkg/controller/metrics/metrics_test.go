@@ -47,10 +47,12 @@ func TestCollector(t *testing.T) {
 	stuck.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "ProgressDeadlineExceeded"}, entered)
 	open := rollout("b", rollouts.PhaseHealthy)
 	open.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionProtected, Status: metav1.ConditionFalse, Reason: "AdmissionIncomplete"}, entered)
+	others := rollout("c", rollouts.PhaseHealthy)
+	others.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "ABORTED"}, entered)
 	elected := make(chan struct{})
 	c := &Collector{
 		Rollouts: func(context.Context) ([]*rollouts.Rollout, error) {
-			return []*rollouts.Rollout{waiting, stuck, rollout("a", rollouts.PhaseHealthy), open}, nil
+			return []*rollouts.Rollout{waiting, stuck, rollout("a", rollouts.PhaseHealthy), open, others}, nil
 		},
 		Leads: elected, Clock: testingclock.NewFakePassiveClock(now),
 	}
@@ -76,7 +78,7 @@ weir_rollout_wait_seconds{for="approval",namespace="shop",rollout="web"} 90
 weir_rollout_wait_seconds{for="pods",namespace="shop",rollout="cart"} 90
 # HELP weir_rollouts How many Rollouts there are.
 # TYPE weir_rollouts gauge
-weir_rollouts{phase="Healthy",style="Partition"} 2
+weir_rollouts{phase="Healthy",style="Partition"} 3
 weir_rollouts{phase="Progressing",style="Partition"} 2
 # HELP weir_rollouts_unprotected How many Rollouts say that a part of admission is missing, so that updates of their workloads may not be held.
 # TYPE weir_rollouts_unprotected gauge

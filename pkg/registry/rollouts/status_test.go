@@ -194,10 +194,13 @@ func TestStalledByOthers(t *testing.T) {
 		}
 		return ""
 	}
-	say := func(as, status, reason string) {
+	say := func(as, status, reason string, code int) answer {
 		t.Helper()
-		patch(t, as, path, `{"status":{"conditions":[{"type":"Progressing","status":"True","reason":"InRolling","message":"rolling"},
-			{"type":"Stalled","status":"`+status+`","reason":"`+reason+`","message":"m"}]}}`).must(t, http.StatusOK)
+		return patch(t, as, path, `{"status":{"conditions":[{"type":"Progressing","status":"True","reason":"InRolling","message":"rolling"},
+			{"type":"Stalled","status":"`+status+`","reason":"`+reason+`","message":"m"}]}}`).must(t, code)
+	}
+	for _, like := range []string{"ABORTED", "aborted", "\u0410borted", "Aborted_", "Stable_Edited", "Stable-Edited", "revisionRefused", "Step timeout", ""} {
+		say(dave, "True", like, http.StatusUnprocessableEntity)
 	}
 	for _, c := range []struct{ as, status, reason, want string }{
 		{dave, "True", "StepReadyTimeoutExceeded", "StepReadyTimeoutExceeded True"},
@@ -205,7 +208,7 @@ func TestStalledByOthers(t *testing.T) {
 		{controller, "True", "Aborted", "Aborted True"},
 		{dave, "False", "Fine", "Aborted True"},
 	} {
-		say(c.as, c.status, c.reason)
+		say(c.as, c.status, c.reason, http.StatusOK)
 		if got := stalled(); got != c.want {
 			t.Errorf("after %s wrote %s %s: %s, want %s", c.as, c.reason, c.status, got, c.want)
 		}

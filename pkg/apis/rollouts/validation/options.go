@@ -30,7 +30,7 @@ func validateText(path *field.Path, text string, most int) field.ErrorList {
 	}
 	if r, ok := rollouts.Hidden(text); ok {
 		errs = append(errs, field.Invalid(path, rollouts.Clean(text, most), fmt.Sprintf(
-			"leave out %U: use one line of text without control characters and marks of direction", r)))
+			"leave out %U: use one line of text that can be seen, without control characters and marks of direction", r)))
 	}
 	return errs
 }

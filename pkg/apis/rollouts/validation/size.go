@@ -121,10 +121,10 @@ func mayType(t rollouts.ConditionType) bool {
 // stay as they are stay accepted.
 func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	was := map[rollouts.ConditionType]int{}
+	was, because := map[rollouts.ConditionType]int{}, map[rollouts.ConditionType]string{}
 	before := 0
 	for i := range old {
-		was[old[i].Type] = old[i].Size()
+		was[old[i].Type], because[old[i].Type] = old[i].Size(), old[i].Reason
 		if rollouts.Foreign(old, i) {
 			before++
 		}
@@ -139,6 +139,10 @@ func validateConditions(all, old []rollouts.Condition, path *field.Path) field.E
 		if _, stored := was[c.Type]; !stored && !mayType(c.Type) {
 			errs = append(errs, field.Invalid(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)).Child("type"), rollouts.Clean(string(c.Type), rollouts.MaxRequestID),
 				"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+		}
+		if before, stored := because[c.Type]; c.Type == rollouts.ConditionStalled && !rollouts.MayStall(c.Reason) && !(stored && before == c.Reason) {
+			errs = append(errs, field.Invalid(path.Key(string(c.Type)).Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
+				"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
 		}
 		if c.Size() > max(rollouts.MaxCondition, was[c.Type]) {
 			errs = append(errs, field.TooLong(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)), "", rollouts.MaxCondition))
