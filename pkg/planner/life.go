@@ -347,7 +347,7 @@ func (x *pass) giveBack() bool {
 		}
 		return false
 	}
-	rejected := x.aborted() && x.live()
+	rejected := x.aborted() && x.live() && !x.w.AtStable
 	if rejected && !x.broughtBack() {
 		return false
 	}
