@@ -21,8 +21,17 @@ func (e *end) leave() {
 		return
 	}
 	e.endpoints()
+	e.undriven()
 	if d, ok := e.workload().(*appsv1.Deployment); ok && d.DeletionTimestamp == nil {
 		e.sized(d)
+	}
+}
+
+// undriven: a Rollout that says that all is well has let go of its workload.
+func (e *end) undriven() {
+	b, r := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0), e.rollout()
+	if b != nil && r != nil && r.Status.Phase == rollouts.PhaseHealthy {
+		e.check.violate("undriven", "%s: the rollout is healthy, and its batches are %s", e.name, b.Status.Phase)
 	}
 }
 

@@ -25,6 +25,10 @@ func (x *pass) adopt() {
 	if x.status.Message = "Rollout is being put in charge of the workload"; !x.enroll() {
 		return
 	}
+	if x.rejected() {
+		x.act(Hold{})
+		return
+	}
 	if waits := x.unready(); waits != "" {
 		x.status.Message = waits
 		return
@@ -65,11 +69,17 @@ func (x *pass) unready() string {
 	}
 }
 
-// reject goes on with an abort, where the Rollout was disabled and enabled
-// again before the workload was given back.
+// rejected reports whether a workload still waits, as it was given back, with the
+// template whose release was aborted. It is held again, or who resumes it would release that.
+func (x *pass) rejected() bool {
+	return !x.w.Held && x.w.Paused && x.w.Rolling && x.aborted() && x.live()
+}
+
+// reject goes on with an abort, where the Rollout was disabled and is enabled again.
 func (x *pass) reject() {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.progress().FinalisingStep = ""
+	x.become(rollouts.ActivityAborting, aborting)
 	x.bringBack()
 }
 
@@ -340,7 +350,7 @@ func (x *pass) giveBack() bool {
 		}
 		return false
 	}
-	rejected := x.aborted() && x.live()
+	rejected := x.aborted() && x.live() && !x.w.AtStable
 	if rejected && !x.broughtBack() {
 		return false
 	}

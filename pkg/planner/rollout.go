@@ -52,7 +52,7 @@ type rule struct {
 
 var rules = []rule{
 	{"deleted", (*pass).deleted, (*pass).terminate},
-	{"disabled", (*pass).disabled, (*pass).standDown},
+	{"disabled", (*pass).leaves, (*pass).standDown},
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
 	{"not named", (*pass).notNamed, func(*pass) {}},
@@ -245,9 +245,14 @@ func (x *pass) doing(as ...rollouts.Activity) bool { return slices.Contains(as, 
 
 // The predicates of the rules.
 
-func (x *pass) deleted() bool  { return x.Rollout.DeletionTimestamp != nil }
-func (x *pass) disabled() bool { return x.Rollout.Spec.Disabled }
-func (x *pass) gone() bool     { return x.w == nil }
+func (x *pass) deleted() bool { return x.Rollout.DeletionTimestamp != nil }
+func (x *pass) gone() bool    { return x.w == nil }
+
+// leaves tells that the Rollout is disabled, or was. A give-back that has begun comes
+// to its end first: the workload is half given back, and no release could go on from there.
+func (x *pass) leaves() bool {
+	return x.Rollout.Spec.Disabled || x.status.Phase == rollouts.PhaseDisabling
+}
 
 func (x *pass) unsupported() bool {
 	return x.unsuited() != "" && x.status.Phase != rollouts.PhaseProgressing && !x.unfitInService()
