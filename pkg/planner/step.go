@@ -296,6 +296,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	}
 	x.tellLost(lost)
 	x.tellAlone(step)
+	x.tellSurplus(step)
 	return false
 }
 
