@@ -124,9 +124,6 @@ func (o ordered) partition(to planner.Drive) int32 {
 		n += o.runs(p)
 	}
 	share := to.Limit(o.replicas())
-	if n > share {
-		return frozen
-	}
 	from := o.replicas()
 	for ; from > 0; from-- {
 		n += 1 - o.runs(o.pods[from-1])
