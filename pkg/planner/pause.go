@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"fmt"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
@@ -92,6 +94,7 @@ func (x *pass) keep() {
 	}
 	x.tellLost(x.lost(step))
 	x.tellAlone(step)
+	x.tellSurplus(step)
 }
 
 // onlyOthers tells that stable has no ready pod, and other revisions have some.
@@ -104,5 +107,16 @@ func (x *pass) onlyOthers() bool {
 func (x *pass) tellAlone(step *rollouts.Step) {
 	if x.Route != nil && step.Routed() && !x.Route.Shared && x.replaces() && x.w.Replicas == 1 && x.onlyUpdate() && (step.Replicas == nil || *step.Replicas != allOfThem) {
 		x.status.Message += "; the one pod that there is runs the new version and gets every request"
+	}
+}
+
+// tellSurplus says that more pods are of the new version than the step has, and stay, as
+// the native controller brings them where a workload grows before it is told otherwise.
+func (x *pass) tellSurplus(step *rollouts.Step) {
+	if !x.w.BackByTemplate || !x.replaces() || step.Replicas == nil || x.w.UpdateRevision == x.w.StableRevision {
+		return
+	}
+	if has := Limit(x.style, *step.Replicas, x.w.Replicas); x.w.UpdatedReplicas > has {
+		x.status.Message += fmt.Sprintf("; %d pods run the new version, and the step asks for %d", x.w.UpdatedReplicas, has)
 	}
 }

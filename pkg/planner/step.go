@@ -294,6 +294,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	}
 	x.tellLost(lost)
 	x.tellAlone(step)
+	x.tellSurplus(step)
 	return false
 }
 

@@ -175,10 +175,12 @@ func (statefulSet) Hold(obj object.Object, by string) {
 }
 
 // Keep implements Adapter. Another template goes nowhere until a step says how
-// far. What the owner writes of the strategy is given back in the end.
+// far. What the owner writes of the strategy is given back in the end. Other ordinals
+// would take pods below the partition away, and make new ones above it.
 func (statefulSet) Keep(oldObj, newObj object.Object) {
 	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
 	KeepRecords(was, s)
+	s.Spec.Ordinals = copied(was.Spec.Ordinals)
 	switch {
 	case !rollsByItself(s):
 		keepOwners(s, ownersStrategy{Type: string(s.Spec.UpdateStrategy.Type)})

@@ -186,6 +186,7 @@ func (a advancedStatefulSet) Keep(oldObj, newObj object.Object) {
 	n, wrote := s.native(), s.paused()
 	a.statefulSet.Keep(was.native(), n)
 	s.take(n)
+	s.Spec.Ordinals, s.Spec.ReserveOrdinals = copied(was.Spec.Ordinals), slices.Clone(was.Spec.ReserveOrdinals)
 	if _, driven := readOwner(was); !driven {
 		return
 	}

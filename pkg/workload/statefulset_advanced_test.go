@@ -114,6 +114,11 @@ func TestAdvancedKeep(t *testing.T) {
 	if own := owners(third); !own.Paused || own.Partition != 1 || *third.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
 		t.Errorf("the owner's are %+v, it has %+v", own, third.Spec.UpdateStrategy.RollingUpdate)
 	}
+	moved := was.DeepCopyObject().(*AdvancedStatefulSet)
+	moved.Spec.Ordinals, moved.Spec.ReserveOrdinals = &appsv1.StatefulSetOrdinals{Start: 1}, []intstr.IntOrString{intstr.FromInt32(1)}
+	if a.Keep(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
+		t.Errorf("its pods are others: %v, %v", moved.Spec.Ordinals, moved.Spec.ReserveOrdinals)
+	}
 	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
 	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
 	goes.pause(false)

@@ -116,7 +116,8 @@ func (o ordered) keeping(n int32) int32 {
 
 // partition is the one with which as many pods run the update revision as is told.
 // Those below it that run it already count: on the way back in batches, which the
-// lowest ordinals have never left, and where the size has grown.
+// lowest ordinals have never left, and where the size has grown. Where there are as many
+// without one above it, or too many, nothing more is let through, however the pods move.
 func (o ordered) partition(to planner.Drive) int32 {
 	var n int32
 	for _, p := range o.pods {
@@ -126,9 +127,12 @@ func (o ordered) partition(to planner.Drive) int32 {
 	from := o.replicas()
 	for ; from > 0; from-- {
 		n += 1 - o.runs(o.pods[from-1])
-		if n > share && o.runs(o.pods[from-1]) == 0 {
+		if n > share {
 			break
 		}
+	}
+	if from == o.replicas() {
+		return frozen
 	}
 	return from
 }

@@ -267,6 +267,31 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
+// However its pods move while a step waits, no more of the new version are let through
+// than it has; a partition that is frozen gives those that come the stable version.
+func TestPartition(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pods, share string
+		want        int32
+	}{
+		"as it was":                        {"AAAB", "1", 3},
+		"the next share":                   {"AAAB", "50%", 2},
+		"none":                             {"AAAA", "0", frozen},
+		"grown by one, which is too many":  {"AAABB", "1", frozen},
+		"its ordinals begin one later":     {"AABB", "1", frozen},
+		"grown, and the share is below it": {"AAABAA", "1", frozen},
+		"grown, and the share is larger":   {"AAABAA", "2", 5},
+		"shrunk to none of them":           {"AA", "1", 1},
+		"one of too many is stable again":  {"AAABA", "1", frozen},
+		"all":                              {"AABB", "100%", 0},
+	} {
+		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
+		if got := sortOut(s.set, s.owned).partition(planner.Drive{Partition: intstr.Parse(tc.share)}); got != tc.want {
+			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
+		}
+	}
+}
+
 // A pod that Kruise takes out of service to update it in place is about to be well.
 func TestHangs(t *testing.T) {
 	t.Parallel()

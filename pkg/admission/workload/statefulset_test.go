@@ -54,6 +54,10 @@ func onDelete(s *appsv1.StatefulSet) {
 
 func sized(n int32) setEdit { return func(s *appsv1.StatefulSet) { s.Spec.Replicas = &n } }
 
+func beginAt(n int32) setEdit {
+	return func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
+}
+
 func unlabelled(s *appsv1.StatefulSet) { s.Labels = nil }
 
 func shortMemory(s *appsv1.StatefulSet) { s.Spec.RevisionHistoryLimit = new(int32(0)) }
@@ -122,6 +126,10 @@ func TestAdmitStatefulSet(t *testing.T) {
 		"a driven one is replaced by bare":  {healthy, []setEdit{setDriven}, []setEdit{unlabelled}, []setEdit{setDriven}},
 		"another template stops it":         {healthy, []setEdit{setDriven}, []setEdit{setDriven, setImage("v3")}, []setEdit{setDriven, setImage("v3"), upTo(32767)}},
 		"the history limit is kept":         {healthy, []setEdit{setDriven}, []setEdit{setDriven, shortMemory}, []setEdit{setDriven, setRemembered}},
+		"its ordinals begin where they did": {healthy, []setEdit{setDriven}, []setEdit{setDriven, beginAt(1)}, []setEdit{setDriven}},
+		"and not where they began once":     {healthy, []setEdit{setDriven, beginAt(7)}, []setEdit{setDriven}, []setEdit{setDriven, beginAt(7)}},
+		"nor elsewhere":                     {healthy, []setEdit{setHeld, beginAt(7)}, []setEdit{setHeld, beginAt(8)}, []setEdit{setHeld, beginAt(7)}},
+		"at rest they begin anywhere":       {healthy, nil, []setEdit{beginAt(1)}, []setEdit{beginAt(1)}},
 		"a held one without a rollout":      {nil, []setEdit{setHeld}, []setEdit{setHeld, upTo(0)}, []setEdit{setHeld}},
 		"the label stays with a rollout":    {healthy, nil, []setEdit{unlabelled}, nil},
 	}
