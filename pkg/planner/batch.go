@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -115,8 +116,8 @@ func Awaits(b *rollouts.BatchRelease, w *Workload) (revision, whose string) {
 // BatchRelease decides what one pass over a BatchRelease does.
 func BatchRelease(o BatchObserved) BatchPlan {
 	x := &batchPass{BatchObserved: o, w: o.Workload, plan: o.Release.Spec.Plan, status: *o.Release.Status.DeepCopy()}
-	if x.w != nil && x.status.WorkloadUID != "" && x.w.UID != x.status.WorkloadUID {
-		x.w = nil // another workload of that name
+	if x.w != nil && (x.w.Deleted != "" || x.status.WorkloadUID != "" && x.w.UID != x.status.WorkloadUID) {
+		x.w = nil // or another workload of that name
 	}
 	x.status.ObservedGeneration = o.Release.Generation
 	if x.w != nil && x.w.ExtraUID != "" {
@@ -317,14 +318,22 @@ func (x *batchPass) drive() {
 	case !x.told(want), x.stopped():
 		x.putRight(want)
 		x.pending()
-		x.tell(want)
-		x.status.Message = x.w.Lingers
+		if !x.barred(want) {
+			x.tell(want)
+		}
+		x.status.Message = cmp.Or(x.w.Lingers, x.w.Rival)
 	case !x.w.Settled:
 	case x.plan.Abort && x.back() && !x.w.Native:
 		x.actions = append(x.actions, Rest{})
 	default:
 		x.judge()
 	}
+}
+
+// barred tells that nothing is left to be told but what somebody else's object stands
+// in the way of. It goes on when that is gone.
+func (x *batchPass) barred(want Drive) bool {
+	return x.w.Rival != "" && x.w.Drive != nil && *x.w.Drive == want && !want.Abort && x.w.Paused && len(x.w.Astray) == 0
 }
 
 // putRight announces that somebody else has written what the workload was told, of

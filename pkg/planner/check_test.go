@@ -422,7 +422,7 @@ func (c *checks) able(hash string) int32 {
 
 func (c *checks) set(hash string) *appsv1.ReplicaSet {
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		if hash != "" && rs.Labels[hashKey] == hash {
+		if hash != "" && rs.Labels[hashKey] == hash && rs.DeletionTimestamp == nil {
 			return rs
 		}
 	}

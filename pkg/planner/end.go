@@ -39,7 +39,8 @@ func (x *pass) end() {
 	x.status.Phase = rollouts.PhaseHealthy
 	p := x.progress()
 	if ended == rollouts.ReleaseCancelled {
-		p.ObservedRolloutID = x.rolloutID() // the name that came with the stable template is no wish for another release
+		p.PodTemplateHash = x.w.LiveRevision // what serves, of which the next release starts
+		p.ObservedRolloutID = x.rolloutID()  // the name that came with the stable template is no wish for another release
 	}
 	p.ObservedWorkloadGeneration = x.w.Generation
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
@@ -76,6 +77,7 @@ func (x *pass) stallStableGone() {
 // may still send to it, and the workload stays held with its new template.
 func (x *pass) bringBack() {
 	if x.doing(rollouts.ActivityAborted) {
+		x.keepStable()
 		x.setStable()
 		return
 	}
@@ -100,6 +102,15 @@ func (x *pass) bringBack() {
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	x.warn("RolloutAborted", message)
+}
+
+// keepStable puts a Service right that somebody has select another revision, which
+// has no pods.
+func (x *pass) keepStable() {
+	r, stable := x.Route, x.progress().StableRevision
+	if r != nil && r.Barred == "" && r.Pinned != "" && stable != "" && r.Pinned != stable {
+		x.act(Pin{Revision: stable})
+	}
 }
 
 // goBack brings traffic and pods back, and tells whether they are.

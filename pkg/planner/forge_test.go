@@ -99,6 +99,18 @@ func (s *story) extra(c command) {
 	}
 }
 
+// rival makes a Deployment of somebody else that has the name of the extra one of an image.
+func (s *story) rival(c command) {
+	d := clone(find[*appsv1.Deployment](s.w.store.objects, kindDeployment, c.words[1]))
+	setImage(c.get("image", ""))(d)
+	other := &appsv1.Deployment{Spec: *d.Spec.DeepCopy()}
+	other.Name = d.Name + rollouts.CanarySuffix + "-" + workload.TemplateHash(&d.Spec.Template)
+	other.Spec.Paused = false
+	other.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
+	other.Spec.Template.Labels = map[string]string{"app": "other"}
+	s.w.as("user", func() error { return s.w.store.create(other) })
+}
+
 // tamper edits the ReplicaSet of an image; a ControllerRevision, of which the server keeps
 // the data, is made again.
 func (s *story) tamper(c command) {

@@ -191,7 +191,10 @@ func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	want := clone(rs)
 	want.Status.ObservedGeneration = rs.Generation
 	want.Status.Replicas = *rs.Spec.Replicas
-	want.Status.ReadyReplicas = min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+	if rs.DeletionTimestamp != nil {
+		want.Status.Replicas = 0 // the garbage collector takes its pods, and none are made
+	}
+	want.Status.ReadyReplicas = min(rs.Status.ReadyReplicas, want.Status.Replicas)
 	want.Status.AvailableReplicas = availableOf(want)
 	_ = s.updateStatus(want)
 }

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -64,14 +65,28 @@ func syncDeployment(s *store, name string) {
 
 func (k *kube) read() {
 	k.update, k.old = nil, nil
+	k.adopt()
 	for _, rs := range byAge(each[*appsv1.ReplicaSet](k.store.objects)) {
 		switch {
-		case !metav1.IsControlledBy(rs, k.d) || rs.DeletionTimestamp != nil:
+		case !metav1.IsControlledBy(rs, k.d):
 		case k.update == nil && alike(rs, k.d):
 			k.update = clone(rs)
 		default:
 			k.old = append(k.old, clone(rs))
 		}
+	}
+}
+
+// adopt takes sets that belong to nobody and that the selector selects.
+func (k *kube) adopt() {
+	selector, err := metav1.LabelSelectorAsSelector(k.d.Spec.Selector)
+	for _, rs := range each[*appsv1.ReplicaSet](k.store.objects) {
+		if err != nil || metav1.GetControllerOf(rs) != nil || rs.DeletionTimestamp != nil || !selector.Matches(labels.Set(rs.Labels)) {
+			continue
+		}
+		want := clone(rs)
+		want.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(k.d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+		_ = k.store.update(want) // it was read in this sync
 	}
 }
 

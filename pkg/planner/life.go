@@ -268,19 +268,25 @@ const workloadNotFound = "Workload Not Found"
 
 // reset forgets a release whose workload is gone, but not what it left in the network.
 func (x *pass) reset() {
-	if !x.tidy(workloadGone) {
-		x.status.Message = workloadNotFound
+	if x.status.Message = x.absence(); !x.tidy(workloadGone) {
 		return
 	}
 	x.settleAll()
 	x.closeRecord(rollouts.ReleaseDeleted)
 	x.status.Phase = rollouts.PhaseInitial
-	x.status.Message = workloadNotFound
 	for _, c := range []rollouts.ConditionType{rollouts.ConditionProgressing, rollouts.ConditionSucceeded, rollouts.ConditionStalled, rollouts.ConditionBypassed} {
 		x.status.RemoveCondition(c)
 	}
 	x.status.SetActive(x.style, &rollouts.Progress{})
 	x.status.WorkloadUID = ""
+}
+
+// absence says that the workload is gone, or what keeps it.
+func (x *pass) absence() string {
+	if x.Workload != nil && x.Workload.Deleted != "" {
+		return workloadNotFound + ": " + x.Workload.Deleted
+	}
+	return workloadNotFound
 }
 
 // standDown gives everything back and leaves the workload to its owner.

@@ -150,6 +150,11 @@ type Workload struct {
 	ExtraAstray bool
 	// Lingers says what keeps something that was made beside the workload, and deleted.
 	Lingers string
+	// Rival says whose an object is that has the name of the one to be made beside the
+	// workload.
+	Rival string
+	// Deleted says what keeps the workload, which was deleted: it counts as gone.
+	Deleted string
 	// Obeyed tells that all that Drive means is written.
 	Obeyed bool
 	// Untold tells that what others read of the pods on the workload is not so.

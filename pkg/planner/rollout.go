@@ -103,7 +103,7 @@ func newPass(o Observed) *pass {
 	_, x.release = o.Rollout.Spec.Strategy.Active()
 	x.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	x.status.ObservedGeneration = o.Rollout.Generation
-	if x.replaced() {
+	if x.replaced() || x.w != nil && x.w.Deleted != "" {
 		x.w = nil
 	}
 	x.face(x.was().CurrentStepIndex)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -230,8 +231,18 @@ func (s *story) occupy(c command) {
 // keep puts a finalizer of somebody else on an object.
 func (s *story) keep(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
-	next := clone(s.w.store.objects[key{kind(k), name}])
+	o := s.w.store.objects[key{kind(k), name}]
+	switch k {
+	case "set":
+		o = s.w.setOf(name)
+	case "extra":
+		o = s.w.extraOf(name)
+	}
+	next := clone(o)
 	next.SetFinalizers(append(next.GetFinalizers(), "example.com/keep"))
+	if c.has("off") {
+		next.SetFinalizers(nil)
+	}
 	s.w.check.sick = true // an end that waits for it is nobody's fault
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
@@ -266,8 +277,31 @@ func (s *story) garble(c command) {
 // its selector stays.
 func (s *story) reselect(c command) {
 	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
-	next.Spec.Selector["app"] = c.words[2]
+	if revision := c.get("revision", ""); revision != "" {
+		next.Spec.Selector[hashKey] = s.w.setOf(revision).Labels[hashKey]
+	} else {
+		next.Spec.Selector["app"] = c.words[2]
+	}
 	s.w.as("user", func() error { return s.w.store.update(next) })
+}
+
+// setOf is a set of an image, and extraOf the Deployment beside the workload.
+func (w *world) setOf(tag string) *appsv1.ReplicaSet {
+	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+		if image(rs) == tag {
+			return rs
+		}
+	}
+	return nil
+}
+
+func (w *world) extraOf(name string) *appsv1.Deployment {
+	for _, d := range each[*appsv1.Deployment](w.store.objects) {
+		if d.Labels[rollouts.LabelCanaryDeployment] == name {
+			return d
+		}
+	}
+	return nil
 }
 
 // say is a gateway that has seen the route as it is now.

@@ -44,6 +44,7 @@ var verbs = map[string]func(*story, command){
 	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
 	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [orphan]: somebody edits the extra Deployment
+	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
 	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
@@ -64,15 +65,15 @@ var verbs = map[string]func(*story, command){
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
-	"reroute": (*story).reroute,  // web weight=50, an edit of a TrafficRouting
-	"own":     (*story).own,      // web apply|append [label=team]: the owner of a route has another rule
-	"occupy":  (*story).occupy,   // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
-	"keep":    (*story).keep,     // batch/web: somebody puts a finalizer on it
-	"taken":   (*story).taken,    // service/web [free]: another Rollout has taken it first, or lets go of it
-	"select":  (*story).reselect, // web other: somebody has the Service select the pods of another application
-	"garble":  (*story).garble,   // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
-	"gateway": (*story).say,      // web accepts|refuses|loses: a gateway says what it makes of the route
-	"delete":  (*story).remove,
+	"reroute": (*story).reroute,                                                                // web weight=50, an edit of a TrafficRouting
+	"own":     (*story).own,                                                                    // web apply|append [label=team]: the owner of a route has another rule
+	"occupy":  (*story).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it
+	"keep":    (*story).keep,                                                                   // batch/web|set/v1|extra/web [off]: somebody puts a finalizer on it, or takes it off
+	"taken":   (*story).taken,                                                                  // service/web [free]: another Rollout has taken it first, or lets go of it
+	"select":  (*story).reselect,                                                               // web other|revision=v2: somebody has the Service select the pods of another application, or of a revision
+	"garble":  (*story).garble,                                                                 // httproute/web garbled|chosen|off: somebody writes the record on a route, or takes it off
+	"gateway": (*story).say,                                                                    // web accepts|refuses|loses: a gateway says what it makes of the route
+	"delete":  (*story).remove,                                                                 // deployment/web [orphan], and leave its sets
 	"export":  func(s *story, c command) { s.exported = appOf(s.w.store.objects, c.words[1]) }, // web, as it is stored now
 	"again":   (*story).again,                                                                  // web: it is deleted, and made of what was exported
 	"force":   (*story).force,                                                                  // rollout/web, a deletion that waits for nobody
@@ -341,6 +342,9 @@ func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
 
 func (s *story) remove(c command) {
 	k, name, _ := strings.Cut(c.words[1], "/")
+	if c.has("orphan") {
+		s.w.orphan(key{kind(k), name})
+	}
 	if !s.w.remove(kind(k), name) {
 		s.t.under("delete", "not found")
 	}

@@ -274,6 +274,18 @@ func (w *world) remove(k kind, name string) bool {
 	return true
 }
 
+// orphan takes what a workload owns from it, as the garbage collector does before a
+// workload goes that is deleted without what it owns.
+func (w *world) orphan(k key) {
+	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
+		if o := w.store.objects[k]; o != nil && metav1.IsControlledBy(rs, o) {
+			next := clone(rs)
+			next.OwnerReferences = nil
+			w.as("user", func() error { return w.store.update(next) })
+		}
+	}
+}
+
 // lose deletes sets of the workload; what follows from it is nobody's fault.
 func (w *world) lose(which func(*appsv1.ReplicaSet) bool) {
 	d := w.check.deployment()

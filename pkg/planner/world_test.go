@@ -197,7 +197,11 @@ func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style, k
 			}
 		}
 	}
-	return row, row.See(o, owned, known), owned
+	seen = row.See(o, owned, known)
+	seen.Rival, _ = row.Rival(seen.Object, owned, func(name string) (object.Object, error) {
+		return find[object.Object](w.view(k), k, name), nil
+	})
+	return row, seen, owned
 }
 
 // ownedKinds are what workloads own.

@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -62,7 +63,7 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 		return b.Restore(o, r)
 	}
 	if r.Beside != nil && !o.made(r.Beside) {
-		return nil, o.taken("ingress", r.Beside)
+		return nil, errors.New(rollouts.Taken("ingress", r.Beside))
 	}
 	if r.Beside == nil {
 		canary, err := b.canary(o, r, want, o.mine(b, r, want))

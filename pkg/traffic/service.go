@@ -52,7 +52,7 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 		return []object.Change{{Want: newCanaryService(objs, revision)}}, nil
 	}
 	if !objs.made(objs.CanaryService) {
-		return nil, fmt.Errorf("making canary service: %w", objs.taken("service", objs.CanaryService))
+		return nil, fmt.Errorf("making canary service: %s", rollouts.Taken("service", objs.CanaryService))
 	}
 	if leaves(objs.CanaryService) {
 		return nil, fmt.Errorf("making canary service: %s", rollouts.Lingers("service", objs.CanaryService))

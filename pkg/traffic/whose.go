@@ -6,11 +6,12 @@ package traffic
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // Several Rollouts may name one router. What is made beside it belongs to the one
@@ -35,20 +36,6 @@ func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
 	return append(slices.DeleteFunc(slices.Clone(refs), o.isOwner), o.Owner)
 }
 
-// taken says whose an object is that has the name of one to be made.
-func (o Objects) taken(kind string, obj metav1.Object) error {
-	refs := obj.GetOwnerReferences()
-	if len(refs) == 0 {
-		return fmt.Errorf("%s %s exists and belongs to no release; rename it, or delete it if nobody needs it", kind, obj.GetName())
-	}
-	whose := refs[0]
-	if ref := metav1.GetControllerOf(obj); ref != nil {
-		whose = *ref
-	}
-	return fmt.Errorf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended, or give each its own %s",
-		kind, obj.GetName(), plainly(whose.Kind), plainly(whose.Name), plainly(string(whose.UID)), kind)
-}
-
 // who names the owner on the record of a router. A name is enough: of two that
 // exist in a namespace it tells which, and one that was made again takes back
 // what the one before has left.
@@ -62,19 +49,7 @@ func (o Objects) routedByOther(r Router, obj metav1.Object) error {
 	if record == nil || record.For == o.who() || !o.routes(record.For) {
 		return nil
 	}
-	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own", r.path(), plainly(record.For))
-}
-
-// longest is how much of a name a message has.
-const longest = 253
-
-// plainly is a name as a message may have it: who writes routers writes the names
-// on them, and they may write anything.
-func plainly(name string) string {
-	if quoted := strconv.Quote(name); len(name) > longest || len(quoted) > len(name)+2 {
-		return fmt.Sprintf("%.*q", longest, name)
-	}
-	return name
+	return fmt.Errorf("%s is routed for %s; wait until that has ended, or give each its own", r.path(), rollouts.Plainly(record.For))
 }
 
 // routable is the object as JSON, unless it is routed for somebody else.

@@ -51,7 +51,8 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}
-	w.Strays = r.remadeStable(d) && len(r.strays(d, r.stableRevision)) > 0
+	w.Strays = r.remadeStable(d) && len(r.strays(d, r.stableRevision)) > 0 || len(r.emptied()) > 0
+	w.Lingers = r.lingers()
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)

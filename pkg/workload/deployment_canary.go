@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	extra := extraOf(d, owned)
 	w.Extra = len(remaining(owned)) > 0
 	w.Mine = w.Mine || w.Extra
-	w.Lingers = keptExtra(owned)
+	w.Lingers = cmp.Or(keptExtra(owned), w.Lingers)
 	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
 	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
@@ -215,7 +216,9 @@ func (c canary) Drive(obj object.Object, owned []object.Object, to planner.Drive
 			return e.Name == canaryName(d.Name, TemplateHash(&d.Spec.Template))
 		})
 		if size := wanted(d, 0, &to.Drive); size > 0 && !taken {
-			changes = append(changes, object.Change{Want: extraFor(d, to.Metadata, owner, size)})
+			made := extraFor(d, to.Metadata, owner, size)
+			findRevisions(d, owned).apart(made)
+			changes = append(changes, object.Change{Want: made})
 		}
 		return changes
 	}

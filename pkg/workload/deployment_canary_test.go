@@ -59,6 +59,9 @@ func TestCanaryDrive(t *testing.T) {
 	want.Paused, want.Replicas = false, new(int32(3)) // 25% of 10, rounded up
 	want.Template.Labels["track"] = "canary"
 	want.Template.Annotations = map[string]string{"a": "b"}
+	want.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{ // or it would take the stable set that nobody owns any more
+		Key: hashKey, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"one"},
+	}}
 	if diff := cmp.Diff(*want, extra.Spec); diff != "" {
 		t.Errorf("the extra one's spec (-want +got):\n%s", diff)
 	}

@@ -37,9 +37,51 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) 
 	})
 }
 
+// Rival finds what has the name of the extra Deployment of the live template, and is not
+// among those; nil if there is none.
+func (r Row) Rival(obj object.Object, owned []object.Object, named func(name string) (object.Object, error)) (object.Object, error) {
+	d, ok := obj.(*appsv1.Deployment)
+	if !r.Extra || !ok || readDrive(d) == nil {
+		return nil, nil
+	}
+	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
+	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.Name == name || adopted(e) }) {
+		return nil, nil
+	}
+	return named(name)
+}
+
+// rivalry says whose a rival is, or what keeps it.
+func rivalry(o object.Object) string {
+	switch {
+	case o == nil:
+		return ""
+	case o.GetDeletionTimestamp() != nil:
+		return rollouts.Lingers("deployment", o)
+	default:
+		return rollouts.Taken("deployment", o)
+	}
+}
+
 func ownedBy(o metav1.Object, uid types.UID) bool {
 	c := metav1.GetControllerOf(o)
 	return c != nil && c.UID == uid
+}
+
+// apart has the extra Deployment select no set of the workload but one of its own
+// template. It would take the stable set where the workload is deleted and its sets are
+// left, and that would end with it. A label would do as well, if the extra Deployment's
+// pods could have one that those of the workload do not have.
+func (r revisions) apart(e *appsv1.Deployment) {
+	not := metav1.LabelSelectorRequirement{Key: hashKey, Operator: metav1.LabelSelectorOpNotIn}
+	for _, rs := range r.all {
+		if hash := rs.Labels[hashKey]; hash != "" && !sameTemplate(&rs.Spec.Template, &e.Spec.Template) {
+			not.Values = append(not.Values, hash)
+		}
+	}
+	if len(not.Values) > 0 && e.Spec.Selector != nil {
+		e.Spec.Selector.MatchExpressions = append(e.Spec.Selector.MatchExpressions, not)
+	}
 }
 
 // mended is the extra Deployment as it is to be. One that OpenKruise made has a template

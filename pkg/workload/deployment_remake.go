@@ -64,7 +64,34 @@ func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kep
 // RemoveStrays implements Adapter.
 func (deployment) RemoveStrays(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return findRevisions(d, owned).removed(d, d.Labels[rollouts.LabelStableRevision])
+	r := findRevisions(d, owned)
+	changes := r.emptied()
+	if r.remadeStable(d) {
+		changes = append(changes, r.removed(d, r.stableRevision)...)
+	}
+	return changes
+}
+
+// emptied makes sets small that were deleted and that finalizers keep. Their controller
+// makes no pods for them, and the native controller would give them those of the others.
+func (r revisions) emptied() []object.Change {
+	var changes []object.Change
+	for _, rs := range r.ending {
+		want := rs.DeepCopy()
+		want.Spec.Replicas = new(int32)
+		changes = append(changes, change(rs, want)...)
+	}
+	return changes
+}
+
+// lingers says what keeps a set that was deleted.
+func (r revisions) lingers() string {
+	for _, rs := range r.ending {
+		if len(rs.Finalizers) > 0 {
+			return rollouts.Lingers("replicaset", rs)
+		}
+	}
+	return ""
 }
 
 func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {

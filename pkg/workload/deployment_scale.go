@@ -95,7 +95,7 @@ func known(d *appsv1.Deployment) bool {
 func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
 	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d) ||
 		style == rollouts.StyleCanary && replicas(d) == 0
-	return d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
+	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
 }
 
 // sizedElsewhere tells that the native controller sizes the sets.

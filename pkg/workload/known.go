@@ -5,6 +5,7 @@ package workload
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +24,9 @@ type Seen struct {
 	Stored object.Object
 	// Known is what it is seen by.
 	Known planner.Known
+	// Rival has the name of what is to be made beside the workload, and is not that; nil
+	// if there is none.
+	Rival object.Object
 	// Astray are the keys of ours whose stored values are not those of Object.
 	Astray []string
 }
@@ -121,9 +125,13 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w.UID = s.Stored.GetUID()
 	w.Mine = w.Mine || hasKeys(s.Stored)
 	w.Astray = s.Astray
+	if s.Stored.GetDeletionTimestamp() != nil {
+		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
+	}
 	w.Obeyed = w.Obeyed && len(s.Astray) == 0
 	if r.Extra {
 		observeExtra(&w, s.Object, owned, s.Known)
+		w.Rival = rivalry(s.Rival)
 	}
 	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && !r.opened(&w, s.Known.Update)
 	return w

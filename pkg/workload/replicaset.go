@@ -24,6 +24,9 @@ const hashKey = appsv1.DefaultDeploymentUniqueLabelKey
 type revisions struct {
 	// all in order of age.
 	all []*appsv1.ReplicaSet
+	// ending were deleted, and finalizers keep them. They make no pods, and the native
+	// controller counts them all the same.
+	ending []*appsv1.ReplicaSet
 	// update has the live template; nil until it exists.
 	update *appsv1.ReplicaSet
 	// stable served before; nil if it is gone. It may be the update set.
@@ -35,7 +38,11 @@ type revisions struct {
 func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
 	var r revisions
 	for _, rs := range replicaSets(owned) {
-		if metav1.IsControlledBy(rs, d) && rs.DeletionTimestamp == nil {
+		switch {
+		case !metav1.IsControlledBy(rs, d):
+		case rs.DeletionTimestamp != nil:
+			r.ending = append(r.ending, rs)
+		default:
 			r.all = append(r.all, rs)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,6 +90,22 @@ func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.Gr
 		return fmt.Errorf("listing what names %s: %w", key, err)
 	}
 	return nil
+}
+
+// named finds an object of a kind by its name; nil if there is none.
+func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespace string) func(string) (object.Object, error) {
+	return func(name string) (object.Object, error) {
+		o := s.Stored(gvk)
+		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+		default:
+			return o, nil
+		}
+	}
 }
 
 // extras are what was made beside a workload. All of the namespace are looked through

@@ -59,9 +59,11 @@ func (w *Workload) Facts() planner.Workload { return w.Row.Facts(w.Seen, w.Owned
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
 	w, err := s.read(ctx, row, namespace, name, known)
-	if w != nil {
-		w.Seen = row.See(w.Object, w.Owned, known)
+	if w == nil || err != nil {
+		return w, err
 	}
+	w.Seen = row.See(w.Object, w.Owned, known)
+	w.Rival, err = row.Rival(w.Object, w.Owned, s.named(ctx, row.GVK, namespace))
 	return w, err
 }
 
