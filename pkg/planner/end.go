@@ -44,9 +44,6 @@ func (x *pass) end() {
 	}
 	p.ObservedWorkloadGeneration = x.w.Generation
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
-	if reason == "" {
-		p.PodTemplateHash = p.StableRevision // every pod is of it again
-	}
 	x.stamp()
 	if reason != "" {
 		x.announce(reason, fmt.Sprintf("revision %s is released", p.UpdateRevision))
