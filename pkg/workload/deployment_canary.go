@@ -43,7 +43,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	}
 	set := findRevisions(extra, owned).update
 	w.Settled = w.Settled && settled(extra) && Emptied(set)
-	if set != nil && extends(&extra.Spec.Template, &d.Spec.Template) {
+	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
 		// Its own status may be written by who may not write this one.
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
 	}
@@ -151,6 +151,12 @@ func adopted(e *appsv1.Deployment) bool {
 	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment)
 }
 
+// runsSame tells that pods of both templates run the same, whatever their metadata:
+// the plan may give other labels to those of an extra Deployment.
+func runsSame(t, base *corev1.PodTemplateSpec) bool {
+	return equality.Semantic.DeepEqual(t.Spec, base.Spec)
+}
+
 // extends tells that a template is another one with more metadata.
 func extends(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includes(t.Labels, base.Labels) && includes(t.Annotations, base.Annotations)
@@ -175,6 +181,10 @@ func canaryName(deployment, revision string) string {
 // belong to. It is a guess, good enough to wake somebody; other names are their own.
 func Principal(name string) string {
 	if i := strings.LastIndex(name, canaryInfix); i > 0 && !strings.Contains(name[i+len(canaryInfix):], "-") {
+		return name[:i]
+	}
+	const random = 5 // characters of a generated name, which OpenKruise gives to one
+	if i := strings.LastIndexByte(name, '-'); i > 0 && len(name)-i-1 == random {
 		return name[:i]
 	}
 	return name
@@ -297,7 +307,7 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		// One of another template must not serve until then.
 		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
-			return extends(&e.Spec.Template, &d.Spec.Template)
+			return runsSame(&e.Spec.Template, &d.Spec.Template)
 		}), owned)...)
 	}
 	return append(changes, discarded(extras(owned), owned)...)
