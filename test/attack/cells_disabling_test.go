@@ -75,9 +75,9 @@ func nothingLeft(a *app) {
 var recreatedCells = []cell{
 	{who: editor, what: forge, how: "makes the Deployment again, another one", on: scene{at: midway}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the Deployment again, the stable one", on: scene{at: midway}, do: remakes("v1", false, false), expect: another("v1")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: resumed(another("v3"))},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks", on: scene{at: midway}, do: remakes("v3", false, true), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the Deployment again while it is aborted", on: scene{at: midway}, do: remakes("v3", true, false), expect: another("v3")},
-	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: resumed(another("v3"))},
+	{who: editor, what: forge, how: "makes the Deployment again with its marks while it is aborted", on: scene{at: midway}, do: remakes("v3", true, true), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the routed Deployment again, another one", on: scene{at: midway, routed: true}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the StatefulSet again, another one", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", false, false), expect: another("v3")},
 	{who: editor, what: forge, how: "makes the StatefulSet again while it is aborted", on: scene{kind: statefulSets, at: midway}, do: remakes("v3", true, false), expect: another("v3")},
@@ -128,23 +128,6 @@ func specOf(o client.Object) any {
 		return o.Spec
 	}
 	return nil
-}
-
-// resumed wants the Rollout to say that the new workload is paused, which it was made
-// with, and has its owner resume it.
-func resumed(then func(*app)) func(*app) {
-	return func(a *app) {
-		a.t.Helper()
-		a.until("it is said that the new one is paused", func(ctx context.Context) error {
-			r, err := a.stored(ctx)
-			if err == nil && !strings.Contains(r.Status.Message, "paused") {
-				err = errors.New(describe(r))
-			}
-			return err
-		})
-		a.asks(here.admin, patch(a.path(), change{spec: object{"paused": false}}.body()))
-		then(a)
-	}
 }
 
 // another wants the release to be over, what is on record of it to be true, and the

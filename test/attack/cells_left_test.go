@@ -22,7 +22,7 @@ var leftCells = []cell{
 		a.ships("v2")
 		a.until("step 1 waits", a.waitsAt(1))
 	}, expect: gated},
-	{who: batcher, what: blockAbort, how: "keeps the BatchRelease, and deletes it", on: scene{at: midway}, do: keeps(batchPath), expect: endsKept},
+	{who: batcher, what: blockAbort, how: "keeps the BatchRelease, and deletes it", on: scene{at: midway}, do: keeps(batchPath), expect: denied},
 	{who: editor, what: blockAbort, how: "keeps the canary Service and Ingress, and deletes them", on: scene{routed: true, at: midway},
 		do: keeps(ingressPath, servicePath), expect: endsKept},
 	{who: editor, what: destroy, how: "deletes the Rollout and leaves behind what it made", on: scene{routed: true, at: midway}, do: func(a *app, u *user) {

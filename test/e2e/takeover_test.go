@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,7 +121,12 @@ func look(t *testing.T, apps []*app) seen {
 			t.Fatal(err)
 		}
 		for i := range pods.Items {
-			s.pods[pods.Items[i].UID] = pods.Items[i].Name + fmt.Sprint(pods.Items[i].Labels)
+			pod := &pods.Items[i]
+			// The batch of a pod may be noted as it goes on.
+			maps.DeleteFunc(pod.Labels, func(k, _ string) bool {
+				return strings.HasPrefix(k, "rollouts.kruise.io/") || k == appsv1.ControllerRevisionHashLabelKey
+			})
+			s.pods[pod.UID] = pod.Name + fmt.Sprint(pod.Labels)
 		}
 	}
 	return s
