@@ -356,14 +356,18 @@ func (x *pass) giveBack() bool {
 		}
 		return false
 	}
-	rejected := x.aborted() && x.live() && !x.w.AtStable
-	if rejected && !x.broughtBack() {
-		return false
+	if rejected := x.aborted() && x.live() && !x.w.AtStable; rejected {
+		return x.broughtBack() && x.leavePaused()
 	}
-	if rejected && x.w.Mine && x.progress().FinalisingStep == "" {
+	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", false))
+}
+
+// leavePaused gives the workload back, and its pause with it.
+func (x *pass) leavePaused() bool {
+	if x.w.Mine && x.progress().FinalisingStep == "" {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", rejected))
+	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", true))
 }
 
 // broughtBack tells that an abort is over, as far as it can be.

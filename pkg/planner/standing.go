@@ -117,40 +117,47 @@ func standingOf(r *rollouts.Rollout) standing {
 	return running
 }
 
-// explain says where the release stands, and what would help.
-func (s standing) explain(r *rollouts.Rollout) string {
-	p := r.Status.Active()
-	switch s {
-	case atRest:
+// explanations say where a release stands, and what would help.
+var explanations = map[standing]func(*rollouts.Rollout, *rollouts.Progress) string{
+	atRest: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
-	case orphaned:
+	},
+	orphaned: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the workload is gone, and the release of revision %s ends with it", p.UpdateRevision)
-	case departing:
+	},
+	departing: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return departure(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
-	case retreating:
+	},
+	retreating: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return departure(r) + ", and its release was aborted" + abortedBy(r) + ": the workload stays paused on the stable revision"
-	case starting:
-		return "the release is about to start its first step"
-	case refusing:
+	},
+	starting: says("the release is about to start its first step"),
+	refusing: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "the workload has another template, which is refused while revision " + p.UpdateRevision +
 			" is released in blue-green style; set the template of that revision to go on, or abort or rollback this release first"
-	case frozen:
-		return thaw(r)
-	case replacing:
+	},
+	frozen: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return thaw(r) },
+	replacing: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is taking the place of revision " + p.UpdateRevision
-	case reverting:
+	},
+	reverting: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("the release was aborted%s; retry starts it again at step 1, rollback sets the stable template, and releasing another template supersedes it",
 			abortedBy(r))
-	case completing:
-		return "every step is done and the release is being completed; abort is still possible"
-	case handingBack:
-		return handover(r)
-	case cancelling:
-		return "the release is being cancelled, since the template is the stable one again"
-	default:
+	},
+	completing:  says("every step is done and the release is being completed; abort is still possible"),
+	handingBack: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return handover(r) },
+	cancelling:  says("the release is being cancelled, since the template is the stable one again"),
+	running: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
-	}
+	},
 }
+
+func says(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
+	return func(*rollouts.Rollout, *rollouts.Progress) string { return text }
+}
+
+// explain says where the release stands, and what would help.
+func (s standing) explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
 
 func departure(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {

@@ -91,12 +91,7 @@ func numbers(all []*rollouts.Rollout, now time.Time) []number {
 	for _, r := range all {
 		counts[[2]string{string(r.Status.Phase), string(style(r))}]++
 		if r.DeletionTimestamp != nil || slices.Contains(live, r.Status.Phase) {
-			w := planner.WaitingFor(r)
-			since := w.Since
-			if since.IsZero() {
-				since = metav1.NewTime(now)
-			}
-			told = append(told, number{wait, max(0, now.Sub(since.Time).Seconds()), []string{r.Namespace, r.Name, string(w.For)}})
+			told = append(told, waited(r, now))
 		}
 		if s := r.Status.Condition(rollouts.ConditionStalled); s != nil && s.Status == metav1.ConditionTrue && rollouts.StallReason(s.Reason).Known() {
 			told = append(told, number{stalled, 1, []string{r.Namespace, r.Name, s.Reason}})
@@ -110,4 +105,14 @@ func numbers(all []*rollouts.Rollout, now time.Time) []number {
 		told = append(told, number{count, float64(n), labels[:]})
 	}
 	return told
+}
+
+// waited says for what a Rollout waits, and how long it has.
+func waited(r *rollouts.Rollout, now time.Time) number {
+	w := planner.WaitingFor(r)
+	since := w.Since
+	if since.IsZero() {
+		since = metav1.NewTime(now)
+	}
+	return number{wait, max(0, now.Sub(since.Time).Seconds()), []string{r.Namespace, r.Name, string(w.For)}}
 }

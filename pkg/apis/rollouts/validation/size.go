@@ -117,6 +117,22 @@ func mayType(t rollouts.ConditionType) bool {
 	return len(utilvalidation.IsQualifiedName(string(t))) == 0 && !rollouts.IsRecord(string(t)) && !slices.ContainsFunc(rollouts.ConditionTypes, reads)
 }
 
+// validateSaid judges type and reason of a condition; stored and same report whether it
+// was there, and for this reason.
+func validateSaid(c *rollouts.Condition, stored, same bool, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	of := rollouts.Clean(string(c.Type), rollouts.MaxRequestID)
+	if !stored && !mayType(c.Type) {
+		errs = append(errs, field.Invalid(path.Key(of).Child("type"), of,
+			"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+	}
+	if c.Type == rollouts.ConditionStalled && !same && !rollouts.MayStall(c.Reason) {
+		errs = append(errs, field.Invalid(path.Key(of).Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
+			"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
+	}
+	return errs
+}
+
 // validateConditions judges the conditions that others have written. Those that
 // stay as they are stay accepted.
 func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
@@ -136,14 +152,8 @@ func validateConditions(all, old []rollouts.Condition, path *field.Path) field.E
 			continue
 		}
 		count++
-		if _, stored := was[c.Type]; !stored && !mayType(c.Type) {
-			errs = append(errs, field.Invalid(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)).Child("type"), rollouts.Clean(string(c.Type), rollouts.MaxRequestID),
-				"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
-		}
-		if before, stored := because[c.Type]; c.Type == rollouts.ConditionStalled && !rollouts.MayStall(c.Reason) && !(stored && before == c.Reason) {
-			errs = append(errs, field.Invalid(path.Key(string(c.Type)).Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
-				"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
-		}
+		reason, stored := because[c.Type]
+		errs = append(errs, validateSaid(c, stored, stored && reason == c.Reason, path)...)
 		if c.Size() > max(rollouts.MaxCondition, was[c.Type]) {
 			errs = append(errs, field.TooLong(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)), "", rollouts.MaxCondition))
 		}
