@@ -16,7 +16,7 @@ import (
 
 // Known is what the store says of a workload. Labels and annotations of the
 // workload repeat some of it, for people and for clients of OpenKruise. Whoever may
-// write the workload writes those too, so nothing of them is believed (ADR 18).
+// write the workload writes those too, so nothing of them is believed (ADR 19).
 type Known struct {
 	// UID is the workload that is released; empty while the store names none.
 	UID types.UID
