@@ -79,6 +79,9 @@ func (x *pass) rejected() bool {
 func (x *pass) reject() {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.progress().FinalisingStep = ""
+	if x.record() == nil {
+		x.openRecord() // that of the release was closed; what is decided now is kept in another
+	}
 	x.become(rollouts.ActivityAborting, aborting)
 	x.bringBack()
 }

@@ -5,7 +5,6 @@ package planner_test
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -152,7 +151,7 @@ func (w *world) as(actor string, pass func() error) {
 		w.life = -1
 	}
 	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errCrash) {
-		panic(fmt.Sprintf("%s: %v", actor, err))
+		w.check.violate("erred", "%s: %v", actor, err)
 	}
 }
 
