@@ -246,8 +246,8 @@ func (x *batchPass) giveBack() {
 		return
 	}
 	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
-	if wait && x.w.Rolling && x.w.Drive == nil {
-		x.status.Message = x.Trouble
+	if (wait && x.w.Rolling || x.w.Leans != "") && x.w.Drive == nil {
+		x.status.Message = cmp.Or(x.w.Leans, x.Trouble)
 		return // it was given back, and its native controller is at work
 	}
 	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort, Wait: wait && !x.w.AtStable})

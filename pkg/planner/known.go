@@ -28,6 +28,8 @@ type Known struct {
 	Stable string
 	// Update is the revision that is released, or empty.
 	Update string
+	// Pinned is the revision that the Service of the release selects, or empty.
+	Pinned string
 	// Style is how pods are replaced.
 	Style rollouts.Style
 	// Batch is the uid of the BatchRelease; empty where there is none.
@@ -95,6 +97,9 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 	k.UID = r.Status.WorkloadUID
 	k.Style = rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 	k.Holder = ""
+	if hold := r.Status.Network; hold != nil {
+		k.Pinned = hold.Pinned
+	}
 	p := r.Status.Active()
 	if k.Releasing = p != nil && releasing(r); !k.Releasing {
 		k.Stable = ""

@@ -302,7 +302,7 @@ func (x *pass) standDown() {
 		x.status.Phase = rollouts.PhaseDisabling
 		x.progress().FinalisingStep = ""
 	}
-	x.status.Message = "Disabling rollout, release resources"
+	x.because("Disabling rollout, release resources")
 	if !x.giveBack() {
 		return
 	}
@@ -326,7 +326,7 @@ func (x *pass) terminate() {
 		x.progress().FinalisingStep = ""
 		x.terminating(metav1.ConditionTrue, "InTerminating")
 	}
-	x.status.Message = "Rollout is in terminating"
+	x.because("Rollout is in terminating")
 	if !x.giveBack() {
 		return
 	}

@@ -57,9 +57,12 @@ func (x *pass) keepNetwork() {
 	if busy && !inFlight(&x.Rollout.Status) && r.free() {
 		x.takeNetwork()
 	}
+	x.forgetPin()
 	for _, a := range x.actions {
-		switch a.(type) {
-		case Pin, ServeCanary:
+		switch a := a.(type) {
+		case Pin:
+			x.takeNetwork().Pinned = a.Revision
+		case ServeCanary:
 			x.takeNetwork()
 		case RouteTo:
 			x.takeNetwork().Originals = x.Originals
@@ -72,6 +75,15 @@ func (x *pass) keepNetwork() {
 		x.status.Network = nil
 	}
 	x.tellBarred(busy)
+}
+
+// forgetPin lets the last pod go of a revision that the Service selected, when every
+// router knows that it does so no more.
+func (x *pass) forgetPin() {
+	hold := x.status.Network
+	if hold != nil && hold.Pinned != "" && (x.Route == nil || x.Route.Pinned == "") && x.told() {
+		hold.Pinned = ""
+	}
 }
 
 func (x *pass) takeNetwork() *rollouts.NetworkHold {

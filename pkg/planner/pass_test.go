@@ -165,7 +165,8 @@ func (w *world) sizePass(name string) {
 		case d == nil, !marked(d), !named && row.Held(d), known.Batch != "" && known.Drive == nil, known.UID != "" && known.UID != d.GetUID():
 			return nil
 		}
-		facts, ok := row.Scaling(d, owned)
+		seen.Object = d
+		facts, ok := row.Sizing(seen, owned)
 		if !ok {
 			return nil
 		}

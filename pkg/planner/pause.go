@@ -78,11 +78,12 @@ func (b *Batch) running() bool {
 func (x *pass) keep() {
 	p, r := x.progress(), x.Route
 	step := x.release.Step(p.CurrentStepIndex)
+	x.tellStable()
 	if r == nil || step == nil {
 		return
 	}
 	x.unpinBarred()
-	if r.Pinned != "" && r.Barred == "" && x.onlyOthers() {
+	if r.Pinned != "" && r.Barred == "" && (x.onlyOthers() || x.live() && x.outgrown(step)) {
 		x.act(Unpin{})
 	}
 	if p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != "" {

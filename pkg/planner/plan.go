@@ -148,6 +148,9 @@ type Workload struct {
 	// how many pods it has, or whose it is.
 	ExtraUID    types.UID
 	ExtraAstray bool
+	// Leans says why what was made beside the workload must still serve; empty if it
+	// need not.
+	Leans string
 	// Lingers says what keeps something that was made beside the workload, and deleted.
 	Lingers string
 	// Rival says whose an object is that has the name of the one to be made beside the

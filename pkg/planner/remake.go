@@ -74,6 +74,19 @@ func (x *pass) stableRenamed() bool {
 // the one that is gone, so that all else is left to the next pass.
 func (x *pass) followStable() { x.progress().StableRevision = x.Kept.Revision }
 
+// tellStable has the batch of a step that waits know which set is stable by now: it
+// would take it for gone.
+func (x *pass) tellStable() {
+	b, p := x.Batch, x.progress()
+	if b == nil || b.Terminating || b.Plan.BatchPartition == nil || b.Plan.Abort || !stageOf(p.State).routed && p.State != rollouts.StepTrafficRouting {
+		return
+	}
+	if plan := b.Plan; plan.StableRevision != "" && p.StableRevision != "" && plan.StableRevision != p.StableRevision {
+		plan.StableRevision = p.StableRevision
+		x.act(RunBatch{Plan: plan})
+	}
+}
+
 // EventBatchMade announces that the BatchRelease of a step that waits was deleted.
 const EventBatchMade = "BatchReleaseMadeAgain"
 

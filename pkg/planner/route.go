@@ -217,7 +217,8 @@ func (x *pass) follow() {
 		return
 	}
 	x.unpinBarred()
-	if r.Pinned != "" && r.Barred == "" && x.onlyUpdate() {
+	step := x.release.Step(p.CurrentStepIndex)
+	if r.Pinned != "" && r.Barred == "" && (x.onlyUpdate() || step != nil && x.outgrown(step)) {
 		x.act(Unpin{})
 	}
 	x.pinAgain()

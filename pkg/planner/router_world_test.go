@@ -247,6 +247,17 @@ func (s *story) keep(c command) {
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 
+// strip takes a set from its Deployment, which takes it back where it selects it still.
+func (s *story) strip(c command) {
+	next := clone(s.w.setOf(c.words[1]))
+	next.OwnerReferences = nil
+	if c.has("labels") {
+		next.Labels = map[string]string{hashKey: next.Labels[hashKey]}
+	}
+	s.w.check.sick = true // its pods are lost by who did that
+	s.w.as("user", func() error { return s.w.store.update(next) })
+}
+
 // taken has another Rollout take a Service or a router, as the store says.
 func (s *story) taken(c command) {
 	if s.w.elsewhere = nil; !c.has("free") {

@@ -146,12 +146,18 @@ func (x *sizing) total() int32 {
 }
 
 // stableTarget on the way back is all pods, whatever the update set keeps:
-// what is kept for a router's sake must not keep stable from being whole.
+// what is kept for a router's sake must not keep stable from being whole. The last
+// pod stays while a Service selects no other revision, though the workload was made
+// so small that the step leaves stable none.
 func (x *sizing) stableTarget() int32 {
-	if x.Abort {
+	switch {
+	case x.Abort:
 		return x.Replicas
+	case x.Stable.size() > 0 && x.Stable.Name == x.Pinned:
+		return max(x.Replicas-x.target, 1)
+	default:
+		return x.Replicas - x.target
 	}
-	return x.Replicas - x.target
 }
 
 // unsaturate takes the native controller's size annotations off an update set

@@ -29,6 +29,14 @@ func TestSizes(t *testing.T) {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 1, Stable: set("s", 4, 4)},
 			planner.Scale{Steps: []planner.ScaleStep{{Replicas: 1}}, Rule: "bring update up"},
 		},
+		"the last pod stays that a Service selects, though the size leaves stable none": {
+			planner.Scaling{Replicas: 1, Surge: 1, Target: 1, Pinned: "s", Update: set("u", 1, 1), Stable: set("s", 4, 4)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 1}}, Rule: "bring update up"},
+		},
+		"until it selects all": {
+			planner.Scaling{Replicas: 1, Surge: 1, Target: 1, Update: set("u", 1, 1), Stable: set("s", 1, 1)},
+			planner.Scale{Steps: []planner.ScaleStep{{Name: "s"}}, Rule: "bring update up"},
+		},
 		"pods that are not ready are taken for free, stable ones not for them": {
 			planner.Scaling{Replicas: 4, Surge: 1, Target: 2, Update: set("u", 2, 0), Stable: set("s", 4, 3)},
 			planner.Scale{Steps: []planner.ScaleStep{{Name: "s", Replicas: 3}}, Rule: "bring update up"},

@@ -32,6 +32,9 @@ type Scaling struct {
 	Update *Set
 	// Stable is the set that served before; nil if it is gone.
 	Stable *Set
+	// Pinned names the set whose pods alone a Service selects; empty if none does. Its
+	// last pod stays until the size is 0.
+	Pinned string
 	// Others are sets of neither revision, in any order.
 	Others []Set
 }

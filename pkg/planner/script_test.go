@@ -90,6 +90,7 @@ var verbs = map[string]func(*story, command){
 		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] })
 		s.w.loseRevision(c.words[1])
 	},
+	"strip":  (*story).strip, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
 	"forget": func(s *story, _ command) { s.w.forget() },
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once

@@ -47,6 +47,7 @@ func (x *pass) step() {
 	x.rename()
 	x.follow()
 	x.relink()
+	x.tellStable()
 	for {
 		p := x.progress()
 		if p.State == rollouts.StepCompleted {
@@ -152,7 +153,13 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 // pins tells that the stable Service selects stable pods only at a step. One
 // that is pinned to no pod would lose every request.
 func (x *pass) pins(step *rollouts.Step) bool {
-	return step.Routed() && !x.Route.Shared && !x.everyPod(step) && !x.stableEmpty() && (!x.replaces() || max(x.given(), x.driven()) < x.w.Replicas)
+	return step.Routed() && !x.Route.Shared && !x.everyPod(step) && !x.stableEmpty() && !x.outgrown(step)
+}
+
+// outgrown tells that the new version is to have every pod of a workload of this size,
+// at a step or at one from which the release has gone back.
+func (x *pass) outgrown(step *rollouts.Step) bool {
+	return x.replaces() && x.w.Replicas > 0 && !x.w.AtStable && (x.everyPod(step) || max(x.given(), x.driven()) >= x.w.Replicas)
 }
 
 // missing tells that the network lacks what the step needs, and says so.

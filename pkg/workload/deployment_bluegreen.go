@@ -121,10 +121,21 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	if r.onlyNew() && !full(planner.Drive{Partition: share}, n) {
 		return true
 	}
-	if n == 0 || r.stable == nil || r.stable == r.update || size(r.stable) >= n {
+	most := planner.Limit(rollouts.StyleBlueGreen, share, n)
+	switch {
+	case n == 0 || r.stable == nil || r.stable == r.update:
 		return n == 0
+	case size(r.stable) >= n:
+		return r.surplus(n, most)
+	default:
+		return size(r.stable) == 0 || stopped(d) || exceeds(r, n, most)
 	}
-	return size(r.stable) == 0 || stopped(d) || exceeds(r, n, planner.Limit(rollouts.StyleBlueGreen, share, n))
+}
+
+// surplus tells that there are more pods of the new version than a share allows, which
+// were made for this size: the native controller takes none of them.
+func (r revisions) surplus(n, most int32) bool {
+	return r.update != nil && size(r.update) > most && (noted(r.update) == 0 || noted(r.update) == n)
 }
 
 // onlyNew tells that the stable set is gone, so that all pods would be new ones.

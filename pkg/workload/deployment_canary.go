@@ -35,6 +35,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Extra = len(remaining(owned)) > 0
 	w.Mine = w.Mine || w.Extra
 	w.Lingers = cmp.Or(keptExtra(owned), w.Lingers)
+	w.Leans = leans(d, owned)
 	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
 	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
@@ -290,8 +291,8 @@ func merged(m, over map[string]string) map[string]string {
 }
 
 // Restore implements Adapter. The native controller rolls the Deployment while
-// the extra one still serves, which goes when that is done, or at once if
-// nobody waits for it.
+// the extra one still serves, which goes when that is done. If nobody waits for
+// that, it goes as soon as the Deployment's own pods are as many as its owner wants.
 func (canary) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
@@ -304,7 +305,7 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	} else {
 		changes = stripped(r)
 	}
-	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
+	if how.Wait && (len(changes) > 0 || rolling(d, r)) || leans(d, owned) != "" {
 		// One of another template must not serve until then.
 		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
 			return runsSame(&e.Spec.Template, &d.Spec.Template)

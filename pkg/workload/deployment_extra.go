@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,6 +62,24 @@ func rivalry(o object.Object) string {
 	default:
 		return rollouts.Taken("deployment", o)
 	}
+}
+
+// leans says that requests need pods of the extra Deployment, since the Deployment has
+// fewer of its own than its owner wants; empty if not. The native controller takes none
+// below that, but somebody may have deleted its set.
+func leans(d *appsv1.Deployment, owned []object.Object) string {
+	_, unavailable := ownersLimits(d)
+	serving, floor := int32(0), replicas(d)-unavailable
+	for _, rs := range findRevisions(d, owned).all {
+		serving += facts(rs).Available
+	}
+	for _, e := range remaining(owned) {
+		set := findRevisions(e, owned).update
+		if serving < floor && runsSame(&e.Spec.Template, &d.Spec.Template) && set != nil && facts(set).Available > 0 {
+			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", d.Name, serving, replicas(d), e.Name, floor)
+		}
+	}
+	return ""
 }
 
 func ownedBy(o metav1.Object, uid types.UID) bool {

@@ -137,6 +137,17 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	return w
 }
 
+// Sizing is the facts of a Deployment whose sets are sized here, as it is seen.
+func (r Row) Sizing(s Seen, owned []object.Object) (planner.Scaling, bool) {
+	facts, ok := r.Scaling(s.Object, owned)
+	for _, rs := range replicaSets(owned) {
+		if s.Known.Pinned != "" && rs.Labels[hashKey] == s.Known.Pinned && metav1.IsControlledBy(rs, s.Object) {
+			facts.Pinned = rs.Name
+		}
+	}
+	return facts, ok
+}
+
 // opened reports whether the native controller is to bring pods of the live template,
 // as far as it was told.
 func (r Row) opened(w *planner.Workload, update string) bool {

@@ -122,7 +122,7 @@ func (r *Reconciler) unnamed(ctx context.Context, row workload.Row, key types.Na
 // due is what is to be written now. What is told is told when sizes rest, since
 // each time is a write.
 func (r *Reconciler) due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
-	facts, ok := w.Row.Scaling(w.Object, w.Owned)
+	facts, ok := w.Row.Sizing(w.Seen, w.Owned)
 	if !ok {
 		return nil, nil
 	}

@@ -97,8 +97,8 @@ func DriveChanged() predicate.Predicate {
 	}}
 }
 
-// StableChanged passes Rollouts of which another revision is known to be stable, or
-// whose release begins or ends.
+// StableChanged passes Rollouts of which another revision is known to be stable, whose
+// Service selects another one, or whose release begins or ends.
 func StableChanged() predicate.Predicate {
 	stable := func(o client.Object) string {
 		r, ok := o.(*v1beta1.Rollout)
@@ -111,5 +111,13 @@ func StableChanged() predicate.Predicate {
 			return ""
 		}
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return stable(e.ObjectOld) != stable(e.ObjectNew) }}
+	pinned := func(o client.Object) string {
+		if r, ok := o.(*v1beta1.Rollout); ok && r.Status.Network != nil {
+			return r.Status.Network.Pinned
+		}
+		return ""
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return stable(e.ObjectOld) != stable(e.ObjectNew) || pinned(e.ObjectOld) != pinned(e.ObjectNew)
+	}}
 }

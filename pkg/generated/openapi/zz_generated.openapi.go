@@ -1194,6 +1194,13 @@ func schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref common.ReferenceCallback)
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"pinned": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Pinned is the revision that the Service selects, or did until some routers may still think so. The last pod of that revision stays meanwhile.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"originals": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4731,6 +4738,13 @@ func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "Since is when they were taken.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pinned": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Pinned is the revision that the Service selects, or did until some routers may still think so. The last pod of that revision stays meanwhile.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"originals": {

@@ -57,6 +57,10 @@ type RolloutStatus struct {
 type NetworkHold struct {
 	// Since is when they were taken.
 	Since metav1.Time `json:"since"`
+	// Pinned is the revision that the Service selects, or did until some routers
+	// may still think so. The last pod of that revision stays meanwhile.
+	// +optional
+	Pinned string `json:"pinned,omitempty"`
 	// Originals are digests of what the routers were before they were routed. A
 	// record on a router that none of them tells of was written by somebody else.
 	// +optional

@@ -17,6 +17,9 @@ import (
 type NetworkHoldApplyConfiguration struct {
 	// Since is when they were taken.
 	Since *v1.Time `json:"since,omitempty"`
+	// Pinned is the revision that the Service selects, or did until some routers
+	// may still think so. The last pod of that revision stays meanwhile.
+	Pinned *string `json:"pinned,omitempty"`
 	// Originals are digests of what the routers were before they were routed. A
 	// record on a router that none of them tells of was written by somebody else.
 	Originals []string `json:"originals,omitempty"`
@@ -33,6 +36,14 @@ func NetworkHold() *NetworkHoldApplyConfiguration {
 // If called multiple times, the Since field is set to the value of the last call.
 func (b *NetworkHoldApplyConfiguration) WithSince(value v1.Time) *NetworkHoldApplyConfiguration {
 	b.Since = &value
+	return b
+}
+
+// WithPinned sets the Pinned field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pinned field is set to the value of the last call.
+func (b *NetworkHoldApplyConfiguration) WithPinned(value string) *NetworkHoldApplyConfiguration {
+	b.Pinned = &value
 	return b
 }
 
