@@ -34,7 +34,9 @@ func (o Objects) whose() (made []types.UID, rival string) {
 	look := func(kind string, obj metav1.Object) {
 		switch {
 		case o.made(obj):
-			made = append(made, obj.GetUID())
+			if uid := obj.GetUID(); uid != "" {
+				made = append(made, uid)
+			}
 		case o.Held && rival == "":
 			rival = rollouts.Taken(kind, obj)
 		}
