@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,6 +49,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -204,6 +206,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Pod{}:        {Transform: onlyTrouble},
+				&corev1.Service{}:    {Transform: onlySelector},
 				effect.Definitions(): {Transform: onlyName},
 				&corev1.ConfigMap{}:  onlyScripts(o.configuration),
 			},
@@ -275,6 +278,14 @@ func onlyName(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(nil)
 		o.SetAnnotations(nil)
+	}
+	return o, nil
+}
+
+// onlySelector keeps of who wrote a Service who wrote its selector.
+func onlySelector(o any) (any, error) {
+	if o, ok := o.(metav1.Object); ok {
+		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.WroteSelector(by) }))
 	}
 	return o, nil
 }

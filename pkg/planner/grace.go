@@ -27,7 +27,11 @@ func (x *pass) keepGrace() {
 	if left -= at.Sub(x.Now); left > grace { // both end at whole seconds
 		grace = left
 	}
-	x.status.TrafficChange = &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
+	next := &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
+	if c := x.status.TrafficChange; c != nil && !slices.ContainsFunc(x.actions, changesWays) {
+		next.Target, next.TargetTime = c.Target, c.TargetTime
+	}
+	x.status.TrafficChange = next
 }
 
 func changesTraffic(a Action) bool {
@@ -36,6 +40,42 @@ func changesTraffic(a Action) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// changesWays tells that routers have something new to learn, whatever they were
+// told before: an order to pin or to route may only put back what was there.
+func changesWays(a Action) bool {
+	switch a.(type) {
+	case Pin, RouteTo:
+		return false
+	default:
+		return changesTraffic(a)
+	}
+}
+
+// stands reports whether every router knows what a step wants, which has been found
+// done. Somebody may undo it time and again, and it is put back each time. That owes
+// the ends of the release a grace period, since pods go then; a step waits for its
+// target once.
+func (x *pass) stands(target Action) bool {
+	left := x.owed()
+	if left <= 0 {
+		return true
+	}
+	c := x.status.TrafficChange
+	if c.Target != targetOf(target) || ahead(c.TargetTime, x.Now) {
+		at := roundUp(x.Now)
+		c.Target, c.TargetTime = targetOf(target), &at
+	}
+	since := c.TargetTime.Add(time.Duration(c.GraceSeconds) * time.Second)
+	return x.reached(x.Now.Add(min(left, since.Sub(x.Now))))
+}
+
+// aim forgets what was wanted before another target is ordered.
+func (x *pass) aim(target Action) {
+	if c := x.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
+		c.Target, c.TargetTime = "", nil
 	}
 }
 

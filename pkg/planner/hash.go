@@ -67,6 +67,16 @@ func batchPlanHash(p rollouts.ReleasePlan) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// targetOf identifies what is wanted of Services and routers.
+func targetOf(a Action) string {
+	to, routes := a.(RouteTo)
+	if !routes {
+		return a.String()
+	}
+	sum := sha256.Sum256([]byte(weight(to.Want.Weight) + matches(to.Want.Matches) + modifier(to.Want.Headers)))
+	return to.String() + " " + hex.EncodeToString(sum[:8])
+}
+
 func text(s *string) string {
 	if s == nil {
 		return "-"

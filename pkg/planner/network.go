@@ -4,7 +4,11 @@
 package planner
 
 import (
+	"cmp"
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -44,6 +48,14 @@ func Originals(r *rollouts.Rollout) []string {
 	}
 }
 
+// Made are the uids of what the store knows to be made for a release.
+func Made(r *rollouts.Rollout) []types.UID {
+	if r.Status.Network == nil {
+		return nil
+	}
+	return r.Status.Network.Made
+}
+
 // inFlight tells that a release is, or is being taken back.
 func inFlight(s *rollouts.RolloutStatus) bool {
 	return s.Phase == rollouts.PhaseProgressing || s.Phase == rollouts.PhaseTerminating || s.Phase == rollouts.PhaseDisabling
@@ -57,6 +69,7 @@ func (x *pass) keepNetwork() {
 	if busy && !inFlight(&x.Rollout.Status) && r.free() {
 		x.takeNetwork()
 	}
+	x.noteNetwork()
 	x.forgetPin()
 	for _, a := range x.actions {
 		switch a := a.(type) {
@@ -74,7 +87,24 @@ func (x *pass) keepNetwork() {
 	if !busy && r.clean() {
 		x.status.Network = nil
 	}
-	x.tellBarred(busy)
+	x.tellRoutable(busy)
+}
+
+// noteNetwork notes what the release has been found to have done.
+func (x *pass) noteNetwork() {
+	if hold, r := x.status.Network, x.Route; hold != nil && r != nil {
+		hold.Made = r.Made
+		hold.Pinned = cmp.Or(r.Pinned, hold.Pinned)
+	}
+}
+
+// tellUnpinned says that somebody has taken off a Service what it was found to select.
+// After a change of the release's own, nothing is found done yet.
+func (x *pass) tellUnpinned() {
+	hold, c := x.Rollout.Status.Network, x.Rollout.Status.TrafficChange
+	if hold != nil && hold.Pinned != "" && hold.Pinned == x.pin().Revision && (c == nil || c.Target != "") {
+		x.corrected(pinUndone)
+	}
 }
 
 // forgetPin lets the last pod go of a revision that the Service selected, when every
@@ -100,17 +130,49 @@ func (x *pass) tellDoubted() {
 	}
 }
 
-// tellBarred says in a condition that Service or routers are not for the release
-// under way.
-func (x *pass) tellBarred(underWay bool) {
-	if x.Route == nil || x.Route.Barred == "" || !underWay {
-		x.status.RemoveCondition(rollouts.ConditionRoutable)
-		return
+// Who undoes what a release has written, and what helps.
+const (
+	pinUndone   = "%s takes off service/%s what the release puts into spec.selector"
+	routeUndone = "%[1]s undoes what the release writes to what leads to service/%[2]s"
+	undoneOften = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
+)
+
+// corrected says that somebody has undone what routers were told.
+func (x *pass) corrected(undone string) {
+	if x.undone == "" {
+		x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", x.progress().CurrentStepIndex))
 	}
-	x.status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionRoutable, Status: metav1.ConditionFalse, Reason: "BelongsToAnother", Message: x.Route.Barred,
-	}, x.now())
+	who := "somebody"
+	if undone == pinUndone {
+		who = cmp.Or(x.Route.Writer, who)
+	}
+	x.undone = fmt.Sprintf(undone, who, x.release.TrafficRoutings[0].Service) + undoneOften
 }
+
+// tellRoutable says in a condition that something of the network is not for the
+// release under way, or that somebody undoes what it does there sooner than every
+// router can know.
+func (x *pass) tellRoutable(underWay bool) {
+	reason, why := "BelongsToAnother", ""
+	if x.Route != nil && underWay {
+		why = cmp.Or(x.Route.Barred, x.Route.Rival)
+	}
+	if why == "" && x.owed() > 0 {
+		reason, why = undone, x.undone
+	}
+	switch c := x.status.Condition(rollouts.ConditionRoutable); {
+	case why != "":
+		x.status.SetCondition(rollouts.Condition{
+			Type: rollouts.ConditionRoutable, Status: metav1.ConditionFalse, Reason: reason, Message: why,
+		}, x.now())
+	case underWay && c != nil && c.Reason == undone && !x.told():
+		// Nobody has left it alone for a grace period yet.
+	default:
+		x.status.RemoveCondition(rollouts.ConditionRoutable)
+	}
+}
+
+const undone = "Undone"
 
 // free reports whether Service and routers are this release's to change.
 func (r *Route) free() bool { return r != nil && r.Barred == "" }

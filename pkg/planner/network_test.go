@@ -42,7 +42,7 @@ func (w *world) observeTraffic(o *observation) {
 	if p := o.rollout.Status.Active(); p != nil {
 		o.net.StableRevision = p.StableRevision
 	}
-	o.net.Originals = planner.Originals(o.rollout)
+	o.net.Originals, o.net.Made = planner.Originals(o.rollout), planner.Made(o.rollout)
 	o.net.Held, o.net.Others = o.rollout.Status.Network != nil, w.others(o.rollout)
 	for i := range o.net.Routers {
 		w.observeRouter(o, &o.net.Routers[i])

@@ -42,10 +42,6 @@ func (x *pass) halfBack() bool {
 func (x *pass) refuse() {
 	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
 	x.keep()
-	if r := x.Route; r != nil && r.Routed && r.Canary == "" && !r.Shared && r.able() {
-		x.corrected() // somebody has deleted the Service
-		x.act(RouteTo{Revision: x.progress().PodTemplateHash, Want: r.told()})
-	}
 }
 
 // accept notes that no other template is set any more.
@@ -74,24 +70,13 @@ func (b *Batch) running() bool {
 	return !b.Observed || b.State != rollouts.BatchReady
 }
 
-// keep has the network do what it did.
+// keep has the network do what it did, and says what it cannot do.
 func (x *pass) keep() {
-	p, r := x.progress(), x.Route
-	step := x.release.Step(p.CurrentStepIndex)
+	x.follow(false)
 	x.tellStable()
-	if r == nil || step == nil {
+	step := x.release.Step(x.progress().CurrentStepIndex)
+	if x.Route == nil || step == nil || x.between() {
 		return
-	}
-	x.unpinBarred()
-	if r.Pinned != "" && r.Barred == "" && (x.onlyOthers() || x.live() && x.outgrown(step)) {
-		x.act(Unpin{})
-	}
-	if p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != "" {
-		return // the way to another step, or out of the release, has begun
-	}
-	x.pinAgain()
-	if x.live() {
-		x.routeAgain()
 	}
 	x.tellLost(x.lost(step))
 	x.tellAlone(step)

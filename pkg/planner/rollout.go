@@ -94,6 +94,8 @@ type pass struct {
 	rule    string
 	// network is what was observed of it for every step.
 	network *Route
+	// undone says who undoes what routers were told.
+	undone string
 	// cause is what keeps the release from going on, in a few words.
 	cause string
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
@@ -28,10 +30,16 @@ type Route struct {
 	// Pending says why a router has not taken up yet what it was told, and Refused
 	// why it never will.
 	Pending, Refused string
+	// Writer is who wrote the selector of the stable Service, where that is not pinned.
+	Writer string
 	// Pinned is the revision that the stable Service selects; empty if any.
 	Pinned string
 	// Canary is the revision that the canary Service selects; empty if there is none.
 	Canary string
+	// Made are the uids of what was made for the release, and Rival says whose an object
+	// is that has the name of one of them.
+	Made  []types.UID
+	Rival string
 	// Shared tells that one Service serves both revisions: none is pinned or made.
 	Shared bool
 	// Weight is the share sent to the update revision; nil without a share.
@@ -155,7 +163,7 @@ func (x *pass) introduce(step *rollouts.Step) bool {
 		x.act(ServeCanary{Revision: revision})
 		return false
 	default:
-		return x.told()
+		return x.stands(ServeCanary{Revision: revision})
 	}
 }
 
@@ -172,9 +180,13 @@ func (x *pass) route(step *rollouts.Step) bool {
 		x.say("wait for a ready pod of the new version")
 		return false
 	}
+	to := RouteTo{Revision: p.PodTemplateHash, Want: want}
 	if !x.Route.carries(want, p.PodTemplateHash) {
 		x.say("route traffic to new version")
-		x.issue(RouteTo{Revision: p.PodTemplateHash, Want: want})
+		if c := x.status.TrafficChange; c != nil && c.Target == targetOf(to) {
+			x.corrected(routeUndone)
+		}
+		x.issue(to)
 		return false
 	}
 	if x.unable(x.Route.refuses()) {
@@ -185,15 +197,15 @@ func (x *pass) route(step *rollouts.Step) bool {
 		x.say("wait for the router to take up the route: " + x.Route.Pending)
 		return false
 	}
-	return x.arrived()
+	return x.arrived(to)
 }
 
 // arrived waits until a change of the routers is seen everywhere.
-func (x *pass) arrived() bool {
+func (x *pass) arrived(to RouteTo) bool {
 	if !x.Route.Routed {
 		return true
 	}
-	if !x.told() {
+	if !x.stands(to) {
 		return false
 	}
 	if x.stayed() {
@@ -202,41 +214,45 @@ func (x *pass) arrived() bool {
 	return true
 }
 
-// follow keeps the network on pods that exist, where the workload was scaled
-// so far down that stable has none, or that the set of the update revision was
-// made anew under another label; and the Service on those of stable only.
-func (x *pass) follow() {
+// follow keeps the network on pods that exist, where the workload was scaled so far
+// down that stable has none, or that the set of the update revision was made anew
+// under another label; the Service on those of stable only; and routers at what they
+// were told. Between two steps a release that goes on does the rest itself, and one
+// that does not leaves it.
+func (x *pass) follow(goes bool) {
 	p, r := x.progress(), x.Route
-	if r == nil {
-		return
-	}
-	if p.State == rollouts.BeforeStepUpgrade {
-		if step := x.release.Step(p.CurrentStepIndex); step != nil && x.pins(step) {
-			x.followRoute() // it goes on as it is
-		}
-		return
-	}
-	x.unpinBarred()
 	step := x.release.Step(p.CurrentStepIndex)
-	if r.Pinned != "" && r.Barred == "" && (x.onlyUpdate() || step != nil && x.outgrown(step)) {
+	if r == nil || step == nil {
+		return
+	}
+	between := x.between()
+	empty := x.onlyOthers() || x.live() && x.outgrown(step)
+	if r.Pinned != "" && (r.Barred != "" || empty) && !(between && goes) {
 		x.act(Unpin{})
 	}
-	x.pinAgain()
-	x.followRoute()
-}
-
-// followRoute keeps routers on pods of the update revision that can serve.
-func (x *pass) followRoute() {
-	if x.w.PodTemplateHash != "" && x.w.UpdatedReadyReplicas > 0 {
+	if !between {
+		x.pinAgain(step)
+	}
+	if !between || goes && x.pins(step) {
 		x.routeAgain()
 	}
 }
 
-// unpinBarred takes what a release has put into the selector of a Service off it,
-// which its owner has given to another workload since.
-func (x *pass) unpinBarred() {
-	if x.Route.Barred != "" && x.Route.Pinned != "" {
-		x.act(Unpin{})
+// between tells that the way to a step, or out of the release, has begun.
+func (x *pass) between() bool {
+	p := x.progress()
+	return p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != ""
+}
+
+// serving is the revision that routers may send to; empty while it has no pods.
+func (x *pass) serving() string {
+	switch {
+	case x.live() && x.w.UpdatedReadyReplicas > 0:
+		return x.w.PodTemplateHash
+	case !x.live() && x.w.SupersededReplicas > 0:
+		return x.progress().PodTemplateHash
+	default:
+		return ""
 	}
 }
 
@@ -244,7 +260,10 @@ func (x *pass) unpinBarred() {
 // that somebody else has changed: to the last route they were told, or to that
 // of the step where they do not know it.
 func (x *pass) routeAgain() {
-	p, r, now := x.progress(), x.Route, x.w.PodTemplateHash
+	p, r, now := x.progress(), x.Route, x.serving()
+	if now == "" {
+		return
+	}
 	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
 	}
@@ -253,7 +272,7 @@ func (x *pass) routeAgain() {
 	}
 	if r.Routed && !r.Shared && r.Canary != now {
 		if r.Canary == "" && stageOf(p.State).routed {
-			x.corrected() // somebody has deleted the Service
+			x.corrected(routeUndone) // somebody has deleted the Service
 		}
 		x.act(RouteTo{Revision: now, Want: r.told()})
 		return
@@ -262,12 +281,8 @@ func (x *pass) routeAgain() {
 	if !astray {
 		return
 	}
-	x.corrected()
+	x.corrected(routeUndone)
 	x.act(RouteTo{Revision: now, Want: want})
-}
-
-func (x *pass) corrected() {
-	x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", x.progress().CurrentStepIndex))
 }
 
 // astray is the route that routers should do, and whether they do another one.
@@ -302,10 +317,13 @@ func (x *pass) planned(told Route) Route {
 }
 
 // pinAgain pins a Service that its owner has applied again.
-func (x *pass) pinAgain() {
-	p := x.progress()
-	step := x.release.Step(p.CurrentStepIndex)
-	if step != nil && x.pins(step) && !x.Route.Unserved && x.Route.Barred == "" && p.StableRevision != "" && x.Route.Pinned != p.StableRevision {
-		x.act(Pin{Revision: p.StableRevision})
+func (x *pass) pinAgain(step *rollouts.Step) {
+	pin := x.pin()
+	if x.pins(step) && !x.Route.Unserved && x.Route.Barred == "" && pin.Revision != "" && x.Route.Pinned != pin.Revision {
+		x.tellUnpinned()
+		x.act(pin)
 	}
 }
+
+// pin is what a step wants of the stable Service.
+func (x *pass) pin() Pin { return Pin{Revision: x.progress().StableRevision} }

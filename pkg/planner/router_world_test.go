@@ -247,8 +247,8 @@ func (s *story) keep(c command) {
 	s.w.as("user", func() error { return s.w.store.update(next) })
 }
 
-// strip takes a set from its Deployment, which takes it back where it selects it still.
-func (s *story) strip(c command) {
+// orphan takes a set from its Deployment, which takes it back where it selects it still.
+func (s *story) orphan(c command) {
 	next := clone(s.w.setOf(c.words[1]))
 	next.OwnerReferences = nil
 	if c.has("labels") {

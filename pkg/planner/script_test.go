@@ -81,6 +81,8 @@ var verbs = map[string]func(*story, command){
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
 	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
+	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
+	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20]: a tool applies what is in Git, again and again
 	// Pods of the image run, and get ready no more until it is mended.
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
@@ -90,7 +92,7 @@ var verbs = map[string]func(*story, command){
 		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] })
 		s.w.loseRevision(c.words[1])
 	},
-	"strip":  (*story).strip, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
+	"orphan": (*story).orphan, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
 	"forget": func(s *story, _ command) { s.w.forget() },
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once

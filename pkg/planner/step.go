@@ -45,7 +45,7 @@ func (x *pass) step() {
 	x.recover()
 	x.face(x.progress().CurrentStepIndex)
 	x.rename()
-	x.follow()
+	x.follow(true)
 	x.relink()
 	x.tellStable()
 	for {
@@ -115,6 +115,7 @@ func (x *pass) issue(target Action) {
 	if !x.stayed() || x.overdue() {
 		x.stamp()
 	}
+	x.aim(target)
 	x.act(target)
 }
 
@@ -135,7 +136,9 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	case x.Route == nil:
 		return true
 	case step.Routed() && x.missing():
-		x.unpinBarred()
+		if x.Route.Barred != "" && x.Route.Pinned != "" {
+			x.act(Unpin{}) // its owner has given the Service to another workload
+		}
 		return false
 	case !step.Routed():
 		return x.run(unrouted, rollouts.ReleasePlan{})
@@ -143,10 +146,12 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 		return x.run(unpinned, rollouts.ReleasePlan{})
 	case x.Route.Pinned != x.progress().StableRevision:
 		x.say("keep traffic on the stable version while pods are upgraded")
-		x.issue(Pin{Revision: x.progress().StableRevision})
+		x.tellUnpinned()
+		x.issue(x.pin())
 		return false
 	default:
-		return x.told()
+		x.say("keep traffic on the stable version while pods are upgraded")
+		return x.stands(x.pin())
 	}
 }
 

@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
 	if stalled(r.Status) && !stalled(p.Status) {
 		t.line("rollout", "is no longer stalled")
 	}
+	if was, is := routable(r.Status), routable(p.Status); is != was {
+		t.under("routable", "%s", cmp.Or(is, "again"))
+	}
 	for _, e := range p.Events {
 		if e.Warning {
 			t.under("warning", "%s: %s", e.Reason, e.Message)
@@ -74,6 +78,14 @@ func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
 			t.under("event", "%s", e.Reason)
 		}
 	}
+}
+
+// routable is why a release says that it is not.
+func routable(s rollouts.RolloutStatus) string {
+	if c := s.Condition(rollouts.ConditionRoutable); c != nil {
+		return c.Reason + ": " + c.Message
+	}
+	return ""
 }
 
 func stalled(s rollouts.RolloutStatus) bool {

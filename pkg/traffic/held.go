@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // A Service and what leads to it serve one release at a time, and a Service is a
@@ -70,6 +73,24 @@ func (o Objects) pinned() string {
 		return at
 	}
 	return ""
+}
+
+// writer is the field manager that wrote the selector of the Service, which one has
+// as a whole.
+func (o Objects) writer() string {
+	if o.Service == nil {
+		return ""
+	}
+	i := slices.IndexFunc(o.Service.ManagedFields, WroteSelector)
+	if i < 0 {
+		return ""
+	}
+	return rollouts.Plainly(o.Service.ManagedFields[i].Manager)
+}
+
+// WroteSelector reports whether an entry of a Service is about its selector.
+func WroteSelector(by metav1.ManagedFieldsEntry) bool {
+	return by.FieldsV1 != nil && strings.Contains(by.FieldsV1.GetRawString(), `"f:selector"`)
 }
 
 // routes reports whether the store knows somebody of that name who routes by what

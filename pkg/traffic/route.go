@@ -38,7 +38,12 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 		all.Impossible = impossible(o, steps)
 	}
 	all.Shared = o.Shared
-	all.Pinned = o.pinned()
+	if all.Made, all.Rival = o.whose(); o.Shared {
+		all.Rival = "" // no Service is made
+	}
+	if all.Pinned = o.pinned(); all.Pinned == "" {
+		all.Writer = o.writer()
+	}
 	if o.CanaryService != nil && o.made(o.CanaryService) && !leaves(o.CanaryService) {
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}

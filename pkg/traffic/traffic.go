@@ -54,6 +54,8 @@ type Objects struct {
 	// Originals are digests of the originals that were kept on routers, as the store
 	// knows them; nil where it knows none, and each is believed.
 	Originals []string
+	// Made are the uids of what was made for the owner, as the store knows them.
+	Made []types.UID
 	// Others are who else in the store routes by them.
 	Others []Other
 }

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -20,9 +21,35 @@ import (
 // The others wait, and say for whom.
 
 // made reports whether an object was made for the owner, by us or by whoever
-// served the API before. Anything else of that name belongs to somebody.
+// served the API before. The store knows it, whatever became of its owner references.
+// Anything else of that name belongs to somebody.
 func (o Objects) made(obj metav1.Object) bool {
-	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner)
+	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner) ||
+		obj.GetUID() != "" && slices.Contains(o.Made, obj.GetUID())
+}
+
+// whose are the uids of what was made for the owner, and whose an object is that has
+// the name of such a one, where a release has taken what leads to the Service.
+func (o Objects) whose() (made []types.UID, rival string) {
+	look := func(kind string, obj metav1.Object) {
+		switch {
+		case o.made(obj):
+			if uid := obj.GetUID(); uid != "" {
+				made = append(made, uid)
+			}
+		case o.Held && rival == "":
+			rival = rollouts.Taken(kind, obj)
+		}
+	}
+	if o.CanaryService != nil {
+		look("service", o.CanaryService)
+	}
+	for _, r := range o.Routers {
+		if r.Beside != nil {
+			look("ingress", r.Beside)
+		}
+	}
+	return made, rival
 }
 
 // leaves reports whether an object is being deleted. Finalizers of others may keep it
@@ -31,9 +58,13 @@ func leaves(obj metav1.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
 func (o Objects) isOwner(ref metav1.OwnerReference) bool { return ref.UID == o.Owner.UID }
 
-// owned returns references of an object with the owner as it is spelled now.
+// owned returns references of an object with the owner as it is spelled now. There is
+// one controller.
 func (o Objects) owned(refs []metav1.OwnerReference) []metav1.OwnerReference {
-	return append(slices.DeleteFunc(slices.Clone(refs), o.isOwner), o.Owner)
+	theirs := func(ref metav1.OwnerReference) bool {
+		return o.isOwner(ref) || ref.Controller != nil && *ref.Controller
+	}
+	return append(slices.DeleteFunc(slices.Clone(refs), theirs), o.Owner)
 }
 
 // who names the owner on the record of a router. A name is enough: of two that

@@ -109,7 +109,7 @@ const (
 	// that pods of it were made before it was held.
 	ConditionBypassed ConditionType = "AdmissionBypassed"
 	// ConditionRoutable is there, and false, while the Service or a router that a
-	// step needs is another's.
+	// step needs is another's, or somebody undoes what is written to it.
 	ConditionRoutable ConditionType = "Routable"
 )
 

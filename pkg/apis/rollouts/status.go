@@ -45,6 +45,9 @@ type NetworkHold struct {
 	// Originals are digests of what the routers were before they were routed. A
 	// record on a router that none of them tells of was written by somebody else.
 	Originals []string
+	// Made are the uids of the canary Service and the canary Ingress. They are the
+	// release's whatever stands on them.
+	Made []types.UID
 }
 
 // TrafficChange is a change of Services and routers, of which some may not know yet.
@@ -52,6 +55,11 @@ type TrafficChange struct {
 	Time metav1.Time
 	// GraceSeconds is how long it takes until each of them knows.
 	GraceSeconds int32
+	// Target is what the step under way wants of them, and TargetTime is when that
+	// was first found done. A step waits from then on, however often somebody undoes
+	// it and it is put back.
+	Target     string
+	TargetTime *metav1.Time
 }
 
 // ReleaseRecord is what a release was, and how it went.

@@ -10,6 +10,7 @@ package rollouts
 
 import (
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	types "k8s.io/apimachinery/pkg/types"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -437,6 +438,11 @@ func (in *NetworkHold) DeepCopyInto(out *NetworkHold) {
 	if in.Originals != nil {
 		in, out := &in.Originals, &out.Originals
 		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Made != nil {
+		in, out := &in.Made, &out.Made
+		*out = make([]types.UID, len(*in))
 		copy(*out, *in)
 	}
 	return
@@ -1306,6 +1312,10 @@ func (in *Strategy) DeepCopy() *Strategy {
 func (in *TrafficChange) DeepCopyInto(out *TrafficChange) {
 	*out = *in
 	in.Time.DeepCopyInto(&out.Time)
+	if in.TargetTime != nil {
+		in, out := &in.TargetTime, &out.TargetTime
+		*out = (*in).DeepCopy()
+	}
 	return
 }
 

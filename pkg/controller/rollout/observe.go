@@ -205,6 +205,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
 		Held:        obs.rollout.Status.Network != nil,
 		Originals:   planner.Originals(obs.rollout),
+		Made:        planner.Made(obs.rollout),
 	}
 	if obs.workload != nil {
 		obs.objects.Template = workload.PodLabels(obs.workload.Object)

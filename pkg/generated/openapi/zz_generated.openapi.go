@@ -1220,6 +1220,25 @@ func schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref common.ReferenceCallback)
 							},
 						},
 					},
+					"made": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Made are the uids of what was made for the release: the canary Service and the canary Ingress. They are the release's whatever stands on them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"since"},
 			},
@@ -2898,6 +2917,19 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref common.ReferenceCallbac
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Target is what the step under way wants of them.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"targetTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TargetTime is when that was first found done. A step waits from then on, however often somebody undoes it and it is put back.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -4766,6 +4798,25 @@ func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) 
 							},
 						},
 					},
+					"made": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Made are the uids of what was made for the release: the canary Service and the canary Ingress. They are the release's whatever stands on them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"since"},
 			},
@@ -6165,6 +6216,19 @@ func schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref common.ReferenceCallback
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Target is what the step under way wants of them.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"targetTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TargetTime is when that was first found done. A step waits from then on, however often somebody undoes it and it is put back.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 				},

@@ -66,6 +66,11 @@ type NetworkHold struct {
 	// +optional
 	// +listType=atomic
 	Originals []string `json:"originals,omitzero"`
+	// Made are the uids of what was made for the release: the canary Service and
+	// the canary Ingress. They are the release's whatever stands on them.
+	// +optional
+	// +listType=atomic
+	Made []types.UID `json:"made,omitempty"`
 }
 
 // ReleaseRecord is what a release was, and how it went.
@@ -208,6 +213,13 @@ type TrafficChange struct {
 	Time metav1.Time `json:"time"`
 	// GraceSeconds is how long it takes until each router knows.
 	GraceSeconds int32 `json:"graceSeconds"`
+	// Target is what the step under way wants of them.
+	// +optional
+	Target string `json:"target,omitempty"`
+	// TargetTime is when that was first found done. A step waits from then on,
+	// however often somebody undoes it and it is put back.
+	// +optional
+	TargetTime *metav1.Time `json:"targetTime,omitempty"`
 }
 
 // Condition is one fact about a Rollout or a BatchRelease.

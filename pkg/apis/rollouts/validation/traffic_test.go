@@ -107,6 +107,8 @@ func TestValidateMatch(t *testing.T) {
 		want  []string
 	}{
 		"a header":              {match: header("RegularExpression", "user-agent", ".*")},
+		"a broken pattern":      {match: header("RegularExpression", "a", "("), want: []string{"headers[0].value: Invalid value"}},
+		"no pattern":            {match: header("Exact", "a", "(")},
 		"no such type":          {match: header("Prefix", "a", "b"), want: []string{"headers[0].type: Unsupported value"}},
 		"no name":               {match: header("Exact", "", "b"), want: []string{"headers[0].name: Required value"}},
 		"the longest name":      {match: header("Exact", strings.Repeat("a", 256), "b")},
@@ -165,7 +167,13 @@ func TestValidatePath(t *testing.T) {
 		},
 		"exact":      {kind: "Exact", good: []string{"/a"}, bad: []string{"a", "/ü"}, want: "value: Invalid value"},
 		"expression": {kind: "RegularExpression", good: []string{"^/a.*", "a", strings.Repeat("a", 1024)}, bad: []string{strings.Repeat("a", 1025)}, want: "value: Too long"},
-		"other":      {kind: "Glob", bad: []string{"/"}, want: "type: Unsupported value"},
+		"broken": {
+			kind: "RegularExpression",
+			good: []string{`/(?=a)b`, `/(a)\1`, `/a++`, `/(?>a)`, `[]a]`, `\Q(\E`, `(*UTF8)a`, `(?<n>a)`, `[^[:alpha:]]`}, // some dialect knows each
+			bad:  []string{"(", ")", "/(a", "/a)", "[", "/[a", `/a\`, "[]"},
+			want: "value: Invalid value",
+		},
+		"other": {kind: "Glob", bad: []string{"/"}, want: "type: Unsupported value"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -309,6 +309,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.NetworkHold
   map:
     fields:
+    - name: made
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: originals
       type:
         list:
@@ -797,6 +803,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: target
+      type:
+        scalar: string
+    - name: targetTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1387,6 +1399,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.NetworkHold
   map:
     fields:
+    - name: made
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: originals
       type:
         list:
@@ -1697,6 +1715,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: target
+      type:
+        scalar: string
+    - name: targetTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 // NetworkHoldApplyConfiguration represents a declarative configuration of the NetworkHold type for use
@@ -23,6 +24,9 @@ type NetworkHoldApplyConfiguration struct {
 	// Originals are digests of what the routers were before they were routed. A
 	// record on a router that none of them tells of was written by somebody else.
 	Originals []string `json:"originals,omitempty"`
+	// Made are the uids of what was made for the release: the canary Service and
+	// the canary Ingress. They are the release's whatever stands on them.
+	Made []types.UID `json:"made,omitempty"`
 }
 
 // NetworkHoldApplyConfiguration constructs a declarative configuration of the NetworkHold type for use with
@@ -53,6 +57,16 @@ func (b *NetworkHoldApplyConfiguration) WithPinned(value string) *NetworkHoldApp
 func (b *NetworkHoldApplyConfiguration) WithOriginals(values ...string) *NetworkHoldApplyConfiguration {
 	for i := range values {
 		b.Originals = append(b.Originals, values[i])
+	}
+	return b
+}
+
+// WithMade adds the given value to the Made field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Made field.
+func (b *NetworkHoldApplyConfiguration) WithMade(values ...types.UID) *NetworkHoldApplyConfiguration {
+	for i := range values {
+		b.Made = append(b.Made, values[i])
 	}
 	return b
 }

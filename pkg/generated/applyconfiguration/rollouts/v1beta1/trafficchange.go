@@ -18,6 +18,11 @@ type TrafficChangeApplyConfiguration struct {
 	Time *v1.Time `json:"time,omitempty"`
 	// GraceSeconds is how long it takes until each router knows.
 	GraceSeconds *int32 `json:"graceSeconds,omitempty"`
+	// Target is what the step under way wants of them.
+	Target *string `json:"target,omitempty"`
+	// TargetTime is when that was first found done. A step waits from then on,
+	// however often somebody undoes it and it is put back.
+	TargetTime *v1.Time `json:"targetTime,omitempty"`
 }
 
 // TrafficChangeApplyConfiguration constructs a declarative configuration of the TrafficChange type for use with
@@ -39,5 +44,21 @@ func (b *TrafficChangeApplyConfiguration) WithTime(value v1.Time) *TrafficChange
 // If called multiple times, the GraceSeconds field is set to the value of the last call.
 func (b *TrafficChangeApplyConfiguration) WithGraceSeconds(value int32) *TrafficChangeApplyConfiguration {
 	b.GraceSeconds = &value
+	return b
+}
+
+// WithTarget sets the Target field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Target field is set to the value of the last call.
+func (b *TrafficChangeApplyConfiguration) WithTarget(value string) *TrafficChangeApplyConfiguration {
+	b.Target = &value
+	return b
+}
+
+// WithTargetTime sets the TargetTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TargetTime field is set to the value of the last call.
+func (b *TrafficChangeApplyConfiguration) WithTargetTime(value v1.Time) *TrafficChangeApplyConfiguration {
+	b.TargetTime = &value
 	return b
 }

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// A tool that applies what is in Git at short intervals, and takes fields that it
+// does not find there off what it applies.
+
+// gitops applies an object, lets everybody act until nothing is written, and begins
+// again after a while. Waits are as long as the tool makes them.
+func (s *story) gitops(c command) {
+	every := s.duration(c.get("every", "1s"))
+	for range s.number(c.get("times", "20")) {
+		s.w.now = s.w.now.Add(every)
+		s.w.as("gitops", func() error { return s.w.store.update(s.inGit(c.words[1])) })
+		for before := -1; before != s.w.store.newest(); {
+			before = s.w.store.newest()
+			s.w.round()
+		}
+	}
+}
+
+// inGit is an object as its owner's manifest has it.
+func (s *story) inGit(path string) object.Object {
+	k, name, _ := strings.Cut(path, "/")
+	o := clone(s.w.store.objects[key{kind(k), name}])
+	switch is := o.(type) {
+	case *corev1.Service:
+		delete(is.Spec.Selector, hashKey)
+		is.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "argocd-controller", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`),
+		}}
+	case *unstructured.Unstructured:
+		is.SetAnnotations(nil)
+		is.Object["spec"] = places[kind(k)].spec(name)
+	}
+	return o
+}
+
+// strip takes the owner references off an object, or has them name another.
+func (s *story) strip(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	next := clone(s.w.store.objects[key{kind(k), name}])
+	next.SetOwnerReferences(nil)
+	if to := c.get("to", ""); to != "" {
+		next.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: to, UID: "uid-of-other", Controller: new(true),
+		}})
+	}
+	s.w.as("user", func() error { return s.w.store.update(next) })
+}
