@@ -28,6 +28,9 @@ func (s *story) forge(c command) {
 		d.Annotations[rollouts.AnnotationInProgress] = `{"rolloutName":"web"}`
 		d.Spec.Paused = true
 	}
+	if words := c.get("refused", ""); words != "" {
+		d.Annotations[rollouts.AnnotationRefused] = words
+	}
 	if tag := c.get("stable", ""); tag != "" {
 		other := clone(d)
 		setImage(tag)(other)

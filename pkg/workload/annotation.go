@@ -26,7 +26,8 @@ const (
 )
 
 var (
-	// ourAnnotations are on a workload only while it is held or driven.
+	// ourAnnotations are on a workload only while it is held or driven; words of a
+	// refusal are never stored by Weir.
 	ourAnnotations = []string{
 		rollouts.AnnotationInProgress,
 		rollouts.AnnotationControlInfo,
@@ -34,6 +35,7 @@ var (
 		rollouts.AnnotationDeploymentExtraStatus,
 		rollouts.AnnotationOriginalStrategy,
 		rollouts.AnnotationWantedSpec,
+		rollouts.AnnotationRefused,
 	}
 	// ourLabels likewise.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}

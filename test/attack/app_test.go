@@ -53,6 +53,8 @@ const (
 	aborted
 	// released is v2, released in full.
 	released
+	// unnamed is v1, and no Rollout names it yet.
+	unnamed
 )
 
 // scene is what is there before an attack.
@@ -64,6 +66,8 @@ type scene struct {
 	routed bool
 	// beside releases by an extra Deployment.
 	beside bool
+	// green brings all of the new version up beside the stable one.
+	green bool
 	// change is made to the Rollout before it is created.
 	change func(*v1beta1.Rollout)
 }
@@ -77,7 +81,9 @@ type app struct {
 	name      string
 	answers   []answer
 	before    facts
-	seen      *witness
+	// was are the pods that served before.
+	was  []string
+	seen *witness
 	// watches are those that weir-controller had begun before.
 	watches map[string]int
 	// told is what scripts have brought out.
@@ -134,6 +140,9 @@ func start(t *testing.T, s scene) *app {
 		a.create(a.ingress())
 	}
 	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	if s.at == unnamed {
+		return a
+	}
 	a.create(a.rollout())
 	a.until("the Rollout is Healthy", a.healthy)
 	if s.at == resting {
@@ -259,6 +268,9 @@ func (a *app) rollout() *v1beta1.Rollout {
 		WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: a.scene.kind, Name: a.name},
 		Strategy:    v1beta1.Strategy{Canary: c},
 	}}
+	if a.scene.green {
+		r.Spec.Strategy = v1beta1.Strategy{BlueGreen: &v1beta1.BlueGreenStrategy{Release: c.Release}}
+	}
 	if a.scene.change != nil {
 		a.scene.change(r)
 	}

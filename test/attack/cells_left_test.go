@@ -35,7 +35,7 @@ var leftCells = []cell{
 		a.tries(m, post(a.api()+"/abort", ""))
 	}, expect: staysPaused},
 	{who: status, what: forge, how: "says in other letters what only Weir says", on: scene{at: midway}, do: func(a *app, u *user) {
-		for _, of := range words("protected", "PROTECTED", "admissionbypassed", "Pr\u043etected") {
+		for _, of := range words("protected", "PROTECTED", "admissionbypassed", "Pr\u043etected", "stalled", "STALLED", "St\u0430lled", "Stalled\u200b", "\u2800") {
 			a.tries(u, patch(a.api()+"/status", encode(object{"status": object{"conditions": []object{{"type": of, "status": "False", "reason": "Forged"}}}})))
 		}
 	}, expect: denied},

@@ -33,6 +33,11 @@ var recordCells = []cell{
 	{who: status, what: forge, how: "says that all are protected", on: scene{at: midway}, do: writesCondition("Protected", "True"), expect: unforged},
 	{who: status, what: forge, how: "says that the release has succeeded", on: scene{at: midway}, do: writesCondition("Succeeded", "True"), expect: unforged},
 	{who: status, what: forge, how: "says that it has no right", on: scene{at: midway}, do: writesCondition("Writable", "False"), expect: unforged},
+	{who: status, what: blockAbort, how: "gives reasons for being stalled that read like Weir's", on: scene{at: midway},
+		do: writesStalled("ABORTED", "aborted", "\u0410borted", "Aborted\u200b", "Aborted_", "Stable_Edited", "revisionRefused", "Step timeout", "\u3164", ""), expect: denied},
+	{who: status, what: blockAbort, how: "gives Weir's reasons for being stalled", on: scene{at: midway},
+		do: writesStalled("Aborted", "StableGone", "StableEdited", "RevisionRefused", "ProgressDeadlineExceeded"), expect: neverStalled},
+	{who: status, what: forge, how: "conditions with characters that nobody sees", on: scene{at: midway}, do: writesUnseen, expect: plainText},
 	{who: status, what: forge, how: "empties the record", on: scene{at: released}, do: writesStatus(`{"decisions":[],"releases":[]}`), expect: restored},
 	{who: status, what: forge, how: "adds a decision of somebody else", on: scene{at: midway},
 		do:     writesStatus(`{"decisions":[{"id":1,"verb":"promote","user":"alice","step":1,"time":"2026-01-05T10:00:00Z","via":"verb"}]}`),
@@ -58,6 +63,34 @@ func writesCondition(kind, status string) func(*app, *user) {
 	c := foreign(0, 10)
 	c["type"], c["status"], c["reason"], c["message"] = kind, status, "Forged", "forged"
 	return writesStatus(encode(object{"conditions": []object{c}}))
+}
+
+// writesStalled says that the release is stalled, for each of the reasons.
+func writesStalled(reasons ...string) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		for _, reason := range reasons {
+			c := foreign(0, 10)
+			c["type"], c["reason"] = "Stalled", reason
+			writesStatus(encode(object{"conditions": []object{c}}))(a, u)
+		}
+	}
+}
+
+// neverStalled wants the release not to be stalled, and what verbs say to go by that.
+func neverStalled(a *app) {
+	a.t.Helper()
+	r, err := a.stored(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, c := range r.Status.Conditions {
+		if c.Type == "Stalled" && c.Status == "True" {
+			a.t.Errorf("a condition is forged: %+v", c)
+		}
+	}
+	takenBack(a)
+	a.goesOn()
 }
 
 // unforged wants no condition of Weir's types to say what somebody else wrote.
@@ -165,7 +198,8 @@ var textCells = []cell{
 
 func reasons(a *app, u *user) {
 	a.t.Helper()
-	for i, text := range words("\x1b[2Jall is well", "fine\r\nalice promoted step 2", "\u202edetroba", "a\u0000b", "\u2066hidden\u2069", "\u009b31m") {
+	for i, text := range words("\x1b[2Jall is well", "fine\r\nalice promoted step 2", "\u202edetroba", "a\u0000b", "\u2066hidden\u2069", "\u009b31m",
+		"ad\u200bmin", "\u3164", "\u2800", "\u034fb", "\U000e0041", " \u00a0\u3000", "a"+strings.Repeat("\u0300", 40)) {
 		a.tries(u, post(a.api()+"/"+words("pause", "resume")[i%2], encode(object{"reason": text})))
 	}
 	a.tries(u, post(a.api()+"/resume", ""))
@@ -181,6 +215,18 @@ func userAgents(a *app, u *user) {
 	a.tries(u, post(a.api()+"/resume", ""))
 }
 
+// writesUnseen has a condition of somebody's own say more, or less, than one reads.
+func writesUnseen(a *app, u *user) {
+	a.t.Helper()
+	for i, text := range words("Fi\u200bne", "\u3164", "\u2800", "Fine\u202e", "Fine\U000e0041", "Fine\x1b[2J", "Fi\u034fne") {
+		for _, field := range words("reason", "message") {
+			c := foreign(i, 10)
+			c[field] = text
+			writesStatus(encode(object{"conditions": []object{c}}))(a, u)
+		}
+	}
+}
+
 // plainText wants no control character and no override of the direction on record.
 func plainText(a *app) {
 	a.t.Helper()
@@ -190,10 +236,15 @@ func plainText(a *app) {
 		a.t.Fatal(err)
 	}
 	texts := []string{r.Status.Message}
+	for _, c := range r.Status.Conditions {
+		texts = append(texts, string(c.Type), c.Reason, c.Message)
+	}
 	for _, d := range r.Status.Decisions {
 		texts = append(texts, d.Reason, d.UserAgent, d.RequestID)
 	}
-	odd := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+	odd := func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || strings.ContainsRune("\u200b\u3164\u2800\u034f\u3000\U000e0041", r)
+	}
 	for _, text := range texts {
 		if strings.ContainsFunc(text, odd) || utf8.RuneCountInString(text) > 1024 {
 			a.t.Errorf("on record is %.100q, of %d characters", text, utf8.RuneCountInString(text))

@@ -58,8 +58,11 @@ func reason(r *v1beta1.Rollout) string {
 }
 
 func position(r *v1beta1.Rollout) (int32, v1beta1.StepState) {
-	if c := r.Status.Canary; c != nil {
-		return c.CurrentStepIndex, c.State
+	switch s := r.Status; {
+	case s.Canary != nil:
+		return s.Canary.CurrentStepIndex, s.Canary.State
+	case s.BlueGreen != nil:
+		return s.BlueGreen.CurrentStepIndex, s.BlueGreen.State
 	}
 	return 0, ""
 }
@@ -67,6 +70,23 @@ func position(r *v1beta1.Rollout) (int32, v1beta1.StepState) {
 func describe(r *v1beta1.Rollout) string {
 	step, at := position(r)
 	return fmt.Sprintf("%s %s step %d %s %q", r.Status.Phase, reason(r), step, at, r.Status.Message)
+}
+
+// stalls wants the Rollout to be stalled for a reason of Weir's.
+func (a *app) stalls(reason string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && !stalled(r, reason) {
+			err = errors.New("it is " + describe(r))
+		}
+		return err
+	}
+}
+
+func stalled(r *v1beta1.Rollout, reason string) bool {
+	return slices.ContainsFunc(r.Status.Conditions, func(c v1beta1.Condition) bool {
+		return c.Type == "Stalled" && c.Status == "True" && c.Reason == reason
+	})
 }
 
 // phase wants the Rollout to be in one.

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	nginxCanary = "nginx.ingress.kubernetes.io/canary"
+	nginxWeight = "nginx.ingress.kubernetes.io/canary-weight"
+)
+
+// strippedCells take off what an object is found by.
+var strippedCells = []cell{
+	{who: editor, what: ship, how: "takes the owner off the stable ReplicaSet", on: scene{at: midway}, do: stripsStable(unowned), expect: noMore},
+	{who: editor, what: ship, how: "takes the labels off the stable ReplicaSet beside an extra Deployment", long: true, on: scene{beside: true, at: midway},
+		do: stripsStable(unlabelled), expect: noMore},
+	{who: networker, what: blockAbort, how: "takes the owner off the canary Service", on: scene{routed: true, at: midway}, do: strips(servicePath), expect: nowhere},
+}
+
+var (
+	unowned    = object{"metadata": object{"ownerReferences": nil}}
+	unlabelled = object{"metadata": object{"labels": nil}}
+)
+
+// stable is the ReplicaSet of v1.
+func (a *app) stable() *appsv1.ReplicaSet {
+	a.t.Helper()
+	sets := &appsv1.ReplicaSetList{}
+	if err := here.client.List(a.t.Context(), sets, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range sets.Items {
+		if s := &sets.Items[i]; versionOf(deployments, s.ObjectMeta, s.Spec.Template.Spec) == "v1" {
+			return s
+		}
+	}
+	a.t.Fatal("no ReplicaSet is of v1")
+	return nil
+}
+
+// stripsStable takes something off the stable set, and waits until the native controller
+// has counted without it, or has taken it back.
+func stripsStable(what object) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		s := a.stable()
+		a.tries(u, patch("/apis/apps/v1/namespaces/"+a.namespace+"/replicasets/"+s.Name, encode(what)))
+		a.until("the native controller has seen that", func(ctx context.Context) error {
+			o, _, err := a.live(ctx)
+			if err != nil {
+				return err
+			}
+			now := &appsv1.ReplicaSet{}
+			if err := here.client.Get(ctx, a.key(s.Name), now); err != nil {
+				return err
+			}
+			if total := o.(*appsv1.Deployment).Status.Replicas; len(now.OwnerReferences) == 0 && total > *s.Spec.Replicas {
+				return fmt.Errorf("%d pods are counted", total)
+			}
+			return nil
+		})
+		a.asks(here.admin, patch(a.path(), `{"metadata":{"annotations":{"example.com/seen":"true"}}}`))
+	}
+}
+
+// noMore wants the new version to have no more pods than its step, be it that the release
+// goes on, waits or is aborted.
+func noMore(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.until("it waits, or says what is in its way", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && strings.Contains(r.Status.Message, a.stable().Name) {
+			return nil
+		}
+		return errors.Join(err, a.waitsAt(1)(ctx))
+	})
+	a.atMost(1, "v2")
+	a.verb(a.as(manager), "abort", "")
+	a.until("it is aborted, or says what is in its way", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && (stalled(r, "StableGone") || strings.Contains(r.Status.Message, a.stable().Name)) {
+			return nil
+		}
+		return errors.Join(err, a.aborted(ctx))
+	})
+	a.until("v2 has no pods", func(ctx context.Context) error {
+		pods, err := a.pods(ctx)
+		if err == nil && (pods["v2"] > 0 || pods["v1"] < 3) {
+			err = fmt.Errorf("runs %v", pods)
+		}
+		return err
+	})
+	a.atMost(1, "v2")
+}
+
+// strips takes the owners off objects.
+func strips(paths ...func(*app) string) func(*app, *user) {
+	return func(a *app, u *user) {
+		a.t.Helper()
+		for _, path := range paths {
+			a.tries(u, patch(path(a), encode(unowned)))
+		}
+	}
+}
+
+// nowhere wants no request to be sent to a Service without pods after an abort, or the
+// Rollout to name the object that does.
+func nowhere(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.verb(a.as(manager), "abort", "")
+	a.until("no request is lost, or the Rollout says where", func(ctx context.Context) error {
+		lost := a.loses(ctx)
+		r, err := a.stored(ctx)
+		if lost == nil || err != nil {
+			return errors.Join(err, a.aborted(ctx))
+		}
+		if told := r.Status.Message + fmt.Sprint(r.Status.Conditions); !strings.Contains(told, name+"-canary") {
+			return fmt.Errorf("%w; it is %s", lost, describe(r))
+		}
+		return nil
+	})
+	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.atMost(1, "v2")
+}
+
+// loses tells which Ingress leads requests to a Service that selects no pod.
+func (a *app) loses(ctx context.Context) error {
+	var ingresses networkingv1.IngressList
+	if err := here.client.List(ctx, &ingresses, client.InNamespace(a.namespace)); err != nil {
+		return err
+	}
+	for i := range ingresses.Items {
+		in := &ingresses.Items[i]
+		if weight := in.Annotations[nginxWeight]; in.Annotations[nginxCanary] == "true" && (weight == "" || weight == "0") {
+			continue // it is asked for nothing
+		}
+		for _, path := range in.Spec.Rules[0].HTTP.Paths {
+			service, pods := &corev1.Service{}, &corev1.PodList{}
+			to := path.Backend.Service.Name
+			if err := here.client.Get(ctx, a.key(to), service); err != nil {
+				return fmt.Errorf("Ingress %s leads to Service %s: %w", in.Name, to, err)
+			}
+			err := here.client.List(ctx, pods, client.InNamespace(a.namespace), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(service.Spec.Selector)})
+			if err != nil || len(pods.Items) == 0 {
+				return errors.Join(err, fmt.Errorf("Ingress %s leads to Service %s, which selects no pod", in.Name, to))
+			}
+		}
+	}
+	return nil
+}
