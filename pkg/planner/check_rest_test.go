@@ -27,6 +27,16 @@ func (e *end) leave() {
 	}
 }
 
+// nothingToMake tells that somebody has deleted the set that the missing pods would be
+// of: the stable one of a release, or all that a Deployment had which is left paused.
+func (e *end) nothingToMake(d *appsv1.Deployment, total int32) bool {
+	if r := e.rollout(); r != nil && r.Status.Phase == rollouts.PhaseProgressing {
+		stable := r.Status.Active().StableRevision
+		return stable != "" && e.check.set(stable) == nil
+	}
+	return total == 0 && d.Spec.Paused
+}
+
 // undriven: a Rollout that says that all is well has let go of its workload.
 func (e *end) undriven() {
 	b, r := find[*rollouts.BatchRelease](e.store.objects, kindBatch, app0), e.rollout()
@@ -60,6 +70,9 @@ func (e *end) sized(d *appsv1.Deployment) {
 	r := e.rollout()
 	if r != nil && r.Spec.Strategy.BlueGreen != nil {
 		most = max(most, 2*n)
+	}
+	if total < n-unavailable && e.nothingToMake(d, total) {
+		return
 	}
 	if total < n-unavailable || total > most {
 		e.check.violate("sized", "%s: sets of %d pods in all, where %d are asked for", e.name, total, n)
