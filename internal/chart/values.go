@@ -40,6 +40,9 @@ func open(o *unstructured.Unstructured) error {
 			if webhook["failurePolicy"] == "Ignore" && webhook["name"] == "workloads.weir.rollouts.kruise.io" { // since policies hold the same
 				webhook["failurePolicy"] = mark(`ternary "Ignore" "Fail" .Values.policies`)
 			}
+			if webhook["objectSelector"] == nil {
+				return nil // it looks at what is made with records, whatever else stands there
+			}
 			return add(webhook, mark("extra .Values.rollout.webhook.objectSelector"), "objectSelector", "matchExpressions")
 		}, "webhooks")
 	}
