@@ -142,10 +142,11 @@ func (x *pass) findStable() {
 
 // recall corrects what a workload cannot tell whose stable set went with its pods
 // before the release began, since its history has no room. At rest the status knew.
-// Where there are pods, they tell.
+// Where there are pods, they tell. What goes back by its template has nothing to hold
+// without pods.
 func (x *pass) recall() {
 	p := x.was()
-	known := x.w != nil && x.healthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
+	known := x.w != nil && !x.w.BackByTemplate && x.healthy() && p.State == rollouts.StepCompleted && p.PodTemplateHash != ""
 	if !known || !x.w.Held || x.w.hasPods() || x.live() || slices.Contains(x.w.Revisions, p.PodTemplateHash) {
 		return
 	}
