@@ -34,6 +34,7 @@ var (
 		rollouts.AnnotationDeploymentExtraStatus,
 		rollouts.AnnotationOriginalStrategy,
 		rollouts.AnnotationWantedSpec,
+		rollouts.AnnotationAskedAgain,
 	}
 	// ourLabels likewise.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}
