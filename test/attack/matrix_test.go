@@ -54,7 +54,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 var matrix = slices.Concat(
 	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
-	ownerCells, networkCells, disablingCells, leftCells,
+	ownerCells, networkCells, disablingCells, leftCells, lostCells,
 	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,
 )
 

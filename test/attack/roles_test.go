@@ -24,6 +24,7 @@ const (
 	patcher   role = "patches workloads"
 	status    role = "patches rollouts-status"
 	batcher   role = "writes BatchReleases"
+	reviser   role = "deletes ControllerRevisions"
 	editor    role = "has edit"
 	neighbour role = "has edit in another namespace"
 	pauser    role = "has pause and resume only"
@@ -51,6 +52,7 @@ var roles = map[role][]rbacv1.PolicyRule{
 	pauser:   {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/pause", "rollouts/resume"), words("create"))},
 	promoter: {rule(group, words("rollouts"), words("get")), rule(group, words("rollouts/promote"), words("create"))},
 	batcher:  {rule(group, words("batchreleases", "batchreleases/status"), words("get", "create", "patch", "update", "delete"))},
+	reviser:  {rule("apps", words("controllerrevisions"), words("get", "list", "delete"))},
 	networker: {
 		rule("", words("services"), words("get", "list", "create", "patch", "update", "delete")),
 		rule("networking.k8s.io", words("ingresses"), words("get", "list", "create", "patch", "update", "delete")),
@@ -66,6 +68,7 @@ var known = map[role]authorizationv1.ResourceAttributes{
 	patcher:   {Group: "apps", Resource: "deployments", Verb: "patch"},
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
 	batcher:   {Group: group, Resource: "batchreleases", Verb: "create"},
+	reviser:   {Group: "apps", Resource: "controllerrevisions", Verb: "delete"},
 	editor:    {Group: group, Resource: "rollouts", Verb: "create"},
 	neighbour: {Group: group, Resource: "rollouts", Verb: "create"},
 	pauser:    {Group: group, Resource: "rollouts", Subresource: "pause", Verb: "create"},
