@@ -47,7 +47,7 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(withRequest(api), g.Serializer), g)
+		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(withRequest(api, g.Serializer), g.Serializer), g)
 		return leaving(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {

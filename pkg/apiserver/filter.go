@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -36,12 +37,16 @@ func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.
 }
 
 // withRequest prepares authorized requests: it keeps the client's name of
-// itself, and gives a verb the body that a short command line leaves out.
-func withRequest(api http.Handler) http.Handler {
+// itself, and gives a verb the body that a short command line leaves out. A verb that
+// there is not, and a body of another kind, are refused in words for its author.
+func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(rollout.WithUserAgent(r.Context(), r.UserAgent()))
 		if isVerb(r) {
-			fillBody(r)
+			if err := misused(r, fillBody(r)); err != nil {
+				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
+				return
+			}
 		}
 		api.ServeHTTP(w, r)
 	})
@@ -58,14 +63,17 @@ func isVerb(r *http.Request) bool {
 //	curl -X POST …/promote
 //	curl -d '{"reason":"…"}' …/promote        (curl calls that a form)
 //	kubectl create --raw …/promote -f /dev/null
-func fillBody(r *http.Request) {
-	body := bufio.NewReader(r.Body)
+//
+// It returns what the body is read from.
+func fillBody(r *http.Request) *bufio.Reader {
+	body := bufio.NewReaderSize(r.Body, mostRead)
 	if _, err := body.Peek(1); err == io.EOF {
 		empty := []byte("{}")
-		r.Body = io.NopCloser(bytes.NewReader(empty))
+		body = bufio.NewReader(bytes.NewReader(empty))
+		r.Body = io.NopCloser(body)
 		r.ContentLength = int64(len(empty))
 		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
-		return
+		return body
 	}
 	r.Body = struct {
 		io.Reader
@@ -74,4 +82,5 @@ func fillBody(r *http.Request) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
 		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
 	}
+	return body
 }

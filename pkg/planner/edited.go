@@ -34,11 +34,7 @@ func (x *pass) stableTemplate() string {
 func (x *pass) atEdited() bool { return x.w.Held && x.w.AtStable && x.edited() }
 
 func (x *pass) stallStableEdited() {
-	keeper := x.w.Keeper
-	if keeper == "" {
-		keeper = "ControllerRevision"
-	}
 	x.stall(rollouts.StalledStableEdited, fmt.Sprintf(
 		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; set the earlier template yourself, or release another",
-		keeper, x.progress().StableRevision))
+		x.w.Keeper, x.progress().StableRevision))
 }

@@ -248,12 +248,16 @@ func (x *pass) stableWhole(routed bool) bool {
 	if routed && x.w.UpdatedReplicas > 0 {
 		keep = 1
 	}
-	revision := x.revision()
-	if x.style == rollouts.StyleBlueGreen {
-		revision = "" // a template that was refused meanwhile changes nothing about it
-	}
 	// The batch may not have seen yet what became of its pods since it was ready.
-	return x.back(keep, revision) && (routed || x.w.UpdatedReplicas == 0 && x.w.StableReadyReplicas >= x.w.Replicas)
+	return x.back(keep, x.abortOf()) && (routed || x.w.UpdatedReplicas == 0 && x.w.StableReadyReplicas >= x.w.Replicas)
+}
+
+// abortOf is the revision that an abort is meant for.
+func (x *pass) abortOf() string {
+	if x.style == rollouts.StyleBlueGreen {
+		return "" // a template that was refused meanwhile changes nothing about it
+	}
+	return x.revision()
 }
 
 // back wants all pods of stable, and keep of the update revision, and tells

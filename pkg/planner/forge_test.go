@@ -133,4 +133,11 @@ func (s *story) tamper(c command) {
 			s.w.as("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
 		}
 	}
+	for _, h := range each[*rollouts.RolloutHistory](s.w.store.objects) {
+		if h.Spec.Stable != nil {
+			next := clone(h)
+			next.Spec.Stable.Data.Raw = []byte(strings.ReplaceAll(string(h.Spec.Stable.Data.Raw), "echo:"+c.words[1], image))
+			s.w.as("user", func() error { return s.w.store.update(next) })
+		}
+	}
 }

@@ -5,14 +5,12 @@ package planner_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,10 +40,8 @@ func (w *world) file(o *observation, filings []planner.Filing) error {
 		name := planner.HistoryName(r, f.Release.Number)
 		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
 			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
-			for _, owned := range o.owned {
-				if rs, ok := owned.(*appsv1.ReplicaSet); ok && f.Release.StableRevision != "" && rs.Labels[hashKey] == f.Release.StableRevision {
-					made.Spec.Stable = &rollouts.ObjectInfo{Name: rs.Name, Data: rollouts.RawJSON{Raw: encoded(rs.Spec)}}
-				}
+			if kept := o.row.File(o.workload, o.owned, f.Release.StableRevision); f.Release.StableRevision != "" && kept != nil {
+				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 			}
 			if err := w.write(object.Change{Want: made}); err != nil {
 				return err
@@ -67,14 +63,6 @@ func (w *world) file(o *observation, filings []planner.Filing) error {
 		w.filed++
 	}
 	return nil
-}
-
-func encoded(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return data
 }
 
 // kept is what is on file of the set of a stable revision; nil if nothing is.

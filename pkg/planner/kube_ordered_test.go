@@ -40,15 +40,16 @@ type orderedSync struct {
 	status              appsv1.StatefulSetStatus
 }
 
-// syncStatefulSet runs one sync of the native controller.
-func syncStatefulSet(s *store, name string) {
+// syncStatefulSet runs one sync of the native controller, and tells whether it came
+// to its end.
+func syncStatefulSet(s *store, name string) bool {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
 	if set == nil || set.DeletionTimestamp != nil {
-		return
+		return true
 	}
 	k := &orderedSync{store: s, set: clone(set)}
 	if !k.revise() {
-		return
+		return false
 	}
 	k.status = appsv1.StatefulSetStatus{
 		ObservedGeneration: set.Generation, CurrentRevision: k.current.Name, UpdateRevision: k.update.Name,
@@ -57,6 +58,7 @@ func syncStatefulSet(s *store, name string) {
 	k.move()
 	k.complete()
 	k.truncate()
+	return true
 }
 
 // revise names the revision of the live template: one that it has had before, or

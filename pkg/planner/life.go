@@ -359,6 +359,10 @@ func (x *pass) giveBack() bool {
 		}
 		return false
 	}
+	if x.aborted() && x.notNamed() {
+		x.askAgain() // whether it is what was aborted
+		return false
+	}
 	if rejected := x.aborted() && x.live() && !x.w.AtStable; rejected {
 		return x.broughtBack() && x.leavePaused()
 	}
@@ -367,7 +371,7 @@ func (x *pass) giveBack() bool {
 
 // leavePaused gives the workload back, and its pause with it.
 func (x *pass) leavePaused() bool {
-	if x.w.Mine && x.progress().FinalisingStep == "" {
+	if x.w.Mine && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
 	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", true))

@@ -55,7 +55,20 @@ func (statefulSets) template(o object.Object) *corev1.PodTemplateSpec {
 }
 func (statefulSets) size(o object.Object) *int32 { return o.(*appsv1.StatefulSet).Spec.Replicas }
 
-func (statefulSets) sync(s *store, name string) { syncStatefulSet(s, name) }
+// sync looks at a StatefulSet when that, or one of its pods, has changed: who deletes
+// a ControllerRevision wakes nobody.
+func (statefulSets) sync(s *store, name string) {
+	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
+	seen := set.ResourceVersion
+	for _, p := range podsIn(s.objects) {
+		if metav1.IsControlledBy(p, set) {
+			seen += " " + p.Name + "=" + p.ResourceVersion
+		}
+	}
+	if s.synced[set.UID] != seen && syncStatefulSet(s, name) {
+		s.synced[set.UID] = seen
+	}
+}
 
 // stopped tells of a partition that no pod is beyond.
 func (statefulSets) stopped(o object.Object) bool {

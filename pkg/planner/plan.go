@@ -49,7 +49,9 @@ type Observed struct {
 
 // Kept is what is on file of a stable revision whose set has gone.
 type Kept struct {
-	// Live tells that the live template is that of the set.
+	// Template is a digest of the template.
+	Template string
+	// Live tells that the live template is that one.
 	Live bool
 	// Revision is the label value of another set that has its template, or empty.
 	Revision string
@@ -60,6 +62,8 @@ type Workload struct {
 	// UID identifies the object: one of the same name that was made later is another.
 	UID        types.UID
 	Generation int64
+	// Asked is when the native controller was last to look at it, by AskAgain.
+	Asked string
 	// Settled tells that the native controller has observed the generation.
 	Settled bool
 	// Labelled tells that admission can see the workload.
@@ -269,10 +273,11 @@ type (
 	// stable one was gone.
 	RemoveStrays struct{}
 	// RemakeStable makes the set of the stable revision anew from what is on
-	// file; with Live, the workload's template becomes its first.
+	// file; with Live, the workload's template becomes its first. Aside is the revision
+	// that is set aside, where that template is set to go back.
 	RemakeStable struct {
-		Revision string
-		Live     bool
+		Revision, Aside string
+		Live            bool
 	}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }

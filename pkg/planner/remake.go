@@ -30,8 +30,19 @@ func StableLost(r *rollouts.Rollout, w *Workload) string {
 	}
 }
 
-// stableLost tells that the stable set has to be made anew before anything else.
+// judgeKept leaves out what is on file if the store says that it is another template.
+func (x *pass) judgeKept() {
+	if digest := x.was().StableTemplate; x.Kept != nil && digest != "" && x.Kept.Template != digest {
+		x.Kept = nil
+	}
+}
+
+// stableLost tells that the stable set has to be made anew before anything else. Where
+// that takes the stable template itself, only an abort may.
 func (x *pass) stableLost() bool {
+	if x.w.BackByTemplate {
+		return x.w.StableGone && x.Kept != nil && x.aborted()
+	}
 	return x.w.StableGone && x.Kept != nil && !x.doing(rollouts.ActivityFinalising) && (x.Kept.Live || x.aborted() || x.stableShare() > 0) &&
 		(x.Kept.Live || x.w.Replicas > 0)
 }
@@ -61,18 +72,45 @@ func (x *pass) remake() {
 	if r := x.Route; r != nil && r.Pinned != "" && x.onlyUpdate() {
 		x.act(Unpin{})
 	}
-	x.act(RemakeStable{Revision: revision})
+	remake := RemakeStable{Revision: revision}
+	if x.w.BackByTemplate {
+		if remake.Aside = x.w.LiveRevision; !x.batchBack() {
+			return
+		}
+	}
+	x.act(remake)
+}
+
+// batchBack tells that no batch is about to set the template of the release again.
+func (x *pass) batchBack() bool {
+	if b := x.Batch; b != nil && !b.Plan.Abort {
+		x.back(0, x.abortOf())
+		return false
+	}
+	return x.Batch == nil || x.Batch.Observed
 }
 
 // stableRenamed reports whether another set has the template of the stable revision
 // that is on file: it was made anew, and its own label was taken.
 func (x *pass) stableRenamed() bool {
-	return x.w.StableGone && x.Kept != nil && x.Kept.Revision != "" && x.status.Phase == rollouts.PhaseProgressing
+	return x.w.StableGone && x.renamedStable() != "" && x.status.Phase == rollouts.PhaseProgressing
+}
+
+// renamedStable is the name that it has now, or empty.
+func (x *pass) renamedStable() string {
+	switch {
+	case x.Kept == nil:
+		return ""
+	case x.w.BackByTemplate && x.Kept.Live:
+		return x.w.LiveRevision
+	default:
+		return x.Kept.Revision
+	}
 }
 
 // followStable goes on with that one. What is known of the workload was read for
 // the one that is gone, so that all else is left to the next pass.
-func (x *pass) followStable() { x.progress().StableRevision = x.Kept.Revision }
+func (x *pass) followStable() { x.progress().StableRevision = x.renamedStable() }
 
 // tellStable has the batch of a step that waits know which set is stable by now: it
 // would take it for gone.

@@ -55,7 +55,7 @@ var rules = []rule{
 	{"disabled", (*pass).leaves, (*pass).standDown},
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).decline},
-	{"not named", (*pass).notNamed, func(*pass) {}},
+	{"not named", (*pass).notNamed, (*pass).awaitName},
 	{"stable set renamed", (*pass).stableRenamed, (*pass).followStable},
 	{"bypassed", (*pass).bypassed, (*pass).catch},
 	{"still aborted", (*pass).stillAborted, (*pass).reject},
@@ -109,6 +109,7 @@ func newPass(o Observed) *pass {
 		x.w = nil
 	}
 	x.face(x.was().CurrentStepIndex)
+	x.judgeKept()
 	x.findStable()
 	x.recall()
 	x.recognise()
@@ -274,10 +275,6 @@ func (x *pass) unsuited() string {
 func (x *pass) unfitInService() bool {
 	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.Unfit != ""
 }
-
-// notNamed tells that the native controller has not seen the template yet, so that
-// nobody can tell which revision it is. It is held, or nothing has changed.
-func (x *pass) notNamed() bool { return x.Unsupported == "" && x.w.UpdateRevision == "" }
 
 func (x *pass) notAdopted() bool {
 	return x.status.Phase != rollouts.PhaseHealthy && x.status.Phase != rollouts.PhaseProgressing

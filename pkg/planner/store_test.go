@@ -117,16 +117,19 @@ type store struct {
 	wrote func(old, new object.Object)
 	// unready are images whose pods run and do not get ready.
 	unready map[string]bool
+	// synced is what the native controller has seen of each StatefulSet and its pods.
+	synced map[types.UID]string
 }
 
 func newStore(now func() time.Time) *store {
-	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}, unready: map[string]bool{}}
+	return &store{now: now, objects: snapshot{}, past: []snapshot{{}}, unready: map[string]bool{}, synced: map[types.UID]string{}}
 }
 
 // fork is a store that goes its own way from here.
 func (s *store) fork() *store {
 	f := *s
 	f.objects, f.past, f.unready = maps.Clone(s.objects), slices.Clone(s.past), maps.Clone(s.unready)
+	f.synced = maps.Clone(s.synced)
 	return &f
 }
 

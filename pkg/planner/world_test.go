@@ -336,6 +336,8 @@ func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
 		return nil, true
 	case planner.RestoreWorkload:
 		return o.row.Restore(o.workload, o.owned, a), true
+	case planner.AskAgain:
+		return workload.AskAgain(o.workload, a), true
 	case planner.RemakeStable:
 		return o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a), true
 	case planner.RemoveStrays:

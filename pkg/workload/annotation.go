@@ -36,6 +36,7 @@ var (
 		rollouts.AnnotationOriginalStrategy,
 		rollouts.AnnotationWantedSpec,
 		rollouts.AnnotationRefused,
+		rollouts.AnnotationAskedAgain,
 	}
 	// ourLabels likewise.
 	ourLabels = []string{rollouts.LabelStableRevision, rollouts.LabelControlled}

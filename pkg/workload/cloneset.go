@@ -116,6 +116,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	o.count(&w)
 	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
 	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
+	w.Keeper = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w

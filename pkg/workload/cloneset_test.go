@@ -201,7 +201,7 @@ func TestObserveCloneSet(t *testing.T) {
 			got := cloneSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
-			if tc.want.BackByTemplate = true; !tc.want.StableGone {
+			if tc.want.BackByTemplate, tc.want.Keeper = true, controllerRevision; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {

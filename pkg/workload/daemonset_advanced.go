@@ -186,18 +186,19 @@ func (advancedDaemonSet) SetStable(obj object.Object, owned []object.Object) []o
 	return change(obj, want)
 }
 
-// Restore implements Adapter. What stays paused keeps a partition that lets nothing
-// be replaced, and the stable template.
+// Restore implements Adapter. What stays paused keeps the stable template, and a
+// partition that lets nothing be replaced as long as a pod runs another one.
 func (advancedDaemonSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	d := obj.(*AdvancedDaemonSet)
 	want := d.DeepCopyObject().(*AdvancedDaemonSet)
 	_, controlled := readOwner(want)
 	v, _ := readDriving(want)
-	own := owners(want)
-	if how.KeepPaused {
+	own, p := owners(want), placeAdvanced(d, owned)
+	switch {
+	case !how.KeepPaused:
+		p.takeUp(want, &want.Spec.Template)
+	case !p.allStable():
 		own.Partition = frozen
-	} else {
-		placeAdvanced(d, owned).takeUp(want, &want.Spec.Template)
 	}
 	if held(want) || controlled {
 		want.tell(own)

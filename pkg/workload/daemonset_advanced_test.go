@@ -126,6 +126,7 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 		"restore-by-hand":       {advancedDaemon("b", "BBBBB", advancedByHand, advancedTold(0, 5, false, "")), restore(false)},
 		"restore-held":          {advancedDaemon("b", "AAAAA", advancedHeld), restore(false)},
 		"restore-paused":        {advancedDaemon("a", "AAAAA", advancedPaused, advancedTold(0, 0, true, "b")), restore(true)},
+		"restore-paused-mixed":  {advancedDaemon("a", "AAAAB", advancedPaused, advancedTold(0, 0, true, "b")), restore(true)},
 		"restore-nothing":       {advancedDaemon("b", "BBBBB", advancedByHand), restore(false)},
 	} {
 		t.Run(name, func(t *testing.T) {

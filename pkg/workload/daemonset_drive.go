@@ -99,8 +99,17 @@ func (p placed) setStable(want metav1.Object, template *corev1.PodTemplateSpec) 
 	return true
 }
 
-// Restore implements Adapter. What stays paused keeps OnDelete, and the stable
-// template. So does, but for that, what is given back half-way because its Rollout
+// mayRoll reports whether the owner's strategy releases nothing that is to stay. After
+// an abort every pod runs the live template.
+func (p placed) mayRoll(how planner.RestoreWorkload) bool {
+	if how.KeepPaused {
+		return p.allStable()
+	}
+	return how.Wait || !p.underway()
+}
+
+// Restore implements Adapter. What stays paused keeps the stable template, and OnDelete
+// as long as a pod runs another one. So does, but for that, what is given back half-way because its Rollout
 // leaves: as other clients of the API expect it, no pod is replaced then.
 func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
@@ -110,7 +119,7 @@ func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.R
 	if !how.KeepPaused {
 		p.takeUp(want, &want.Spec.Template)
 	}
-	if (held(want) || controlled) && !how.KeepPaused && (how.Wait || !p.underway()) {
+	if (held(want) || controlled) && p.mayRoll(how) {
 		own := cmp.Or(owners(want).Type, want.Annotations[theirType], string(appsv1.RollingUpdateDaemonSetStrategyType))
 		want.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
 	}

@@ -150,6 +150,7 @@ func TestDaemonSetChanges(t *testing.T) {
 		"restore-cancelled":     {daemon("a", "AAAAA", daemonTold(2, false, "")), restore(planner.RestoreWorkload{})},
 		"restore-held":          {daemon("b", "AAAAA", onHold), restore(planner.RestoreWorkload{})},
 		"restore-paused":        {daemon("a", "AAAAA", daemonTold(0, true, "b")), restore(paused)},
+		"restore-paused-mixed":  {daemon("a", "AAAAB", daemonTold(0, true, "b")), restore(paused)},
 		"restore-owners":        {daemon("b", "BBBBB", ownersOnDelete, daemonTold(5, false, "")), restore(wait)},
 		"restore-taken-over": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) {
 			annotate(n.set, theirType, "OnDelete")

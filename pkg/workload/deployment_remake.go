@@ -24,13 +24,23 @@ func filed(kept File) *appsv1.ReplicaSet {
 	return rs
 }
 
+// File implements Adapter.
+func (deployment) File(_ object.Object, owned []object.Object, revision string) *File {
+	for _, o := range owned {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[hashKey] == revision {
+			return &File{Name: rs.Name, Spec: []byte(encode(rs.Spec))}
+		}
+	}
+	return nil
+}
+
 // Kept implements Adapter.
 func (deployment) Kept(obj object.Object, owned []object.Object, kept File) planner.Kept {
 	d, rs := obj.(*appsv1.Deployment), filed(kept)
 	if rs == nil {
 		return planner.Kept{}
 	}
-	k := planner.Kept{Live: sameTemplate(&rs.Spec.Template, &d.Spec.Template)}
+	k := planner.Kept{Template: digest(&rs.Spec.Template), Live: sameTemplate(&rs.Spec.Template, &d.Spec.Template)}
 	if twin := findRevisions(d, owned).byTemplate(rs); twin != nil {
 		k.Revision = twin.Labels[hashKey]
 	}

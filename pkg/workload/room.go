@@ -4,31 +4,44 @@
 package workload
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// mostAnnotations bounds what others write into the annotations of a workload. All of
-// them may have 256 KiB, and without what is left nothing could be held, driven or
-// brought back.
-const mostAnnotations = 192 << 10
-
-// Crowded says why an update must not be: its annotations leave no room for ours. One
-// that makes them no larger may be.
-func Crowded(old, update metav1.Object) string {
-	if is := crowd(update); is <= mostAnnotations || is <= crowd(old) {
-		return ""
-	}
-	return "metadata.annotations must not grow beyond 192 KiB in total, " +
-		"since the rest of what Kubernetes allows is for what keeps the workload held and brings it back; shorten them"
+// bound is how many KiB others may write into a part of the metadata of a workload.
+type bound struct {
+	field string
+	of    func(metav1.Object) map[string]string
+	most  int
+	why   string
 }
 
-// crowd is the size of the annotations that others write, but for what the
-// native controller notes through the status.
-func crowd(obj metav1.Object) int {
+// bounds are those. All annotations may have 256 KiB, and without what is left nothing
+// could be held, driven or brought back. Labels have no limit but that of the object.
+var bounds = []bound{
+	{"annotations", metav1.Object.GetAnnotations, 192, "since the rest of what Kubernetes allows is for what keeps the workload held and brings it back"},
+	{"labels", metav1.Object.GetLabels, 64, "since each write of the workload would take long, and an abort with them"},
+}
+
+// Crowded says why an update must not be: its annotations leave no room for ours, or
+// it has too many labels. One that makes them no larger may be.
+func Crowded(old, update metav1.Object) string {
+	for _, b := range bounds {
+		if is := crowd(b.of(update)); is > b.most<<10 && is > crowd(b.of(old)) {
+			return fmt.Sprintf("metadata.%s must not grow beyond %d KiB in total, %s; shorten them", b.field, b.most, b.why)
+		}
+	}
+	return ""
+}
+
+// crowd is the size of what others write, but for what the native controller notes
+// through the status.
+func crowd(metadata map[string]string) int {
 	n := 0
-	for key, value := range obj.GetAnnotations() {
+	for key, value := range metadata {
 		if key != annotationRevision && !rollouts.IsRecord(key) {
 			n += len(key) + len(value)
 		}

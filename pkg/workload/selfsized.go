@@ -41,14 +41,6 @@ func (selfSized) Unlabel(obj object.Object) []object.Change {
 // Discard implements Adapter.
 func (selfSized) Discard(object.Object, []object.Object) []object.Change { return nil }
 
-// Kept implements Adapter: nothing of these kinds is on file.
-func (selfSized) Kept(object.Object, []object.Object, File) planner.Kept { return planner.Kept{} }
-
-// Remake implements Adapter.
-func (selfSized) Remake(object.Object, []object.Object, []object.Object, File, planner.RemakeStable) []object.Change {
-	return nil
-}
-
 // RemoveStrays implements Adapter.
 func (selfSized) RemoveStrays(object.Object, []object.Object) []object.Change { return nil }
 

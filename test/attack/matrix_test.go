@@ -56,7 +56,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 var matrix = slices.Concat(
 	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
-	ownerCells, networkCells, disablingCells, leftCells,
+	ownerCells, networkCells, disablingCells, leftCells, lostCells,
 	goneCells, toggleCells, beforeCells, ordinalCells, refusalCells, strippedCells,
 	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,
 )

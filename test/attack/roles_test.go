@@ -25,6 +25,7 @@ const (
 	status    role = "patches rollouts-status"
 	batcher   role = "writes BatchReleases"
 	driver    role = "drives releases"
+	reviser   role = "deletes ControllerRevisions"
 	editor    role = "has edit"
 	neighbour role = "has edit in another namespace"
 	pauser    role = "has pause and resume only"
@@ -56,6 +57,7 @@ var roles = map[role][]rbacv1.PolicyRule{
 		rule(group, words("batchreleases"), words("get", "patch", "delete")),
 		rule(group, words("rollouts/progress"), words("update")),
 	},
+	reviser: {rule("apps", words("controllerrevisions"), words("get", "list", "delete"))},
 	networker: {
 		rule("", words("services"), words("get", "list", "create", "patch", "update", "delete")),
 		rule("networking.k8s.io", words("ingresses"), words("get", "list", "create", "patch", "update", "delete")),
@@ -72,6 +74,7 @@ var known = map[role]authorizationv1.ResourceAttributes{
 	status:    {Group: group, Resource: "rollouts", Subresource: "status", Verb: "patch"},
 	batcher:   {Group: group, Resource: "batchreleases", Verb: "create"},
 	driver:    {Group: group, Resource: "rollouts", Subresource: "progress", Verb: "update"},
+	reviser:   {Group: "apps", Resource: "controllerrevisions", Verb: "delete"},
 	editor:    {Group: group, Resource: "rollouts", Verb: "create"},
 	neighbour: {Group: group, Resource: "rollouts", Verb: "create"},
 	pauser:    {Group: group, Resource: "rollouts", Subresource: "pause", Verb: "create"},

@@ -17,16 +17,27 @@ import (
 // may change.
 func TestAnnotationsLeaveRoom(t *testing.T) {
 	t.Parallel()
-	const kib, most = 1 << 10, 192 << 10
+	crowding(t, "metadata.annotations ", 192<<10, object.Object.GetAnnotations, object.Object.SetAnnotations)
+}
+
+// Labels have a bound of their own, so that no write of a workload takes long.
+func TestLabelsLeaveRoom(t *testing.T) {
+	t.Parallel()
+	crowding(t, "metadata.labels ", 64<<10, object.Object.GetLabels, object.Object.SetLabels)
+}
+
+func crowding(t *testing.T, says string, most int, get func(object.Object) map[string]string, set func(object.Object, map[string]string)) {
+	t.Helper()
+	const kib = 1 << 10
 	with := func(o object.Object, key string, size int) object.Object {
-		annotations := maps.Clone(o.GetAnnotations())
-		if annotations == nil {
-			annotations = map[string]string{}
+		wrote := maps.Clone(get(o))
+		if wrote == nil {
+			wrote = map[string]string{}
 		}
 		rest := size - len(key)
-		annotations[key] = strings.Repeat("é", rest/2) + strings.Repeat("x", rest%2)
+		wrote[key] = strings.Repeat("é", rest/2) + strings.Repeat("x", rest%2)
 		o = copyOf(o)
-		o.SetAnnotations(annotations)
+		set(o, wrote)
 		return o
 	}
 	asked := asker(t)
@@ -42,12 +53,12 @@ func TestAnnotationsLeaveRoom(t *testing.T) {
 			"a byte more":         {s.plain, with(s.plain, "note", most+1), true},
 			"of a held one":       {held, with(held, "note", most+1), true},
 			"and records":         {with(held, "note", most), with(held, "note", most), false},
-			"in two keys":         {with(s.plain, "a", 100*kib), with(with(s.plain, "a", 100*kib), "b", 100*kib), true},
+			"in two keys":         {with(s.plain, "a", most/2+4*kib), with(with(s.plain, "a", most/2+4*kib), "b", most/2+4*kib), true},
 			"the name of release": {s.plain, with(s.plain, rollouts.LabelRolloutID, most+1), true},
-			"it was so":           {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib), false},
+			"it was so":           {with(s.plain, "note", most+8*kib), with(s.plain, "note", most+8*kib), false},
 			"words are stored":    {with(s.plain, rollouts.AnnotationRefused, 40), with(with(s.plain, rollouts.AnnotationRefused, 40), "note", most+1), true},
-			"it shrinks":          {with(s.plain, "note", 210*kib), with(s.plain, "note", 200*kib), false},
-			"it grows":            {with(s.plain, "note", 200*kib), with(s.plain, "note", 200*kib+1), true},
+			"it shrinks":          {with(s.plain, "note", most+18*kib), with(s.plain, "note", most+8*kib), false},
+			"it grows":            {with(s.plain, "note", most+8*kib), with(s.plain, "note", most+8*kib+1), true},
 			"a number":            {with(s.plain, "note", most), with(with(s.plain, "note", most), "deployment.kubernetes.io/revision", 40), false},
 		} {
 			for door, admit := range doors(t) {
@@ -57,7 +68,7 @@ func TestAnnotationsLeaveRoom(t *testing.T) {
 				for _, subresource := range []string{"", "status"} {
 					request := sent{as: "alice", subresource: subresource, old: copyOf(c.old), update: copyOf(c.update)}
 					_, refused := admit(t, s.in(false), request)
-					if (refused != "") != c.refused || c.refused && !strings.HasPrefix(refused, "metadata.annotations ") {
+					if (refused != "") != c.refused || c.refused && !strings.HasPrefix(refused, says) {
 						t.Errorf("%s, %s, %s %s: refused %t: %s", door, kind, name, subresource, refused != "", refused)
 					}
 					if request.as = weir; asked(request) {

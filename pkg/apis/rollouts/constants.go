@@ -247,6 +247,9 @@ const (
 	// AnnotationOriginalStrategy on a workload keeps what its owner wrote, while
 	// a blue-green release needs other values.
 	AnnotationOriginalStrategy = "rollouts.kruise.io/original-deployment-strategy"
+	// AnnotationAskedAgain on a held workload says when its native controller was last
+	// to look at it, to make a ControllerRevision again that was deleted.
+	AnnotationAskedAgain = "rollouts.kruise.io/asked-again"
 	// AnnotationWantedSpec on a held workload notes what its owner wrote of the
 	// fields that the policies keep, until it is taken up.
 	AnnotationWantedSpec = "rollouts.kruise.io/wanted-spec"

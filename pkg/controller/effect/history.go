@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -140,10 +139,8 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
-		for _, o := range w.Owned {
-			if _, set := o.(*appsv1.ReplicaSet); set && p.Stable != "" && o.GetLabels()[w.Row.RevisionKey] == p.Stable {
-				h.Spec.Stable = copied(o, o.GetName())
-			}
+		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != "" && f != nil {
+			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
 	}
 	if svc := p.Traffic.Service; svc != nil {

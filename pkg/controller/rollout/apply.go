@@ -15,6 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // act carries out one action: on our own objects here, on others by what the
@@ -64,6 +65,8 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 	case planner.PutRight:
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, a)
+	case planner.AskAgain:
+		changes = workload.AskAgain(w.Object, a)
 	case planner.RemakeStable:
 		changes = w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a)
 	case planner.RemoveStrays:

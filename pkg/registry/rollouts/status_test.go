@@ -120,11 +120,14 @@ func TestStatusOfOthers(t *testing.T) {
 	ns := namespace(t)
 	before := releasing(t, ns, "web")
 	path := one(v1beta1Path, ns, "web") + "/status"
-	patch(t, dave, path, `{"status":{
+	ignored := patch(t, dave, path, `{"status":{
 		"phase":"Healthy","message":"all is well","observedGeneration":7,"decisions":[{"id":1,"verb":"promote","user":"mallory","time":"2020-01-01T00:00:00Z","via":"verb"}],
 		"canaryStatus":{"canaryRevision":"v9","currentStepIndex":3,"fullyPromoted":true,"paused":true},
 		"conditions":[{"type":"Progressing","status":"False","reason":"Completed","message":"forged"},{"type":"KuberikBakeHealthy","status":"True","reason":"Baked","message":"yes"}]},
 		"spec":{"disabled":true},"metadata":{"labels":{"a":"b"}}}`).must(t, http.StatusOK)
+	if len(ignored.warnings) != 1 || !strings.Contains(ignored.warnings[0], "status.phase") {
+		t.Errorf("warnings are %q, want one about what was not written", ignored.warnings)
+	}
 	want := before.DeepCopy()
 	want.Status.Conditions = append(want.Status.Conditions, v1beta1.Condition{
 		Type: "KuberikBakeHealthy", Status: "True", Reason: "Baked", Message: "yes",
@@ -135,7 +138,9 @@ func TestStatusOfOthers(t *testing.T) {
 	}
 
 	// The condition changes, and an older client that did not read it loses nothing.
-	patch(t, dave, path, `{"status":{"conditions":[{"type":"KuberikBakeHealthy","status":"False","reason":"Burnt","message":"no"}]}}`).must(t, http.StatusOK)
+	if a := patch(t, dave, path, `{"status":{"conditions":[{"type":"KuberikBakeHealthy","status":"False","reason":"Burnt","message":"no"}]}}`).must(t, http.StatusOK); len(a.warnings) > 0 {
+		t.Errorf("warnings are %q of a condition that was written", a.warnings)
+	}
 	patch(t, dave, path, `{"status":{"conditions":null}}`).must(t, http.StatusOK)
 	want.Status.Conditions[1] = v1beta1.Condition{Type: "KuberikBakeHealthy", Status: "False", Reason: "Burnt", Message: "no"}
 	if diff := cmp.Diff(want, get(t, ns, "web"), ignore); diff != "" {

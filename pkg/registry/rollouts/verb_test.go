@@ -144,19 +144,21 @@ func TestVerbRefusals(t *testing.T) {
 		says           string
 	}{
 		"another name":      {alice, "web/promote", `{"metadata":{"name":"other"}}`, http.StatusBadRequest, "other"},
-		"another kind":      {alice, "web/promote", `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"AbortOptions"}`, http.StatusBadRequest, ""},
+		"another kind":      {alice, "web/promote", `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"AbortOptions"}`, http.StatusBadRequest, `is of kind "AbortOptions"; send a PromoteOptions`},
 		"an unknown field":  {alice, "web/promote?fieldValidation=Strict", `{"force":true}`, http.StatusBadRequest, "force"},
-		"no JSON":           {alice, "web/promote", `promote!`, http.StatusBadRequest, ""},
+		"no JSON":           {alice, "web/promote", `promote!`, http.StatusBadRequest, "the body of promote is not a JSON object; leave it out"},
+		"a list":            {alice, "web/promote", `[]`, http.StatusBadRequest, "the body of promote is not a JSON object; leave it out"},
+		"a Rollout":         {alice, "web/promote", manifest("web", "web"), http.StatusBadRequest, `is of kind "Rollout"; send a PromoteOptions`},
 		"no such rollout":   {alice, "other/promote", `{}`, http.StatusNotFound, "other"},
 		"no permission":     {dave, "web/promote", `{}`, http.StatusForbidden, "rollouts/promote"},
 		"abort is separate": {alice, "web/abort", `{}`, http.StatusForbidden, "rollouts/abort"},
 		"another step":      {alice, "web/promote", `{"expect":{"step":2}}`, http.StatusConflict, "at step 1"},
 		"another plan":      {alice, "web/promote", `{"expect":{"plan":"x"}}`, http.StatusConflict, "plan"},
-		"jump to nowhere":   {alice, "web/jump", `{}`, http.StatusUnprocessableEntity, "step: Invalid value: 0: the plan has the steps 1 to 3"},
+		"jump to nowhere":   {alice, "web/jump", `{}`, http.StatusUnprocessableEntity, "step: Required value: the plan has the steps 1 to 3"},
 		"jump too far":      {alice, "web/jump", `{"step":4}`, http.StatusUnprocessableEntity, "step: Invalid value: 4: the plan has the steps 1 to 3"},
 		"jump elsewhere":    {alice, "web/jump", `{"step":"two"}`, http.StatusBadRequest, "step"},
 		"nothing to retry":  {alice, "web/retry", ``, http.StatusConflict, "at step 1 in state StepPaused"},
-		"no such verb":      {admin, "web/praise", `{}`, http.StatusNotFound, ""},
+		"no such verb":      {admin, "web/praise", `{}`, http.StatusNotFound, `"web" has no verb "praise"; there are abort, jump, pause, promote, resume, retry, rollback`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

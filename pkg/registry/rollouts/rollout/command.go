@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,26 @@ var commands = []command{
 		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
 		own: func(b body, c *planner.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
 	},
+}
+
+// BodyOf is the kind of body that a verb is sent; empty if there is no such verb.
+func BodyOf(verb string) string {
+	for _, c := range commands {
+		if string(c.verb) == verb {
+			return c.kind
+		}
+	}
+	return ""
+}
+
+// Verbs are those that there are, in order.
+func Verbs() []string {
+	var verbs []string
+	for _, c := range commands {
+		verbs = append(verbs, string(c.verb))
+	}
+	slices.Sort(verbs)
+	return verbs
 }
 
 // commandStrategy lets a verb change the status and nothing else.
@@ -177,7 +198,9 @@ func refused(kind, name string, path *field.Path, err error) error {
 	if refusal, ok := errors.AsType[*planner.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
 	}
-	if invalid, ok := errors.AsType[*planner.Invalid](err); ok {
+	if invalid, ok := errors.AsType[*planner.Invalid](err); ok && invalid.Step == 0 {
+		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Required(path, invalid.Why)})
+	} else if ok {
 		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Invalid(path, invalid.Step, invalid.Why)})
 	}
 	return apierrors.NewInternalError(fmt.Errorf("deciding: %w", err))

@@ -152,6 +152,9 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 			return nil, err
 		}
 	}
+	if wish.verb == "" {
+		w.warning = unwritten(&r.Status, &stored.Status)
+	}
 	r.Status = next.Status
 	return r, nil
 }

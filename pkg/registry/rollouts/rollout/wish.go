@@ -6,6 +6,7 @@ package rollout
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -26,10 +27,7 @@ type wish struct {
 // means the jump: that is what OpenKruise does first.
 func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 	after, before := sent.Active(), stored.Active()
-	path := field.NewPath("status", "canaryStatus")
-	if sent.BlueGreen != nil {
-		path = field.NewPath("status", "blueGreenStatus")
-	}
+	path := progressPath(sent)
 	if before == nil {
 		before = &rollouts.Progress{}
 	}
@@ -43,6 +41,47 @@ func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 	default:
 		return wish{}
 	}
+}
+
+// unwritten says which fields somebody sent that only weir-controller writes; empty if
+// none. What a client leaves out, it may have no field for.
+func unwritten(sent, stored *rollouts.RolloutStatus) string {
+	after, before := cmp.Or(sent.Active(), &rollouts.Progress{}), cmp.Or(stored.Active(), &rollouts.Progress{})
+	progress := progressPath(sent)
+	var fields []string
+	for _, f := range []struct {
+		path  *field.Path
+		other bool
+	}{
+		{field.NewPath("status", "phase"), other(sent.Phase, stored.Phase)},
+		{field.NewPath("status", "message"), other(sent.Message, stored.Message)},
+		{progress.Child("currentStepIndex"), other(after.CurrentStepIndex, before.CurrentStepIndex)},
+		{progress.Child("currentStepState"), other(after.State, before.State)},
+		{progress.Child("stableRevision"), other(after.StableRevision, before.StableRevision)},
+		{progress.Child("paused"), other(after.Paused, before.Paused)},
+		{progress.Child("fullyPromoted"), other(after.FullyPromoted, before.FullyPromoted)},
+	} {
+		if f.other {
+			fields = append(fields, f.path.String())
+		}
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return "not written, since that takes the right to update rollouts/progress: " + strings.Join(fields, ", ") +
+		"; to decide about a release, use a verb such as promote, pause or abort"
+}
+
+func other[T comparable](sent, stored T) bool {
+	var none T
+	return sent != none && sent != stored
+}
+
+func progressPath(s *rollouts.RolloutStatus) *field.Path {
+	if s.BlueGreen != nil {
+		return field.NewPath("status", "blueGreenStatus")
+	}
+	return field.NewPath("status", "canaryStatus")
 }
 
 // own reports whether others may not write the condition as they sent it. A gate

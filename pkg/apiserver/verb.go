@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+)
+
+// The generic server says of a verb that there is not, and of a body that is not one of
+// it, what happened inside. What is wrong and what to send instead is said here.
+
+// mostRead is how much of a body is looked at. A larger one is left to the server.
+const mostRead = 64 << 10
+
+// misused says why a verb cannot be what its author means; nil where the server is
+// to find out. The reader goes on from the start of the body.
+func misused(r *http.Request, body *bufio.Reader) error {
+	info, _ := genericapirequest.RequestInfoFrom(r.Context())
+	kind := rollout.BodyOf(info.Subresource)
+	switch {
+	case kind == "" && info.Subresource != "status":
+		return noVerb(info)
+	case kind == "" || !isJSON(r.Header):
+		return nil
+	}
+	sent, err := body.Peek(mostRead)
+	if err != io.EOF {
+		return nil // it is larger, or does not come
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(sent, &fields) != nil || fields == nil {
+		return apierrors.NewBadRequest(fmt.Sprintf(`the body of %s is not a JSON object; leave it out, or send one such as {"reason": "…"}`, info.Subresource))
+	}
+	var named string
+	if json.Unmarshal(fields["kind"], &named) == nil && named != "" && named != kind {
+		return apierrors.NewBadRequest(fmt.Sprintf("the body of %s is of kind %q; send a %s of %s, or leave out kind and apiVersion",
+			info.Subresource, rollouts.Clean(named, rollouts.MaxUser), kind, v1beta1.SchemeGroupVersion))
+	}
+	return nil
+}
+
+func noVerb(info *genericapirequest.RequestInfo) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Details: &metav1.StatusDetails{Group: rollouts.GroupName, Kind: info.Resource, Name: info.Name},
+		Message: fmt.Sprintf("rollouts.%s %q has no verb %q; there are %s", rollouts.GroupName, info.Name,
+			rollouts.Clean(info.Subresource, rollouts.MaxUser), strings.Join(rollout.Verbs(), ", ")),
+	}}
+}
+
+func isJSON(h http.Header) bool {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return h.Get("Content-Type") == "" || err == nil && media == runtime.ContentTypeJSON
+}
