@@ -25,6 +25,13 @@ func (x *pass) bindAbort() {
 	}
 }
 
+// Unbound reports whether an abort, or a rollback, is not bound to a template yet. The
+// workload that it is bound by must be no older than the verb.
+func Unbound(r *rollouts.Rollout) bool {
+	p := r.Status.Active()
+	return p != nil && p.AbortedRevision == "" && r.Status.Activity() == rollouts.ActivityAborting
+}
+
 // condemned reports whether an abort, or a rollback, ends the template that takes over.
 func (x *pass) condemned() bool {
 	return x.aborted() && x.superseded() && x.w.Is(x.progress().AbortedRevision)

@@ -222,6 +222,9 @@ func (w *world) observe(name string) *observation {
 	case b != nil:
 		o.facts.Occupied = planner.Occupied(b)
 	}
+	if planner.Unbound(ro) {
+		w.lag[kindOf(ro.Spec.WorkloadRef.Kind)] = 0
+	}
 	o.row, o.seen, o.owned = w.observeWorkload(ro.Spec.WorkloadRef, rollouts.StyleFor(&ro.Spec.Strategy, ro.Spec.WorkloadRef), planner.KnownOf(ro, o.batch))
 	if o.workload = o.seen.Object; o.workload != nil {
 		facts := o.row.Facts(o.seen, o.owned)

@@ -67,6 +67,17 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 	return w, err
 }
 
+// CatchUp has passes wait for a cache that shows a workload as it is on the server now.
+func (s Server) CatchUp(ctx context.Context, row workload.Row, namespace, name string) error {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(row.GVK)
+	if err := s.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, now); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.Written.note(now)
+	return nil
+}
+
 // Unnamed reads a workload that nothing in the store is about, as it is.
 func (s Server) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
 	return s.read(ctx, row, namespace, name, planner.Known{})

@@ -121,7 +121,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	if absent, err := r.absent(ctx, obs, row); absent || err != nil {
 		return workload.Row{}, err
 	}
-	w, err := r.Server.Workload(ctx, row, obs.rollout.Namespace, ref.Name, planner.KnownOf(obs.rollout, obs.batch))
+	w, err := r.readWorkload(ctx, obs, row)
 	if misfit, ok := errors.AsType[*effect.MisfitError](err); ok {
 		return workload.Row{}, without(obs, misfit.Why, true)
 	}
@@ -131,6 +131,16 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	facts := w.Facts()
 	obs.workload, obs.facts.Workload = w, &facts
 	return row, r.observeKept(ctx, obs, row)
+}
+
+func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row workload.Row) (*effect.Workload, error) {
+	namespace, name := obs.rollout.Namespace, obs.rollout.Spec.WorkloadRef.Name
+	if planner.Unbound(obs.rollout) {
+		if err := r.Server.CatchUp(ctx, row, namespace, name); err != nil {
+			return nil, err
+		}
+	}
+	return r.Server.Workload(ctx, row, namespace, name, planner.KnownOf(obs.rollout, obs.batch))
 }
 
 // absent tells that no workload of the kind can be read. What a release was under

@@ -80,7 +80,7 @@ type NetworkHold struct {
 	// the canary Ingress. They are the release's whatever stands on them.
 	// +optional
 	// +listType=atomic
-	Made []types.UID `json:"made,omitempty"`
+	Made []types.UID `json:"made,omitzero"`
 }
 
 // ReleaseRecord is what a release was, and how it went.
