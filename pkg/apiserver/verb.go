@@ -43,14 +43,19 @@ func misused(r *http.Request, body *bufio.Reader) error {
 	if err != io.EOF {
 		return nil // it is larger, or does not come
 	}
+	return misread(info.Subresource, kind, sent)
+}
+
+// misread says why what was sent is no body of a verb.
+func misread(verb, kind string, sent []byte) error {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(sent, &fields) != nil || fields == nil {
-		return apierrors.NewBadRequest(fmt.Sprintf(`the body of %s is not a JSON object; leave it out, or send one such as {"reason": "…"}`, info.Subresource))
+		return apierrors.NewBadRequest(fmt.Sprintf(`the body of %s is not a JSON object; leave it out, or send one such as {"reason": "…"}`, verb))
 	}
 	var named string
 	if json.Unmarshal(fields["kind"], &named) == nil && named != "" && named != kind {
 		return apierrors.NewBadRequest(fmt.Sprintf("the body of %s is of kind %q; send a %s of %s, or leave out kind and apiVersion",
-			info.Subresource, rollouts.Clean(named, rollouts.MaxUser), kind, v1beta1.SchemeGroupVersion))
+			verb, rollouts.Clean(named, rollouts.MaxUser), kind, v1beta1.SchemeGroupVersion))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ package planner_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,12 +60,13 @@ func (statefulSets) size(o object.Object) *int32 { return o.(*appsv1.StatefulSet
 // a ControllerRevision wakes nobody.
 func (statefulSets) sync(s *store, name string) {
 	set := find[*appsv1.StatefulSet](s.objects, kindStatefulSet, name)
-	seen := set.ResourceVersion
+	versions := []string{set.ResourceVersion}
 	for _, p := range podsIn(s.objects) {
 		if metav1.IsControlledBy(p, set) {
-			seen += " " + p.Name + "=" + p.ResourceVersion
+			versions = append(versions, p.Name, p.ResourceVersion)
 		}
 	}
+	seen := strings.Join(versions, " ")
 	if s.synced[set.UID] != seen && syncStatefulSet(s, name) {
 		s.synced[set.UID] = seen
 	}

@@ -40,10 +40,19 @@ func (x *pass) judgeKept() {
 // stableLost tells that the stable set has to be made anew before anything else. Where
 // that takes the stable template itself, only an abort may.
 func (x *pass) stableLost() bool {
-	if x.w.BackByTemplate {
-		return x.w.StableGone && x.Kept != nil && x.aborted()
+	switch {
+	case !x.w.StableGone || x.Kept == nil:
+		return false
+	case x.w.BackByTemplate:
+		return x.aborted()
+	default:
+		return x.stableMissed()
 	}
-	return x.w.StableGone && x.Kept != nil && !x.doing(rollouts.ActivityFinalising) && (x.Kept.Live || x.aborted() || x.stableShare() > 0) &&
+}
+
+// stableMissed tells that pods of the stable set are wanted.
+func (x *pass) stableMissed() bool {
+	return !x.doing(rollouts.ActivityFinalising) && (x.Kept.Live || x.aborted() || x.stableShare() > 0) &&
 		(x.Kept.Live || x.w.Replicas > 0)
 }
 

@@ -52,21 +52,13 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 // about the workload.
 func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool) {
 	w := obs.workload
-	var changes []object.Change
+	changes, ok := onMetadata(obs, action)
+	if ok {
+		return w.Changes(changes), true
+	}
 	switch a := action.(type) {
-	case planner.Label:
-		changes = w.Row.Adapter.Label(w.Object)
-	case planner.Unlabel:
-		changes = w.Row.Unlabel(w.Object)
-	case planner.Hold:
-		changes = w.Row.Take(w.Object, obs.rollout.Name)
-	case planner.TakeUp:
-		changes = w.Row.TakeUp(w.Object)
-	case planner.PutRight:
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, a)
-	case planner.AskAgain:
-		changes = workload.AskAgain(w.Object, a)
 	case planner.RemakeStable:
 		changes = w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a)
 	case planner.RemoveStrays:
@@ -77,6 +69,28 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 		return nil, false
 	}
 	return w.Changes(changes), true
+}
+
+// onMetadata is what it changes of its labels and annotations, and with them of its
+// strategy.
+func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool) {
+	w := obs.workload
+	switch a := action.(type) {
+	case planner.Label:
+		return w.Row.Adapter.Label(w.Object), true
+	case planner.Unlabel:
+		return w.Row.Unlabel(w.Object), true
+	case planner.Hold:
+		return w.Row.Take(w.Object, obs.rollout.Name), true
+	case planner.TakeUp:
+		return w.Row.TakeUp(w.Object), true
+	case planner.AskAgain:
+		return workload.AskAgain(w.Object, a), true
+	case planner.PutRight:
+		return nil, true
+	default:
+		return nil, false
+	}
 }
 
 // onNetwork is what an action changes on Services and routers.
