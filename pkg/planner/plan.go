@@ -151,8 +151,13 @@ type Workload struct {
 	// Leans says why what was made beside the workload must still serve; empty if it
 	// need not.
 	Leans string
-	// Lingers says what keeps something that was made beside the workload, and deleted.
+	// Lingers says what keeps something of the workload, or beside it, that was deleted.
 	Lingers string
+	// RunsOn says the same where its pods run on until it is gone.
+	RunsOn string
+	// TakenFor says the same of what the native controller would take for the set of the
+	// live template as soon as the workload is given back. It makes no pods.
+	TakenFor string
 	// Rival says whose an object is that has the name of the one to be made beside the
 	// workload.
 	Rival string
