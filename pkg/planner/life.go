@@ -65,7 +65,7 @@ func (x *pass) unready() string {
 	case x.w.Held:
 		return ""
 	case x.w.Paused && x.w.Rolling:
-		return "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
+		return "Rollout waits for the workload, which is stopped and not fully released; " + x.w.GoesOn + ", or set the earlier template"
 	case x.was().UpdateRevision != "":
 		// It was in service before. Who enables it again means the next template,
 		// and wants that one held however long this one takes to roll out.

@@ -78,7 +78,9 @@ type Workload struct {
 	// Astray are the keys of ours on the workload that somebody else has written.
 	Astray []string
 	// Paused tells that the native controller releases nothing.
-	Paused   bool
+	Paused bool
+	// GoesOn says what its owner does to let it go on.
+	GoesOn   string
 	Replicas int32
 	// StableRevision is the revision serving before the release.
 	StableRevision string

@@ -124,7 +124,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w := r.Observe(s.Object, owned)
 	w.UID = s.Stored.GetUID()
 	w.Mine = w.Mine || hasKeys(s.Stored)
-	w.Astray = s.Astray
+	w.Astray, w.GoesOn = s.Astray, r.GoesOn
 	if s.Stored.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}

@@ -97,6 +97,8 @@ type Row struct {
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
+	// GoesOn says what its owner does to let a native controller go on that is stopped.
+	GoesOn string
 	// Opens reports that the native controller replaces the pods of a held workload,
 	// as far as the workload is told.
 	Opens bool
@@ -110,6 +112,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StylePartition,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Adapter:     deployment{},
@@ -119,6 +122,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleCanary,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Extra:       true,
@@ -129,6 +133,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
@@ -140,6 +145,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.StatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -150,6 +156,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     daemonSet{daemonSetLabel},
@@ -159,6 +166,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedStatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -169,6 +177,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedDaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -179,6 +188,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -189,6 +199,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,
