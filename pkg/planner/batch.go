@@ -247,8 +247,11 @@ func (x *batchPass) giveBack() {
 	}
 	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
 	if (wait && x.w.Rolling || x.w.Leans != "") && x.w.Drive == nil {
-		x.status.Message = cmp.Or(x.w.Leans, x.Trouble)
+		x.status.Message = cmp.Or(x.w.Leans, x.w.Lingers, x.Trouble)
 		return // it was given back, and its native controller is at work
+	}
+	if x.status.Message = x.w.keptFrom(wait, x.plan.Abort); x.status.Message != "" {
+		return
 	}
 	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort, Wait: wait && !x.w.AtStable})
 }
@@ -403,8 +406,8 @@ func (x *batchPass) nextBatch() {
 
 // complain says what keeps pods from being ready, if that is known.
 func (x *batchPass) complain() {
-	if x.Trouble != "" {
-		x.status.BatchState, x.status.Message = rollouts.BatchVerifying, x.Trouble
+	if why := cmp.Or(x.Trouble, x.w.Lingers); why != "" {
+		x.status.BatchState, x.status.Message = rollouts.BatchVerifying, why
 		x.count()
 	}
 }

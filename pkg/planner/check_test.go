@@ -171,7 +171,23 @@ func (c *checks) commit(actor string, next object.Object) {
 			}
 		}
 	}
+	if r, ok := next.(*rollouts.Rollout); ok {
+		c.concluded(r.Status)
+	}
 	c.committed[actor] = c.w.store.objects[keyOf(next)].GetResourceVersion()
+}
+
+// concluded: at rest nothing is said to progress, nor to be aborted. Of a Rollout that is
+// disabled an abort is remembered, lest it releases that version when it is enabled.
+func (c *checks) concluded(s rollouts.RolloutStatus) {
+	progressing := s.Condition(rollouts.ConditionProgressing)
+	if progressing == nil || s.Phase != rollouts.PhaseHealthy && s.Phase != rollouts.PhaseDisabled {
+		return
+	}
+	over := s.Activity() == rollouts.ActivityCompleted || s.Phase == rollouts.PhaseDisabled && s.Activity() == rollouts.ActivityAborted
+	if progressing.Status != metav1.ConditionFalse || !over {
+		c.violate("concluded", "%s, and Progressing=%s/%s", s.Phase, progressing.Status, progressing.Reason)
+	}
 }
 
 func times(s rollouts.RolloutStatus) []metav1.Time {

@@ -58,10 +58,16 @@ var closing = map[rollouts.Activity]string{
 	rollouts.ActivityCancelling: "The workload has been rolled back and the rollout process will be canceled",
 }
 
-// because says what an end waits for, if the batches know.
+// because says what an end waits for, if the batches know, or without them the workload.
 func (x *pass) because(message string) {
-	if x.status.Message = message; x.Batch != nil && x.Batch.Message != "" {
-		x.status.Message += ": " + x.Batch.Message
+	why := ""
+	if x.Batch != nil {
+		why = x.Batch.Message
+	} else if x.w != nil {
+		why = cmp.Or(x.w.TakenFor, x.w.RunsOn)
+	}
+	if x.status.Message = message; why != "" {
+		x.status.Message += ": " + why
 	}
 }
 
@@ -75,6 +81,9 @@ func (x *pass) stallStableGone() {
 func (x *pass) bringBack() {
 	if x.doing(rollouts.ActivityAborted) {
 		x.keepStable()
+		if x.stalledFor(rollouts.StalledAborted) && !x.progress().RollingBack {
+			x.tellAborted()
+		}
 		x.setStable()
 		return
 	}
@@ -94,11 +103,20 @@ func (x *pass) bringBack() {
 		x.setStable()
 		return
 	}
-	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; every pod runs the stable revision and the workload stays held: retry or roll back, or release another template",
-		p.CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout))
+	x.warn("RolloutAborted", x.tellAborted())
+}
+
+// tellAborted says where an abort has ended. Of a set that was deleted pods may run on.
+func (x *pass) tellAborted() (message string) {
+	runs := "every pod runs the stable revision and"
+	if x.w.RunsOn != "" {
+		runs = "the stable revision has all its pods, and " + x.w.RunsOn + ";"
+	}
+	message = fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; %s the workload stays held: retry or roll back, or release another template",
+		x.progress().CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout), runs)
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
-	x.warn("RolloutAborted", message)
+	return message
 }
 
 // keepStable puts a Service right that somebody has select another revision, which

@@ -121,8 +121,9 @@ func (k *kube) prune() {
 	if k.d.Spec.RevisionHistoryLimit == nil {
 		return
 	}
-	surplus := len(k.old) - int(*k.d.Spec.RevisionHistoryLimit)
-	old := slices.SortedStableFunc(slices.Values(k.old), func(a, b *appsv1.ReplicaSet) int {
+	alive := slices.DeleteFunc(slices.Clone(k.old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
+	surplus := len(alive) - int(*k.d.Spec.RevisionHistoryLimit)
+	old := slices.SortedStableFunc(slices.Values(alive), func(a, b *appsv1.ReplicaSet) int {
 		m, _ := number(a, revisionKey)
 		n, _ := number(b, revisionKey)
 		return cmp.Compare(m, n)
@@ -186,13 +187,17 @@ func (k *kube) report() {
 
 // The controller of ReplicaSets, and the kubelets.
 
-// syncSet makes as many pods as are asked for. Pods that are not ready go first.
+// syncSet makes as many pods as are asked for. Pods that are not ready go first. It
+// neither makes nor takes those of a set that is being deleted: the garbage collector
+// takes them, before the set in a foreground deletion, and else with it.
 func syncSet(s *store, rs *appsv1.ReplicaSet) {
 	want := clone(rs)
 	want.Status.ObservedGeneration = rs.Generation
-	want.Status.Replicas = *rs.Spec.Replicas
-	if rs.DeletionTimestamp != nil {
-		want.Status.Replicas = 0 // the garbage collector takes its pods, and none are made
+	switch {
+	case rs.DeletionTimestamp == nil:
+		want.Status.Replicas = *rs.Spec.Replicas
+	case slices.Contains(rs.Finalizers, metav1.FinalizerDeleteDependents):
+		want.Status.Replicas = 0
 	}
 	want.Status.ReadyReplicas = min(rs.Status.ReadyReplicas, want.Status.Replicas)
 	want.Status.AvailableReplicas = availableOf(want)

@@ -37,7 +37,7 @@ func (x *pass) adopt() {
 		return
 	}
 	x.status.Phase = rollouts.PhaseHealthy
-	x.status.Message = "rollout is healthy"
+	x.conclude("rollout is healthy")
 	if p := x.progress(); !x.w.Held {
 		p.ObservedRolloutID = "" // what was released meanwhile is recorded anew
 		if p.UpdateRevision != x.w.UpdateRevision {
@@ -49,6 +49,14 @@ func (x *pass) adopt() {
 	x.watch()
 }
 
+// conclude says what the Rollout is at rest: a release that was interrupted is over.
+func (x *pass) conclude(message string) {
+	x.status.Message = message
+	if x.activity() != rollouts.ActivityNone {
+		x.become(rollouts.ActivityCompleted, message)
+	}
+}
+
 // unready says what a workload waits for before it is taken into service.
 func (x *pass) unready() string {
 	switch {
@@ -57,7 +65,7 @@ func (x *pass) unready() string {
 	case x.w.Held:
 		return ""
 	case x.w.Paused && x.w.Rolling:
-		return "Rollout waits for the workload, which is paused and not fully released; resume it, or set the earlier template"
+		return "Rollout waits for the workload, which is stopped and not fully released; " + x.w.GoesOn + ", or set the earlier template"
 	case x.was().UpdateRevision != "":
 		// It was in service before. Who enables it again means the next template,
 		// and wants that one held however long this one takes to roll out.
@@ -315,7 +323,9 @@ func (x *pass) standDown() {
 	x.status.RemoveCondition(rollouts.ConditionBypassed)
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.WorkloadUID = ""
-	x.status.Message = "Rollout is disabled"
+	if x.status.Message = "Rollout is disabled"; !x.aborted() {
+		x.conclude(x.status.Message) // an abort is remembered, or enabling would release it
+	}
 	x.announce("RolloutDisabled", "the workload was given back to its own controller")
 }
 

@@ -82,7 +82,9 @@ type Workload struct {
 	// Astray are the keys of ours on the workload that somebody else has written.
 	Astray []string
 	// Paused tells that the native controller releases nothing.
-	Paused   bool
+	Paused bool
+	// GoesOn says what its owner does to let it go on.
+	GoesOn   string
 	Replicas int32
 	// StableRevision is the revision serving before the release.
 	StableRevision string
@@ -155,8 +157,13 @@ type Workload struct {
 	// Leans says why what was made beside the workload must still serve; empty if it
 	// need not.
 	Leans string
-	// Lingers says what keeps something that was made beside the workload, and deleted.
+	// Lingers says what keeps something of the workload, or beside it, that was deleted.
 	Lingers string
+	// RunsOn says the same where its pods run on until it is gone.
+	RunsOn string
+	// TakenFor says the same of what the native controller would take for the set of the
+	// live template as soon as the workload is given back. It makes no pods.
+	TakenFor string
 	// Rival says whose an object is that has the name of the one to be made beside the
 	// workload.
 	Rival string

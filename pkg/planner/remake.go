@@ -134,6 +134,19 @@ func (x *pass) tellStable() {
 	}
 }
 
+// keptFrom says what keeps the workload from being given back; empty if nothing does.
+// Who waits for the end of a release waits for pods that nobody sizes any more, too.
+func (w *Workload) keptFrom(wait, keepPaused bool) string {
+	switch {
+	case w.TakenFor != "" && !keepPaused:
+		return w.TakenFor
+	case wait:
+		return w.RunsOn
+	default:
+		return ""
+	}
+}
+
 // EventBatchMade announces that the BatchRelease of a step that waits was deleted.
 const EventBatchMade = "BatchReleaseMadeAgain"
 

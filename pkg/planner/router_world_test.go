@@ -234,7 +234,7 @@ func (s *story) keep(c command) {
 	o := s.w.store.objects[key{kind(k), name}]
 	switch k {
 	case "set":
-		o = s.w.setOf(name)
+		o = s.w.setOf(name, c.has("off"))
 	case "extra":
 		o = s.w.extraOf(name)
 	}
@@ -249,7 +249,7 @@ func (s *story) keep(c command) {
 
 // orphan takes a set from its Deployment, which takes it back where it selects it still.
 func (s *story) orphan(c command) {
-	next := clone(s.w.setOf(c.words[1]))
+	next := clone(s.w.setOf(c.words[1], false))
 	next.OwnerReferences = nil
 	if c.has("labels") {
 		next.Labels = map[string]string{hashKey: next.Labels[hashKey]}
@@ -289,7 +289,7 @@ func (s *story) garble(c command) {
 func (s *story) reselect(c command) {
 	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
 	if revision := c.get("revision", ""); revision != "" {
-		next.Spec.Selector[hashKey] = s.w.setOf(revision).Labels[hashKey]
+		next.Spec.Selector[hashKey] = s.w.setOf(revision, false).Labels[hashKey]
 	} else {
 		next.Spec.Selector["app"] = c.words[2]
 	}
@@ -297,9 +297,9 @@ func (s *story) reselect(c command) {
 }
 
 // setOf is a set of an image, and extraOf the Deployment beside the workload.
-func (w *world) setOf(tag string) *appsv1.ReplicaSet {
+func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
 	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		if image(rs) == tag {
+		if image(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
 			return rs
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -88,8 +89,12 @@ var verbs = map[string]func(*story, command){
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },
 	"start": (*story).start, // v2: one pod gets ready, though the image is broken
 	// Somebody deletes the sets, or the revision, of an image, and the histories of releases.
-	"lose": func(s *story, c command) {
-		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] })
+	"lose": func(s *story, c command) { // v1 [foreground]
+		var first []string
+		if c.has("foreground") {
+			first = []string{metav1.FinalizerDeleteDependents}
+		}
+		s.w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == c.words[1] }, first...)
 		s.w.loseRevision(c.words[1])
 	},
 	"orphan": (*story).orphan, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too

@@ -171,6 +171,8 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 	switch b := x.Batch; {
 	case x.w == nil:
 		return remains{}
+	case b == nil && x.w.Mine && x.w.keptFrom(last.FinalizingPolicy == rollouts.WaitResume, last.Abort) != "":
+		return remains{wait: true}
 	case b == nil && x.w.Mine:
 		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: last.FinalizingPolicy == rollouts.WaitResume}}
 	case b == nil:

@@ -389,5 +389,15 @@ func (s *store) collect() {
 		if ref := metav1.GetControllerOf(o); ref != nil && !alive[ref.UID] {
 			_ = s.remove(o) // deleting what is there cannot fail
 		}
+		s.foreground(o)
+	}
+}
+
+// foreground lets a set go whose pods have gone first.
+func (s *store) foreground(o object.Object) {
+	if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.DeletionTimestamp != nil && rs.Status.Replicas == 0 {
+		next := clone(rs)
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+		_ = s.update(next) // it was read just now, or has gone
 	}
 }

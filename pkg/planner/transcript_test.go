@@ -295,6 +295,9 @@ func (t *transcript) show() {
 		if t.labelled() {
 			batches = t.w.batches(rs)
 		}
+		if rs.DeletionTimestamp != nil {
+			batches += ", being deleted"
+		}
 		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
 	}
 	t.showPods()

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -286,15 +287,18 @@ func (w *world) orphan(k key) {
 	}
 }
 
-// lose deletes sets of the workload; what follows from it is nobody's fault.
-func (w *world) lose(which func(*appsv1.ReplicaSet) bool) {
-	d := w.check.deployment()
+// lose deletes sets of Deployments; what follows from it is nobody's fault.
+func (w *world) lose(which func(*appsv1.ReplicaSet) bool, finalizers ...string) {
 	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		if d != nil && metav1.IsControlledBy(rs, d) && which(rs) {
+		if rs.DeletionTimestamp == nil && which(rs) {
 			w.check.sick = true
 			clear(w.check.promises.kept)
 			w.tell.did("deletes " + rs.Name)
-			w.as("user", func() error { return w.store.remove(rs) })
+			w.as("user", func() error {
+				next := clone(rs)
+				next.Finalizers = append(next.Finalizers, finalizers...)
+				return errors.Join(w.store.update(next), w.store.remove(next))
+			})
 		}
 	}
 }

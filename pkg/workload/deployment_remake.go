@@ -6,6 +6,7 @@ package workload
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,14 +69,14 @@ func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kep
 	hash := identify(rs, d, beside)
 	label(want, rollouts.LabelStableRevision, hash)
 	changes := append(change(obj, want), object.Change{Want: remade(rs, d, hash, n.share(d))})
-	return append(changes, r.removed(d, "")...)
+	return append(append(changes, r.emptied(d)...), r.removed(d, "")...)
 }
 
 // RemoveStrays implements Adapter.
 func (deployment) RemoveStrays(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
-	changes := r.emptied()
+	changes := r.emptied(d)
 	if r.remadeStable(d) {
 		changes = append(changes, r.removed(d, r.stableRevision)...)
 	}
@@ -83,10 +84,14 @@ func (deployment) RemoveStrays(obj object.Object, owned []object.Object) []objec
 }
 
 // emptied makes sets small that were deleted and that finalizers keep. Their controller
-// makes no pods for them, and the native controller would give them those of the others.
-func (r revisions) emptied() []object.Change {
+// makes no pods for them and takes none, and the native controller would give them
+// those of the others. It does so again where it is not stopped.
+func (r revisions) emptied(d *appsv1.Deployment) []object.Change {
 	var changes []object.Change
 	for _, rs := range r.ending {
+		if !d.Spec.Paused && sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
+			continue
+		}
 		want := rs.DeepCopy()
 		want.Spec.Replicas = new(int32)
 		changes = append(changes, change(rs, want)...)
@@ -94,14 +99,34 @@ func (r revisions) emptied() []object.Change {
 	return changes
 }
 
-// lingers says what keeps a set that was deleted.
-func (r revisions) lingers() string {
-	for _, rs := range r.ending {
-		if len(rs.Finalizers) > 0 {
-			return rollouts.Lingers("replicaset", rs)
+// takenFor says which set the native controller would take for that of the live
+// template, and that makes no pods since it was deleted; empty if none is.
+func (r revisions) takenFor(d *appsv1.Deployment) string {
+	alike := slices.DeleteFunc(slices.Concat(r.all, r.ending), func(rs *appsv1.ReplicaSet) bool {
+		return !sameTemplate(&rs.Spec.Template, &d.Spec.Template)
+	})
+	if oldest := first(alike, older); oldest != nil && oldest.DeletionTimestamp != nil {
+		return lingering(oldest)
+	}
+	return ""
+}
+
+// deletedSet says what keeps a set that was deleted, of the Deployment or of what is
+// beside it; withPods looks only at those whose pods run on.
+func deletedSet(owned []object.Object, withPods bool) string {
+	for _, rs := range replicaSets(owned) {
+		if rs.DeletionTimestamp != nil && len(rs.Finalizers) > 0 && (rs.Status.Replicas > 0 || !withPods) {
+			return lingering(rs)
 		}
 	}
 	return ""
+}
+
+func lingering(rs *appsv1.ReplicaSet) string {
+	if rs.Status.Replicas == 0 {
+		return rollouts.Lingers("replicaset", rs)
+	}
+	return rollouts.Lingers("replicaset", rs) + "; until then its pods run on"
 }
 
 func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {

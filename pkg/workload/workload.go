@@ -100,6 +100,8 @@ type Row struct {
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
+	// GoesOn says what its owner does to let a native controller go on that is stopped.
+	GoesOn string
 	// Opens reports that the native controller replaces the pods of a held workload,
 	// as far as the workload is told.
 	Opens bool
@@ -113,6 +115,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StylePartition,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Adapter:     deployment{},
@@ -122,6 +125,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleCanary,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Extra:       true,
@@ -132,6 +136,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
@@ -143,6 +148,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.StatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -153,6 +159,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     daemonSet{daemonSetLabel},
@@ -162,6 +169,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedStatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -172,6 +180,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedDaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -182,6 +191,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -192,6 +202,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,

@@ -59,7 +59,7 @@ func stripsStable(what object) func(*app, *user) {
 	return func(a *app, u *user) {
 		a.t.Helper()
 		s := a.stable()
-		a.tries(u, patch("/apis/apps/v1/namespaces/"+a.namespace+"/replicasets/"+s.Name, encode(what)))
+		a.tries(u, patch(a.setPath(s.Name), encode(what)))
 		a.until("the native controller has seen that", func(ctx context.Context) error {
 			o, _, err := a.live(ctx)
 			if err != nil {

@@ -5,6 +5,7 @@ package effect
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,7 +68,7 @@ func setChanged(was, is *appsv1.ReplicaSet) bool {
 	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
 		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) || workload.Emptied(was) != workload.Emptied(is) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
-		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations)
+		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) || !slices.Equal(was.Finalizers, is.Finalizers)
 }
 
 // podChanged leaves out what is normal for a while and is looked at again without

@@ -138,6 +138,7 @@ func TestOwnedChanged(t *testing.T) {
 		"a pod gets ready":           {func(rs *appsv1.ReplicaSet) { rs.Status.ReadyReplicas++ }, true},
 		"a pod serves for long":      {func(rs *appsv1.ReplicaSet) { rs.Status.AvailableReplicas++ }, true},
 		"the spec changes":           {func(rs *appsv1.ReplicaSet) { rs.Generation++ }, true},
+		"a finalizer goes":           {func(rs *appsv1.ReplicaSet) { rs.Finalizers = []string{"example.com/keep"} }, true},
 		"two changes are seen":       {func(rs *appsv1.ReplicaSet) { rs.Status.ObservedGeneration = rs.Generation }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
