@@ -323,8 +323,11 @@ func (x *pass) standDown() {
 	x.status.RemoveCondition(rollouts.ConditionBypassed)
 	x.status.Phase = rollouts.PhaseDisabled
 	x.status.WorkloadUID = ""
-	if x.status.Message = "Rollout is disabled"; !x.aborted() {
-		x.conclude(x.status.Message) // an abort is remembered, or enabling would release it
+	switch x.status.Message = "Rollout is disabled"; {
+	case !x.aborted():
+		x.conclude(x.status.Message)
+	case x.doing(rollouts.ActivityAborting):
+		x.become(rollouts.ActivityAborted, x.status.Message) // it is remembered, or enabling would release it
 	}
 	x.announce("RolloutDisabled", "the workload was given back to its own controller")
 }

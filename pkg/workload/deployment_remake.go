@@ -126,7 +126,7 @@ func lingering(rs *appsv1.ReplicaSet) string {
 	if rs.Status.Replicas == 0 {
 		return rollouts.Lingers("replicaset", rs)
 	}
-	return rollouts.Lingers("replicaset", rs) + "; until then its pods run on"
+	return rollouts.Lingers("replicaset", rs) + "; its pods run on until it is gone"
 }
 
 func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {

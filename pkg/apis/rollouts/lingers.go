@@ -14,7 +14,11 @@ import (
 
 // Lingers says what keeps an object that was deleted.
 func Lingers(kind string, o metav1.Object) string {
-	return fmt.Sprintf("%s %s is being deleted, and stays until somebody takes these finalizers off: %s", kind, o.GetName(), FinalizersOf(o))
+	going := fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
+	if len(o.GetFinalizers()) > 0 {
+		going += ", and stays until somebody takes these finalizers off: " + FinalizersOf(o)
+	}
+	return going
 }
 
 // FinalizersOf are those of an object, as a message has them.
