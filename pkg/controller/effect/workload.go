@@ -69,12 +69,14 @@ func (s Server) Workload(ctx context.Context, row workload.Row, namespace, name 
 
 // CatchUp has passes wait for a cache that shows a workload as it is on the server now.
 func (s Server) CatchUp(ctx context.Context, row workload.Row, namespace, name string) error {
-	now := &metav1.PartialObjectMetadata{}
-	now.SetGroupVersionKind(row.GVK)
-	if err := s.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, now); err != nil {
-		return client.IgnoreNotFound(err)
+	now := &metav1.PartialObjectMetadataList{} // weir-controller may list workloads, and not get one
+	now.SetGroupVersionKind(row.GVK.GroupVersion().WithKind(row.GVK.Kind + "List"))
+	if err := s.Live.List(ctx, now, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+		return fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
-	s.Written.note(now)
+	for i := range now.Items {
+		s.Written.note(&now.Items[i])
+	}
 	return nil
 }
 
