@@ -141,15 +141,9 @@ func (v *driving) fit() {
 	if limit := v.RevisionHistoryLimit; limit != nil && *limit < 0 {
 		v.RevisionHistoryLimit = nil
 	}
-	if v.RollingUpdate != nil {
-		u := v.RollingUpdate.DeepCopy()
-		setDefaults(u)
-		surge, err := intstr.GetScaledValueFromIntOrPercent(u.MaxSurge, 100, true)
-		unavailable, wrong := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, 100, true)
-		if err != nil || wrong != nil || surge < 0 || unavailable < 0 {
-			v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
-			setDefaults(v.RollingUpdate)
-		}
+	if v.RollingUpdate != nil && wrongUpdate(v.RollingUpdate) != "" {
+		v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		setDefaults(v.RollingUpdate)
 	}
 }
 

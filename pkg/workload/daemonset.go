@@ -158,10 +158,12 @@ func onDelete(d *appsv1.DaemonSet) bool {
 
 // Keep implements Adapter. Another template goes nowhere until a step says how
 // far, but to nodes that have no pod. What the owner writes of the strategy is
-// given back in the end.
+// given back in the end. An abort waits for available pods, so that when they count as
+// that is settled before.
 func (daemonSet) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
 	KeepRecords(was, d)
+	d.Spec.MinReadySeconds = was.Spec.MinReadySeconds
 	if !onDelete(d) {
 		stop(d)
 	}

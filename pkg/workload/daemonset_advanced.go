@@ -126,6 +126,7 @@ func keepAdvanced(d *AdvancedDaemonSet, own ownersStrategy) {
 func (advancedDaemonSet) Keep(oldObj, newObj object.Object) {
 	was, d := oldObj.(*AdvancedDaemonSet), newObj.(*AdvancedDaemonSet)
 	KeepRecords(was, d)
+	d.Spec.MinReadySeconds = was.Spec.MinReadySeconds
 	own, before, wrote, another := owners(d), was.told(), d.told(), !samePods(&was.Spec.Template, &d.Spec.Template)
 	if wrote.Type != before.Type {
 		own.Type = wrote.Type

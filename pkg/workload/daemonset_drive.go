@@ -122,6 +122,9 @@ func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.R
 	if (held(want) || controlled) && p.mayRoll(how) {
 		own := cmp.Or(owners(want).Type, want.Annotations[theirType], string(appsv1.RollingUpdateDaemonSetStrategyType))
 		want.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
+		if !onDelete(want) && wrongNodes(want.Spec.UpdateStrategy.RollingUpdate) != "" {
+			want.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets its own
+		}
 	}
 	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
 	want.Annotations = without(without(want.Annotations, ourAnnotations...), theirAnnotations...)

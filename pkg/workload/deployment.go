@@ -215,7 +215,11 @@ func (deployment) Keep(oldObj, newObj object.Object) {
 	switch {
 	case was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType:
 	case driven:
+		before := v.RollingUpdate
 		take(d, &v)
+		if v.RollingUpdate != nil && wrongUpdate(v.RollingUpdate) != "" {
+			v.RollingUpdate = before // it could not be given back
+		}
 		writeDriving(d, v)
 	case controlled:
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()

@@ -31,6 +31,8 @@ var _ Adapter = blueGreen{}
 const (
 	foreverReady    int32 = math.MaxInt32 - 1
 	foreverDeadline int32 = math.MaxInt32
+	// nativeDeadline is the one that kube-apiserver sets where there is none.
+	nativeDeadline int32 = 600
 	// disabledSuffix ends the target of an autoscaler that must not act.
 	disabledSuffix = "-DisableByRollout"
 )
@@ -46,6 +48,7 @@ type original struct {
 func readOriginal(obj metav1.Object) (original, bool) {
 	var o original
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
+	o.fit()
 	return o, err == nil
 }
 
@@ -57,7 +60,7 @@ func writtenBy(d *appsv1.Deployment) original {
 	}
 	setDefaults(u)
 	o := original{MaxUnavailable: u.MaxUnavailable, MaxSurge: u.MaxSurge, MinReadySeconds: d.Spec.MinReadySeconds}
-	deadline := int32(600) // the native default
+	deadline := nativeDeadline
 	if d.Spec.ProgressDeadlineSeconds != nil {
 		deadline = *d.Spec.ProgressDeadlineSeconds
 	}
@@ -239,8 +242,24 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 	keepMarks(was, d)
 	keepHistory(was, d)
 	d.Spec.Paused = was.Spec.Paused || changed
-	if u := d.Spec.Strategy.RollingUpdate; u != nil && !equality.Semantic.DeepEqual(u, was.Spec.Strategy.RollingUpdate) {
-		o.MaxUnavailable, o.MaxSurge = u.MaxUnavailable, u.MaxSurge
+	if wrote := o.rewritten(was, d); wrote.wrong() == "" {
+		o = wrote
+	}
+	annotate(d, rollouts.AnnotationOriginalStrategy, encode(o))
+	d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = was.Spec.MinReadySeconds, was.Spec.ProgressDeadlineSeconds
+}
+
+// rewritten is what the owner wants back after an update. What stays as it is stored is
+// ours, limit by limit.
+func (o original) rewritten(was, d *appsv1.Deployment) original {
+	had := &appsv1.RollingUpdateDeployment{}
+	if u := was.Spec.Strategy.RollingUpdate; u != nil {
+		had = u
+	}
+	if u := d.Spec.Strategy.RollingUpdate; u != nil {
+		o.MaxUnavailable = wrote(had.MaxUnavailable, u.MaxUnavailable, o.MaxUnavailable)
+		o.MaxSurge = wrote(had.MaxSurge, u.MaxSurge, o.MaxSurge)
 	}
 	if d.Spec.MinReadySeconds != foreverReady {
 		o.MinReadySeconds = d.Spec.MinReadySeconds
@@ -248,9 +267,15 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != foreverDeadline {
 		o.ProgressDeadlineSeconds = p
 	}
-	annotate(d, rollouts.AnnotationOriginalStrategy, encode(o))
-	d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
-	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = was.Spec.MinReadySeconds, was.Spec.ProgressDeadlineSeconds
+	return o
+}
+
+// wrote is a limit that an update changes, or else the recorded one.
+func wrote(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
+	if is == nil || equality.Semantic.DeepEqual(had, is) {
+		return recorded
+	}
+	return is
 }
 
 // Drive implements Adapter.

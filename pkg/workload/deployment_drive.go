@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,14 +48,25 @@ func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Dri
 func take(d *appsv1.Deployment, v *driving) {
 	s := &d.Spec.Strategy
 	if s.Type != appsv1.RecreateDeploymentStrategyType || s.RollingUpdate != nil {
-		v.RollingUpdate = s.RollingUpdate.DeepCopy()
+		v.RollingUpdate = mixed(v.RollingUpdate, s)
 		*s = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-		if v.RollingUpdate == nil {
-			v.RollingUpdate = &appsv1.RollingUpdateDeployment{}
-		}
-		setDefaults(v.RollingUpdate)
 	}
 	remember(d, v)
+}
+
+// mixed is what the owner writes of the limits. Recreate in force is ours, and of a
+// patch upon that the limits that it leaves out stay as recorded.
+func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrategy) *appsv1.RollingUpdateDeployment {
+	u := &appsv1.RollingUpdateDeployment{}
+	if s.RollingUpdate != nil {
+		u = s.RollingUpdate.DeepCopy()
+	}
+	if recorded != nil && s.Type == appsv1.RecreateDeploymentStrategyType {
+		u.MaxUnavailable = cmp.Or(u.MaxUnavailable, recorded.MaxUnavailable)
+		u.MaxSurge = cmp.Or(u.MaxSurge, recorded.MaxSurge)
+	}
+	setDefaults(u)
+	return u
 }
 
 // remember keeps the stable set where its owner keeps no history.

@@ -124,6 +124,8 @@ type RollingUpdateAdvancedStatefulSet struct {
 	// Partition is how many pods stay at the earlier revision.
 	Partition      *int32              `json:"partition,omitempty"`
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// MinReadySeconds is after how long a pod that is ready counts as available.
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 	// Paused stops all of it.
 	Paused *bool `json:"paused,omitempty"`
 }
@@ -138,6 +140,7 @@ func (s *AdvancedStatefulSet) DeepCopyObject() runtime.Object {
 	out.Spec.Ordinals, out.Spec.ReserveOrdinals = copied(s.Spec.Ordinals), slices.Clone(s.Spec.ReserveOrdinals)
 	if u := copied(s.Spec.UpdateStrategy.RollingUpdate); u != nil {
 		u.Partition, u.MaxUnavailable, u.Paused = copied(u.Partition), copied(u.MaxUnavailable), copied(u.Paused)
+		u.MinReadySeconds = copied(u.MinReadySeconds)
 		out.Spec.UpdateStrategy.RollingUpdate = u
 	}
 	return &out
@@ -155,6 +158,7 @@ type AdvancedDaemonSet struct {
 
 // AdvancedDaemonSetSpec is what its owner asks for.
 type AdvancedDaemonSetSpec struct {
+	MinReadySeconds      int32                           `json:"minReadySeconds,omitempty"`
 	Template             corev1.PodTemplateSpec          `json:"template"`
 	UpdateStrategy       AdvancedDaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	RevisionHistoryLimit *int32                          `json:"revisionHistoryLimit,omitempty"`

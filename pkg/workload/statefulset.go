@@ -176,11 +176,12 @@ func (statefulSet) Hold(obj object.Object, by string) {
 
 // Keep implements Adapter. Another template goes nowhere until a step says how
 // far. What the owner writes of the strategy is given back in the end. Other ordinals
-// would take pods below the partition away, and make new ones above it.
+// would take pods below the partition away, and make new ones above it. An abort waits
+// for available pods, so that when they count as that is settled before.
 func (statefulSet) Keep(oldObj, newObj object.Object) {
 	was, s := oldObj.(*appsv1.StatefulSet), newObj.(*appsv1.StatefulSet)
 	KeepRecords(was, s)
-	s.Spec.Ordinals = copied(was.Spec.Ordinals)
+	s.Spec.Ordinals, s.Spec.MinReadySeconds = copied(was.Spec.Ordinals), was.Spec.MinReadySeconds
 	switch {
 	case !rollsByItself(s):
 		keepOwners(s, ownersStrategy{Type: string(s.Spec.UpdateStrategy.Type)})

@@ -53,6 +53,13 @@ func (s *AdvancedStatefulSet) take(n *appsv1.StatefulSet) {
 	u.RollingUpdate.Partition = n.Spec.UpdateStrategy.RollingUpdate.Partition
 }
 
+func (s *AdvancedStatefulSet) minReady() *int32 {
+	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
+		return copied(u.MinReadySeconds)
+	}
+	return nil
+}
+
 func (s *AdvancedStatefulSet) paused() bool {
 	u := s.Spec.UpdateStrategy.RollingUpdate
 	return u != nil && orZero(u.Paused)
@@ -187,6 +194,9 @@ func (a advancedStatefulSet) Keep(oldObj, newObj object.Object) {
 	a.statefulSet.Keep(was.native(), n)
 	s.take(n)
 	s.Spec.Ordinals, s.Spec.ReserveOrdinals = copied(was.Spec.Ordinals), slices.Clone(was.Spec.ReserveOrdinals)
+	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil {
+		u.MinReadySeconds = was.minReady()
+	}
 	if _, driven := readOwner(was); !driven {
 		return
 	}

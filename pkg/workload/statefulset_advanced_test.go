@@ -119,6 +119,11 @@ func TestAdvancedKeep(t *testing.T) {
 	if a.Keep(was, moved); moved.Spec.Ordinals != nil || moved.Spec.ReserveOrdinals != nil {
 		t.Errorf("its pods are others: %v, %v", moved.Spec.Ordinals, moved.Spec.ReserveOrdinals)
 	}
+	slow := was.DeepCopyObject().(*AdvancedStatefulSet)
+	slow.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(100000))
+	if a.Keep(was, slow); slow.minReady() != nil {
+		t.Errorf("its pods count after %d s", *slow.minReady())
+	}
 	held := advancedOf(stateful(t, "b", "AAAAA", isHeld), true)
 	goes := held.DeepCopyObject().(*AdvancedStatefulSet)
 	goes.pause(false)

@@ -31,6 +31,9 @@ type Adapter interface {
 	Hold(obj object.Object, by string)
 	// Keep puts back on update what others must not change on a held workload.
 	Keep(old, update object.Object)
+	// Wrong says what kube-apiserver would refuse, when it is given back, of what an
+	// update of a held workload changes; empty if nothing.
+	Wrong(old, update object.Object) string
 	// Changed tells that an update asks for another release.
 	Changed(old, update object.Object) bool
 	// Rolls reports whether the native controller replaces pods for an update.

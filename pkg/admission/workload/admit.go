@@ -119,6 +119,9 @@ func factsOf(row workload.Row, request *admissionv1.AdmissionRequest, named []*r
 		return planner.Controls(r) && r.Status.WorkloadUID == before.GetUID()
 	})
 	facts.Changed, facts.Unholdable = row.Changed(before, update), row.Refused(before, update, facts.Held)
+	if facts.Held && facts.Unholdable == "" {
+		facts.Unholdable = row.Wrong(before, update)
+	}
 	return facts
 }
 

@@ -60,6 +60,10 @@ func allowing(n int32) daemonEdit {
 	}
 }
 
+func stable(seconds int32) daemonEdit {
+	return func(d *appsv1.DaemonSet) { d.Spec.MinReadySeconds = seconds }
+}
+
 func withoutLabels(d *appsv1.DaemonSet) { d.Labels = nil }
 
 func remembersLess(d *appsv1.DaemonSet) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
@@ -129,6 +133,7 @@ func TestAdmitDaemonSet(t *testing.T) {
 		"a driven one is replaced by bare":  {healthy, []daemonEdit{daemonDriven}, []daemonEdit{withoutLabels}, []daemonEdit{daemonDriven}},
 		"another template is not let go":    {healthy, []daemonEdit{daemonDriven}, []daemonEdit{ofType(rolls), daemonImage("v3")}, []daemonEdit{daemonDriven, daemonImage("v3")}},
 		"the history limit is kept":         {healthy, []daemonEdit{daemonDriven}, []daemonEdit{daemonDriven, remembersLess}, []daemonEdit{daemonDriven, driving(`{"rollingStyle":"Partition","partition":"20%","revisionHistoryLimit":0}`)}},
+		"pods count as soon as they did":    {healthy, []daemonEdit{daemonDriven, stable(5)}, []daemonEdit{daemonDriven, stable(100000)}, []daemonEdit{daemonDriven, stable(5)}},
 		"a held one without a rollout":      {nil, []daemonEdit{daemonHeld}, []daemonEdit{daemonHeld, ofType(rolls)}, []daemonEdit{daemonHeld}},
 		"the label stays with a rollout":    {healthy, nil, []daemonEdit{withoutLabels}, nil},
 	}

@@ -134,7 +134,26 @@ func hasty(d *appsv1.Deployment) {
 }
 
 func noted(d *appsv1.Deployment) {
-	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"maxUnavailable":"10%","maxSurge":3,"minReadySeconds":0,"progressDeadlineSeconds":60}`
+	notedAs(`{"maxUnavailable":"10%","maxSurge":3,"minReadySeconds":0,"progressDeadlineSeconds":60}`)(d)
+}
+
+func notedAs(value string) edit {
+	return func(d *appsv1.Deployment) { d.Annotations[rollouts.AnnotationOriginalStrategy] = value }
+}
+
+func readyFor(seconds int32) edit {
+	return func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = seconds }
+}
+
+func due(seconds int32) edit {
+	return func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = &seconds }
+}
+
+// surgingBy is what a patch of one limit makes of a strategy of ours.
+func surgingBy(n int32) edit {
+	return func(d *appsv1.Deployment) {
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(n))}
+	}
 }
 
 // surging is an owner's strategy; given is where it is kept meanwhile.
@@ -200,21 +219,30 @@ func TestAdmit(t *testing.T) {
 		"the second one is live":             {named{live(disabled), live()}, nil, []edit{image("v2")}, "", []edit{image("v2"), held}},
 		"weir-controller does what it wants": {healthy, []edit{driven}, []edit{image("v2")}, weir, []edit{image("v2")}},
 
-		"a held one is not resumed":         {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
-		"a held one keeps its mark":         {healthy, []edit{held}, []edit{image("v2"), unmarked}, "", []edit{image("v2"), held}},
-		"a held one without a rollout":      {nil, []edit{held}, []edit{held, resumed}, "", []edit{held}},
-		"a held one changes again":          {healthy, []edit{held, image("v2")}, []edit{image("v3")}, "", []edit{image("v3"), held}},
-		"a driven one is replaced by bare":  {healthy, []edit{driven}, []edit{driven, bare, resumed}, "", []edit{driven}},
-		"the owner's strategy is no news":   {healthy, []edit{driven}, []edit{driven, rolling}, "", []edit{driven}},
-		"the owner's new strategy is kept":  {healthy, []edit{driven}, []edit{driven, surging(3, "10%")}, "", []edit{driven, given(3, "10%")}},
-		"the owner's history limit is kept": {healthy, []edit{driven}, []edit{driven, forgetful}, "", []edit{driven, remembered}},
-		"a held one is not driven yet":      {healthy, []edit{held}, []edit{held, surging(3, "10%")}, "", []edit{held, surging(3, "10%")}},
-		"blue-green is not resumed":         {switching, []edit{switched, paused}, []edit{switched}, "", []edit{switched, paused}},
-		"blue-green goes on unpaused":       {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
-		"blue-green keeps what it needs":    {switching, []edit{switched}, []edit{switched, surging(3, "10%"), hasty}, "", []edit{switched, noted}},
-		"blue-green stops at a template":    {switching, []edit{switched}, []edit{switched, image("v3")}, "", []edit{switched, image("v3"), paused}},
-		"the label stays with a rollout":    {healthy, nil, []edit{bare}, "", nil},
-		"the label goes without":            {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
+		"a held one is not resumed":              {healthy, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one keeps its mark":              {healthy, []edit{held}, []edit{image("v2"), unmarked}, "", []edit{image("v2"), held}},
+		"a held one without a rollout":           {nil, []edit{held}, []edit{held, resumed}, "", []edit{held}},
+		"a held one changes again":               {healthy, []edit{held, image("v2")}, []edit{image("v3")}, "", []edit{image("v3"), held}},
+		"a driven one is replaced by bare":       {healthy, []edit{driven}, []edit{driven, bare, resumed}, "", []edit{driven}},
+		"the owner's strategy is no news":        {healthy, []edit{driven}, []edit{driven, rolling}, "", []edit{driven}},
+		"the owner's new strategy is kept":       {healthy, []edit{driven}, []edit{driven, surging(3, "10%")}, "", []edit{driven, given(3, "10%")}},
+		"the owner's history limit is kept":      {healthy, []edit{driven}, []edit{driven, forgetful}, "", []edit{driven, remembered}},
+		"a held one is not driven yet":           {healthy, []edit{held}, []edit{held, surging(3, "10%")}, "", []edit{held, surging(3, "10%")}},
+		"limits of nothing are refused":          {healthy, []edit{driven}, []edit{driven, surging(0, "0%")}, "", []edit{driven}},
+		"so are more than all":                   {healthy, []edit{driven}, []edit{driven, surging(1, "200%")}, "", []edit{driven}},
+		"the other limit stays":                  {healthy, []edit{driven, given(2, "10%")}, []edit{driven, given(2, "10%"), surgingBy(3)}, "", []edit{driven, given(3, "10%")}},
+		"where both are 0 then it does not":      {healthy, []edit{driven, given(2, "0%")}, []edit{driven, given(2, "0%"), surgingBy(0)}, "", []edit{driven, given(2, "0%")}},
+		"blue-green is not resumed":              {switching, []edit{switched, paused}, []edit{switched}, "", []edit{switched, paused}},
+		"blue-green goes on unpaused":            {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
+		"blue-green keeps what it needs":         {switching, []edit{switched}, []edit{switched, surging(3, "10%"), hasty}, "", []edit{switched, noted}},
+		"blue-green stops at a template":         {switching, []edit{switched}, []edit{switched, image("v3")}, "", []edit{switched, image("v3"), paused}},
+		"blue-green has no surge of its owner's": {switching, []edit{switched}, []edit{switched, surging(0, "0%")}, "", []edit{switched, notedAs(`{"maxUnavailable":"25%","maxSurge":0,"minReadySeconds":5,"progressDeadlineSeconds":600}`)}},
+		"blue-green refuses more than all":       {switching, []edit{switched}, []edit{switched, surging(0, "200%")}, "", []edit{switched}},
+		"blue-green refuses long waits":          {switching, []edit{switched}, []edit{switched, readyFor(600)}, "", []edit{switched}},
+		"blue-green refuses negative waits":      {switching, []edit{switched}, []edit{switched, readyFor(-1)}, "", []edit{switched}},
+		"blue-green refuses no deadline":         {switching, []edit{switched}, []edit{switched, due(0)}, "", []edit{switched}},
+		"the label stays with a rollout":         {healthy, nil, []edit{bare}, "", nil},
+		"the label goes without":                 {named{live(disabled)}, nil, []edit{bare}, "", []edit{bare}},
 	}
 	asked := asker(t)
 	for door, admit := range doors(t) {

@@ -58,6 +58,10 @@ func beginAt(n int32) setEdit {
 	return func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
 }
 
+func lasting(seconds int32) setEdit {
+	return func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = seconds }
+}
+
 func unlabelled(s *appsv1.StatefulSet) { s.Labels = nil }
 
 func shortMemory(s *appsv1.StatefulSet) { s.Spec.RevisionHistoryLimit = new(int32(0)) }
@@ -129,6 +133,8 @@ func TestAdmitStatefulSet(t *testing.T) {
 		"its ordinals begin where they did": {healthy, []setEdit{setDriven}, []setEdit{setDriven, beginAt(1)}, []setEdit{setDriven}},
 		"and not where they began once":     {healthy, []setEdit{setDriven, beginAt(7)}, []setEdit{setDriven}, []setEdit{setDriven, beginAt(7)}},
 		"nor elsewhere":                     {healthy, []setEdit{setHeld, beginAt(7)}, []setEdit{setHeld, beginAt(8)}, []setEdit{setHeld, beginAt(7)}},
+		"pods count as soon as they did":    {healthy, []setEdit{setDriven, lasting(5)}, []setEdit{setDriven, lasting(100000)}, []setEdit{setDriven, lasting(5)}},
+		"also where that was at once":       {healthy, []setEdit{setHeld}, []setEdit{setHeld, lasting(100000)}, []setEdit{setHeld}},
 		"at rest they begin anywhere":       {healthy, nil, []setEdit{beginAt(1)}, []setEdit{beginAt(1)}},
 		"a held one without a rollout":      {nil, []setEdit{setHeld}, []setEdit{setHeld, upTo(0)}, []setEdit{setHeld}},
 		"the label stays with a rollout":    {healthy, nil, []setEdit{unlabelled}, nil},

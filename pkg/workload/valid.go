@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// What the owner writes of a held workload is put aside, or is not in force, so that
+// kube-apiserver judges it only when it is given back. A give-back that is refused
+// never ends. So the same rules are here: the webhook refuses by them, and nothing that
+// breaks them is recorded, read from a record, or given back.
+
+// Wrong says what kube-apiserver would refuse at the give-back of what an update of a
+// held workload changes; empty if nothing.
+func (r Row) Wrong(old, update object.Object) string {
+	clean := update.DeepCopyObject().(object.Object)
+	if wished(clean) {
+		rewrite(clean)
+	}
+	KeepRecords(old, clean)
+	return r.Adapter.Wrong(old, clean)
+}
+
+// limit is one of the limits of a rolling update, in pods or in percent, and why
+// kube-apiserver refuses it.
+func limit(field string, v *intstr.IntOrString, bounded bool) (n uint64, why string) {
+	if v.Type == intstr.Int {
+		if v.IntVal < 0 {
+			return 0, field + " must not be negative"
+		}
+		return uint64(v.IntVal), ""
+	}
+	digits, percent := strings.CutSuffix(v.StrVal, "%")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	switch {
+	case !percent || err != nil:
+		return 0, field + " must be a number of pods, or a percentage such as 25%"
+	case bounded && n > 100:
+		return 0, field + " must not be more than 100%"
+	}
+	return n, ""
+}
+
+// wrongUpdate says why kube-apiserver refuses the limits of a Deployment.
+func wrongUpdate(u *appsv1.RollingUpdateDeployment) string {
+	const at = "spec.strategy.rollingUpdate."
+	u = u.DeepCopy()
+	setDefaults(u)
+	unavailable, why := limit(at+"maxUnavailable", u.MaxUnavailable, true)
+	surge, too := limit(at+"maxSurge", u.MaxSurge, false)
+	if why = cmp.Or(why, too); why == "" && unavailable == 0 && surge == 0 {
+		why = at + "maxUnavailable must not be 0 while maxSurge is 0"
+	}
+	return why
+}
+
+// wrongNodes says why kube-apiserver refuses the limits of a DaemonSet.
+func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
+	const at = "spec.updateStrategy.rollingUpdate."
+	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+	if u == nil {
+		return ""
+	}
+	unavailable, why := limit(at+"maxUnavailable", cmp.Or(u.MaxUnavailable, &one), true)
+	surge, too := limit(at+"maxSurge", cmp.Or(u.MaxSurge, &none), true)
+	switch why = cmp.Or(why, too); {
+	case why != "":
+	case unavailable == 0 && surge == 0:
+		return at + "maxUnavailable must not be 0 while maxSurge is 0"
+	case unavailable > 0 && surge > 0:
+		return at + "maxSurge must be 0 unless maxUnavailable is 0"
+	}
+	return why
+}
+
+// wrong says why kube-apiserver refuses what the owner wrote.
+func (o original) wrong() string {
+	return cmp.Or(o.late(), wrongUpdate(o.update()))
+}
+
+// late is about the seconds.
+func (o original) late() string {
+	switch deadline := cmp.Or(o.ProgressDeadlineSeconds, new(nativeDeadline)); {
+	case o.MinReadySeconds < 0:
+		return "spec.minReadySeconds must not be negative"
+	case *deadline <= o.MinReadySeconds:
+		return "spec.progressDeadlineSeconds must be greater than minReadySeconds, or no rollout ends in time"
+	}
+	return ""
+}
+
+// fit replaces what kube-apiserver would refuse by what it sets where nothing is written.
+func (o *original) fit() {
+	if wrongUpdate(o.update()) != "" {
+		o.MaxUnavailable, o.MaxSurge = nil, nil
+	}
+	if o.late() != "" {
+		o.ProgressDeadlineSeconds = new(nativeDeadline)
+	}
+	if o.late() != "" {
+		o.MinReadySeconds = 0
+	}
+}
+
+// Wrong implements Adapter.
+func (deployment) Wrong(oldObj, newObj object.Object) string {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
+	v, driven := readDriving(was)
+	if !driven || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		return "" // kube-apiserver judges it
+	}
+	before := v.RollingUpdate.DeepCopy()
+	take(d, &v)
+	if v.RollingUpdate == nil || equality.Semantic.DeepEqual(before, v.RollingUpdate) {
+		return ""
+	}
+	return wrongUpdate(v.RollingUpdate)
+}
+
+// Wrong implements Adapter.
+func (b blueGreen) Wrong(oldObj, newObj object.Object) string {
+	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	o, ours := readOriginal(was)
+	if !ours {
+		return b.deployment.Wrong(oldObj, newObj)
+	}
+	return o.rewritten(was, d).wrong()
+}
+
+// Wrong implements Adapter. While its own sets are not sized here, the owner's strategy
+// is in force.
+func (c canary) Wrong(oldObj, newObj object.Object) string {
+	if v, _ := readDriving(oldObj); sizedElsewhere(v.RollingStyle) {
+		return ""
+	}
+	return c.deployment.Wrong(oldObj, newObj)
+}
+
+// Wrong implements Adapter. Of an owner's OnDelete the limits do not count.
+func (a daemonSet) Wrong(oldObj, newObj object.Object) string {
+	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet).DeepCopy()
+	same := equality.Semantic.DeepEqual(was.Spec.UpdateStrategy, d.Spec.UpdateStrategy)
+	a.Keep(was, d)
+	if same || ownersType(d) != "" {
+		return ""
+	}
+	return wrongNodes(d.Spec.UpdateStrategy.RollingUpdate)
+}
+
+// Wrong implements Adapter: what is put aside of these is read as the default where it
+// could not be given back.
+func (selfSized) Wrong(object.Object, object.Object) string { return "" }
