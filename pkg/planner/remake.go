@@ -73,6 +73,10 @@ func (x *pass) stableShare() int32 {
 // only others serve. A release that was aborted already is brought back again,
 // since the pods are not those of stable any more.
 func (x *pass) remake() {
+	if !x.w.BackByTemplate && x.Kept.Revision != "" {
+		x.followStable() // of a Rollout that leaves
+		return
+	}
 	revision := x.progress().StableRevision
 	what := "was deleted"
 	if x.edited() {
