@@ -15,10 +15,15 @@ import (
 // copies it, and a workload that has it was not taken back.
 
 // edited reports whether somebody has changed the template of the stable revision.
-func (x *pass) edited() bool {
-	p := x.progress()
-	return p.StableTemplate != "" && x.w.StableTemplate != "" && x.w.StableRevision == p.StableRevision && x.w.StableTemplate != p.StableTemplate
+func (x *pass) edited() bool { return edited(*x.progress(), x.w) }
+
+func edited(p rollouts.Progress, w *Workload) bool {
+	return p.StableTemplate != "" && w.StableTemplate != "" && w.StableRevision == p.StableRevision && w.StableTemplate != p.StableTemplate
 }
+
+// exchanged reports whether the set that would get the pods of the stable revision
+// back has another template. To the release it is lost.
+func exchanged(p rollouts.Progress, w *Workload) bool { return !w.BackByTemplate && edited(p, w) }
 
 // stableTemplate is the digest for a release that starts. Where it takes the place of
 // another, what was known there of the same revision goes on to count.

@@ -152,7 +152,8 @@ func (x *pass) stableShort() bool {
 // set anew where it was deleted.
 func (x *pass) hasStable() bool {
 	switch {
-	case x.w.BackByTemplate && x.edited():
+	case x.edited() && (x.w.BackByTemplate || x.Kept == nil):
+		x.leaveUpdate() // as far as its pods can serve
 		x.stallStableEdited()
 		return false
 	case !x.w.StableGone:
@@ -174,9 +175,9 @@ func (x *pass) hasStable() bool {
 func (x *pass) setStable() {
 	switch {
 	case !x.progress().RollingBack || !x.w.Held:
-	case x.edited():
+	case x.edited() && x.Kept == nil:
 		x.stallStableEdited()
-	case x.w.AtStable:
+	case x.w.AtStable && !x.edited():
 	case x.w.StableGone && x.Kept != nil:
 		x.act(RemakeStable{Revision: x.progress().StableRevision, Live: true})
 	case x.w.StableGone, x.w.StableRevision == "":

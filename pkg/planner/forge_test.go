@@ -6,6 +6,7 @@ package planner_test
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -134,7 +135,7 @@ func (s *story) tamper(c command) {
 		}
 	}
 	for _, h := range each[*rollouts.RolloutHistory](s.w.store.objects) {
-		if h.Spec.Stable != nil {
+		if h.Spec.Stable != nil && !slices.Contains(c.words, "unfiled") {
 			next := clone(h)
 			next.Spec.Stable.Data.Raw = []byte(strings.ReplaceAll(string(h.Spec.Stable.Data.Raw), "echo:"+c.words[1], image))
 			s.w.as("user", func() error { return s.w.store.update(next) })

@@ -116,10 +116,11 @@ func (x *pass) bypassed() bool {
 	return x.w.Rolling && x.changedUnheld()
 }
 
-// changedUnheld tells that the template is not the one that was recorded at rest.
+// changedUnheld tells that the template is not the one that was recorded at rest, of
+// this workload and while it was in service.
 func (x *pass) changedUnheld() bool {
 	p := x.was()
-	if !x.healthy() || x.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || x.live() {
+	if x.w.UID != x.Rollout.Status.WorkloadUID || !x.healthy() || x.w.Held || p.UpdateRevision == "" || p.State != rollouts.StepCompleted || x.live() {
 		return false
 	}
 	n := len(x.status.Releases)

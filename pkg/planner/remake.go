@@ -15,11 +15,11 @@ import (
 // the gap within milliseconds, with whatever version it finds. The set is made
 // anew from the history of the release, and the sizes go back from there.
 
-// StableLost names the stable revision of a release whose set does not exist;
-// empty if it does, or if nothing depends on it any more.
+// StableLost names the stable revision of a release whose set does not exist, or has
+// another template by now; empty if it does, or if nothing depends on it any more.
 func StableLost(r *rollouts.Rollout, w *Workload) string {
 	p := r.Status.Active()
-	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) {
+	if w == nil || p == nil || !w.Held || p.StableRevision == "" || slices.Contains(w.Revisions, p.StableRevision) && !exchanged(*p, w) {
 		return ""
 	}
 	switch r.Status.Phase {
@@ -30,8 +30,13 @@ func StableLost(r *rollouts.Rollout, w *Workload) string {
 	}
 }
 
-// judgeKept leaves out what is on file if the store says that it is another template.
+// judgeKept leaves out what is on file if the store says that it is another template;
+// and where the native controller decides sizes, while the set that was edited is
+// there: of two sets it would take the pods of the one that serves.
 func (x *pass) judgeKept() {
+	if x.Kept != nil && x.w != nil && (x.w.Native || !x.replaces()) && exchanged(x.was(), x.w) {
+		x.Kept = nil
+	}
 	if digest := x.was().StableTemplate; x.Kept != nil && digest != "" && x.Kept.Template != digest {
 		x.Kept = nil
 	}
@@ -68,8 +73,16 @@ func (x *pass) stableShare() int32 {
 // only others serve. A release that was aborted already is brought back again,
 // since the pods are not those of stable any more.
 func (x *pass) remake() {
+	if !x.w.BackByTemplate && x.Kept.Revision != "" {
+		x.followStable() // of a Rollout that leaves
+		return
+	}
 	revision := x.progress().StableRevision
-	message := fmt.Sprintf("The %s of the stable revision %s was deleted, and is made anew from the history of the release", x.w.Keeper, revision)
+	what := "was deleted"
+	if x.edited() {
+		what = "has another template"
+	}
+	message := fmt.Sprintf("The %s of the stable revision %s %s, and is made anew from the history of the release", x.w.Keeper, revision, what)
 	if x.Rollout.Status.Message != message {
 		x.warn("StableRecreated", message)
 	}

@@ -133,11 +133,16 @@ func (x *pass) bind() {
 // findStable corrects what a workload cannot tell whose stable set has gone: while
 // a release is under way the status knows what it was.
 func (x *pass) findStable() {
-	if x.w == nil || x.status.Active() == nil || x.status.Phase != rollouts.PhaseProgressing || StableLost(x.Rollout, x.w) == "" {
+	if x.w == nil || x.status.Active() == nil || StableLost(x.Rollout, x.w) == "" {
 		return
 	}
 	w := *x.w
-	w.StableGone, w.StableReadyReplicas = true, 0
+	switch {
+	case exchanged(*x.status.Active(), x.w):
+		w.StableGone = true // its pods serve on
+	case x.status.Phase == rollouts.PhaseProgressing:
+		w.StableGone, w.StableReadyReplicas = true, 0
+	}
 	x.w = &w
 }
 

@@ -46,7 +46,7 @@ var verbs = map[string]func(*story, command){
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
 	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [orphan]: somebody edits the extra Deployment
 	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
-	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1, and what is on file of it
+	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1, and, but with unfiled, what is on file of it
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
@@ -62,7 +62,10 @@ var verbs = map[string]func(*story, command){
 	"resume":   func(s *story, c command) { s.freeze(c, rollouts.VerbResume, false) },      // [verb]
 	"annotate": func(s *story, c command) { s.w.annotate(c.words[1], c.words[2], "true") }, // web rollback-in-batch
 	"disable":  func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = true }) },
-	"enable":   func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
+	"point": func(s *story, c command) {
+		s.edit(c, func(r *rollouts.RolloutSpec) { r.WorkloadRef.Name = c.words[2] })
+	},
+	"enable": func(s *story, c command) { s.edit(c, func(r *rollouts.RolloutSpec) { r.Disabled = false }) },
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},

@@ -51,7 +51,7 @@ func surging(live, pods, share string, edits ...func(*CloneSet)) *cloned {
 
 func (s *cloned) scaled() *cloned {
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "auto"}}
-	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "CloneSet", Name: s.set.Name}
+	h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: cloneSetKind.GroupVersion().String(), Kind: "CloneSet", Name: s.set.Name}
 	s.owned = append(s.owned, h)
 	return s
 }

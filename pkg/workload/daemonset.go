@@ -59,6 +59,7 @@ func (p placed) rolling() bool {
 // count is the facts about pods. What the native controller has not counted yet,
 // others do not see either.
 func (p placed) count(w *planner.Workload) {
+	w.Lingers = keptPod(p.pods)
 	all, ready := census(p.pods)
 	for revision, n := range all {
 		if revision != p.update {

@@ -12,6 +12,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -197,13 +198,13 @@ func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
 // scalers are the autoscalers of a workload that are disabled, or that are not.
 func scalers(obj object.Object, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
-	kind := deploymentKind.Kind
+	kind := deploymentKind.GroupKind()
 	if _, ok := obj.(*CloneSet); ok {
-		kind = cloneSetKind.Kind
+		kind = cloneSetKind.GroupKind()
 	}
 	for _, o := range owned {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		if !ok || h.Spec.ScaleTargetRef.Kind != kind {
+		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind {
 			continue
 		}
 		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {

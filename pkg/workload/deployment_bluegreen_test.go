@@ -156,3 +156,20 @@ func TestBlueGreenKeep(t *testing.T) {
 		t.Error("a new template goes on")
 	}
 }
+
+// TestScalersOfAnotherGroup leaves an autoscaler alone that scales what only has the
+// kind and the name of the workload.
+func TestScalersOfAnotherGroup(t *testing.T) {
+	for _, version := range []string{"apps.example.com/v1", "v1", ""} {
+		d, owned := scaledHeld(t)
+		h := owned[len(owned)-1].(*autoscalingv2.HorizontalPodAutoscaler)
+		h.Spec.ScaleTargetRef.APIVersion = version
+		if found := scalers(d, owned, false); len(found) > 0 {
+			t.Errorf("apiVersion %q: it is disabled", version)
+		}
+		h.Spec.ScaleTargetRef.Name += disabledSuffix
+		if found := scalers(d, owned, true); len(found) > 0 {
+			t.Errorf("apiVersion %q: it is enabled", version)
+		}
+	}
+}

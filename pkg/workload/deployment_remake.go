@@ -55,7 +55,10 @@ func (deployment) Kept(obj object.Object, owned []object.Object, kept File) plan
 func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change {
 	d, rs := obj.(*appsv1.Deployment), filed(kept)
 	r := findRevisions(d, owned)
-	if rs == nil || r.byHash(how.Revision) != nil {
+	if rs == nil {
+		return nil
+	}
+	if old := r.byHash(how.Revision); old != nil && digest(&old.Spec.Template) == digest(&rs.Spec.Template) {
 		return nil
 	}
 	want := d.DeepCopy()
@@ -69,7 +72,7 @@ func (n deployment) Remake(obj object.Object, owned, beside []object.Object, kep
 	hash := identify(rs, d, beside)
 	label(want, rollouts.LabelStableRevision, hash)
 	changes := append(change(obj, want), object.Change{Want: remade(rs, d, hash, n.share(d))})
-	return append(append(changes, r.emptied(d)...), r.removed(d, "")...)
+	return append(append(changes, r.emptied(d)...), r.removed(d, how.Revision)...)
 }
 
 // RemoveStrays implements Adapter.

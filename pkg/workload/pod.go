@@ -52,3 +52,14 @@ func Labels(m planner.Mark) map[string]string {
 		appsv1.ControllerRevisionHashLabelKey: m.Revision,
 	}
 }
+
+// keptPod says which pod was deleted and is kept by finalizers. Nothing comes in its
+// place until then.
+func keptPod(pods []*corev1.Pod) string {
+	for _, p := range pods {
+		if p != nil && p.DeletionTimestamp != nil && len(p.Finalizers) > 0 {
+			return rollouts.Lingers("pod", p)
+		}
+	}
+	return ""
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -349,5 +350,33 @@ func TestShapedWithoutType(t *testing.T) {
 	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
 	if got := s.set.Spec.UpdateStrategy.Type; got != "" || partitionOf(s.set) != frozen {
 		t.Errorf("type %q, partition %d", got, partitionOf(s.set))
+	}
+}
+
+// TestKeptPod names a pod that was deleted and that finalizers keep, and nothing of one
+// that is on its way out.
+func TestKeptPod(t *testing.T) {
+	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
+	for kind, observe := range map[string]func() (*corev1.Pod, string){
+		"StatefulSet": func() (*corev1.Pod, string) {
+			return s.owned[len(s.owned)-1].(*corev1.Pod), (statefulSet{}).Observe(s.set, s.owned).Lingers
+		},
+		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), (daemonSet{}).Observe(n.set, n.owned).Lingers },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			pod, _ := observe()
+			pod.Finalizers = []string{"example.com/keep"}
+			if _, says := observe(); says != "" {
+				t.Errorf("says %q of a pod that runs", says)
+			}
+			pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			if _, says := observe(); !strings.Contains(says, pod.Name) || !strings.Contains(says, "example.com/keep") {
+				t.Errorf("says %q", says)
+			}
+			pod.Finalizers = nil
+			if _, says := observe(); says != "" {
+				t.Errorf("says %q of a pod that goes", says)
+			}
+		})
 	}
 }
