@@ -137,7 +137,10 @@ func (x *pass) findStable() {
 		return
 	}
 	w := *x.w
-	w.StableGone, w.StableReadyReplicas = true, 0
+	w.StableGone = true
+	if !w.BackByTemplate {
+		w.StableReadyReplicas = 0 // its pods went with it
+	}
 	x.w = &w
 }
 
