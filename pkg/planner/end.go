@@ -90,6 +90,9 @@ func (x *pass) bringBack() {
 	x.settle(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	x.settle(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 	if !x.hasStable() {
+		if x.w.BackByTemplate && x.w.StableReadyReplicas > 0 {
+			x.leaveUpdate() // no pod comes back, and requests need not wait for one
+		}
 		return
 	}
 	if !x.goBack() {

@@ -22,7 +22,7 @@ func (s *story) gitops(c command) {
 	every := s.duration(c.get("every", "1s"))
 	for range s.number(c.get("times", "20")) {
 		s.w.now = s.w.now.Add(every)
-		s.w.as("gitops", func() error { return s.w.store.update(s.inGit(c.words[1])) })
+		s.w.as("gitops", func() error { return s.w.store.update(s.inGit(c.words[1], c.has("kept"))) })
 		for before := -1; before != s.w.store.newest(); {
 			before = s.w.store.newest()
 			s.w.round()
@@ -30,8 +30,8 @@ func (s *story) gitops(c command) {
 	}
 }
 
-// inGit is an object as its owner's manifest has it.
-func (s *story) inGit(path string) object.Object {
+// inGit is an object as its owner's manifest has it; the annotations of others may be kept.
+func (s *story) inGit(path string, kept bool) object.Object {
 	k, name, _ := strings.Cut(path, "/")
 	o := clone(s.w.store.objects[key{kind(k), name}])
 	switch is := o.(type) {
@@ -41,7 +41,9 @@ func (s *story) inGit(path string) object.Object {
 			Manager: "argocd-controller", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:selector":{}}}`),
 		}}
 	case *unstructured.Unstructured:
-		is.SetAnnotations(nil)
+		if !kept {
+			is.SetAnnotations(nil)
+		}
 		is.Object["spec"] = places[kind(k)].spec(name)
 	}
 	return o

@@ -40,8 +40,9 @@ func (x *pass) halfBack() bool {
 // refuse says so, and goes no further until the template is taken back, the stable
 // one is set, or the release is aborted.
 func (x *pass) refuse() {
-	x.stall(rollouts.StalledRefused, "new version releasing detected in the progress of blue-green release, please rollback first")
+	x.status.Message = "new version releasing detected in the progress of blue-green release, please rollback first"
 	x.keep()
+	x.stall(rollouts.StalledRefused, x.status.Message)
 }
 
 // accept notes that no other template is set any more.

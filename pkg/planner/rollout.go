@@ -141,7 +141,10 @@ func (x *pass) findStable() {
 	case exchanged(*x.status.Active(), x.w):
 		w.StableGone = true // its pods serve on
 	case x.status.Phase == rollouts.PhaseProgressing:
-		w.StableGone, w.StableReadyReplicas = true, 0
+		w.StableGone = true
+		if !w.BackByTemplate {
+			w.StableReadyReplicas = 0 // its pods went with it
+		}
 	}
 	x.w = &w
 }

@@ -249,19 +249,37 @@ func (x *pass) serving() string {
 	switch {
 	case x.live() && x.w.UpdatedReadyReplicas > 0:
 		return x.w.PodTemplateHash
-	case !x.live() && x.w.SupersededReplicas > 0:
+	case !x.live() && (x.w.SupersededReplicas > 0 || x.w.Extra):
 		return x.progress().PodTemplateHash
 	default:
 		return ""
 	}
 }
 
+// noReadyPod is why the requests of a step go to stable.
+const noReadyPod = "the new version has no ready pod, and stable gets every request until it has"
+
+// onlyStable tells that stable has ready pods and the update revision has none, so that
+// requests sent there would be lost. Pods of a set that was deleted may run on.
+func (x *pass) onlyStable() bool {
+	return x.w.StableReadyReplicas > 0 && x.serving() == "" && x.w.RunsOn == ""
+}
+
+// awaited tells that the release itself has taken the route back until a pod is ready.
+func (x *pass) awaited() bool {
+	return !x.Route.Routed && strings.Contains(x.Rollout.Status.Message, noReadyPod)
+}
+
 // routeAgain makes routers follow a set that was made anew, and puts those right
 // that somebody else has changed: to the last route they were told, or to that
-// of the step where they do not know it.
+// of the step where they do not know it. They forget a revision that has no ready
+// pod while stable has some.
 func (x *pass) routeAgain() {
 	p, r, now := x.progress(), x.Route, x.serving()
 	if now == "" {
+		if r.Routed && !r.told().Nothing() && x.onlyStable() {
+			x.act(Unroute{})
+		}
 		return
 	}
 	if p.State != rollouts.StepUpgrade {
@@ -281,7 +299,9 @@ func (x *pass) routeAgain() {
 	if !astray {
 		return
 	}
-	x.corrected(routeUndone)
+	if !x.awaited() {
+		x.corrected(routeUndone)
+	}
 	x.act(RouteTo{Revision: now, Want: want})
 }
 

@@ -86,7 +86,7 @@ var verbs = map[string]func(*story, command){
 	"fail":   (*story).fail,   // v2 pods=1
 	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
 	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
-	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20]: a tool applies what is in Git, again and again
+	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
 	// Pods of the image run, and get ready no more until it is mended.
 	"break": func(s *story, c command) { s.w.store.unready[c.words[1]] = true },
 	"mend":  func(s *story, c command) { delete(s.w.store.unready, c.words[1]) },

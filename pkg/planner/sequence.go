@@ -139,8 +139,8 @@ func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan)
 	case rollouts.FinalisingReleaseRouting:
 		return x.unlinking()
 	}
-	if x.Route == nil {
-		return remains{}
+	if x.Route == nil || row == rollouts.FinalisingRouteToNew && x.Route.Edited && x.progress().FinalisingStep != "" {
+		return remains{} // told once: the Service selects all pods before any goes, whoever undoes the route
 	}
 	return remains{action: x.Route.reach(row)}
 }

@@ -190,6 +190,9 @@ func (x *pass) lost(step *rollouts.Step) string {
 	if x.Route == nil || !step.Routed() || x.everyPod(step) {
 		return ""
 	}
+	if x.onlyStable() && !RouteOf(*step).Nothing() {
+		return noReadyPod
+	}
 	return cmp.Or(x.Route.obstacle(), x.Route.refuses())
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -88,51 +89,46 @@ func (s Server) Unroute(ctx context.Context, o traffic.Objects) error {
 
 // Turns keeps who takes a Service or a router, from before that is stored until the
 // caches show it: passes over two Rollouts run at once, and one process runs them all.
+// They are known by name, since one that is made again comes after the one that has gone.
 type Turns struct {
 	mu    sync.Mutex
-	taken map[string]turn
+	taken map[types.NamespacedName]turn
 }
 
 type turn struct {
-	by    types.UID
+	by    types.NamespacedName
 	until time.Time
 }
 
 // shown is how long a cache may take to show what was stored.
 const shown = time.Minute
 
-// Take takes all of the keys of a namespace, unless another has just taken one.
-func (t *Turns) Take(now time.Time, namespace string, keys []string, by types.UID) bool {
+// Take takes all of the keys in the namespace of a Rollout, unless another has just
+// taken one.
+func (t *Turns) Take(now time.Time, by types.NamespacedName, keys []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key, turn := range t.taken {
-		if !now.Before(turn.until) {
-			delete(t.taken, key)
-		}
-	}
+	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return !now.Before(turn.until) })
 	for _, key := range keys {
-		if turn, ok := t.taken[namespace+"/"+key]; ok && turn.by != by {
+		if turn, ok := t.taken[types.NamespacedName{Namespace: by.Namespace, Name: key}]; ok && turn.by != by {
 			return false
 		}
 	}
 	if t.taken == nil {
-		t.taken = map[string]turn{}
+		t.taken = map[types.NamespacedName]turn{}
 	}
 	for _, key := range keys {
-		t.taken[namespace+"/"+key] = turn{by: by, until: now.Add(shown)}
+		t.taken[types.NamespacedName{Namespace: by.Namespace, Name: key}] = turn{by: by, until: now.Add(shown)}
 	}
 	return true
 }
 
-// Leave lets others take the keys at once.
-func (t *Turns) Leave(namespace string, keys []string, by types.UID) {
+// Leave lets others take at once what a Rollout has taken, which it does not keep or
+// which has gone.
+func (t *Turns) Leave(by types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, key := range keys {
-		if t.taken[namespace+"/"+key].by == by {
-			delete(t.taken, namespace+"/"+key)
-		}
-	}
+	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return turn.by == by })
 }
 
 // otherReleases are the Rollouts that route by an object.

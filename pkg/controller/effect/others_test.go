@@ -13,32 +13,34 @@ import (
 )
 
 // TestTurns lets one of two take what both name, until it leaves it or the caches
-// have had time to show whose it is.
+// have had time to show whose it is. One that has gone has left it, and one that is
+// made again takes it at once.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	web, both := []string{"Service/web"}, []string{"Ingress/web", "Service/web"}
+	a, b, c := types.NamespacedName{Namespace: "shop", Name: "a"}, types.NamespacedName{Namespace: "shop", Name: "b"}, types.NamespacedName{Namespace: "shop", Name: "c"}
 	var turns effect.Turns
 	for i, step := range []struct {
 		after time.Duration
 		keys  []string
-		by    types.UID
+		by    types.NamespacedName
 		want  bool
 	}{
-		{0, web, "a", true}, {0, web, "a", true}, {0, both, "b", false}, {0, []string{"Ingress/web"}, "c", true},
-		{59 * time.Second, web, "b", false}, {time.Second, web, "b", true},
+		{0, web, a, true}, {0, web, a, true}, {0, both, b, false}, {0, []string{"Ingress/web"}, c, true},
+		{59 * time.Second, web, b, false}, {time.Second, web, b, true},
 	} {
 		now = now.Add(step.after)
-		if got := turns.Take(now, "shop", step.keys, step.by); got != step.want {
+		if got := turns.Take(now, step.by, step.keys); got != step.want {
 			t.Errorf("%d: %s takes %v: %t, want %t", i, step.by, step.keys, got, step.want)
 		}
 	}
-	turns.Leave("shop", web, "c")
-	if turns.Take(now, "shop", web, "c") || !turns.Take(now, "other", web, "c") {
+	turns.Leave(c)
+	if turns.Take(now, c, web) || !turns.Take(now, types.NamespacedName{Namespace: "other", Name: "c"}, web) {
 		t.Error("c leaves what is not its own, or waits for another namespace")
 	}
-	turns.Leave("shop", web, "b")
-	if !turns.Take(now, "shop", web, "c") {
+	turns.Leave(b)
+	if !turns.Take(now, c, web) {
 		t.Error("c does not take what b has left")
 	}
 }

@@ -49,6 +49,7 @@ const moved = 20 * time.Millisecond
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obs, err := r.observe(ctx, req.NamespacedName)
 	if err == nil && obs == nil {
+		r.turns.Leave(req.NamespacedName)
 		err = r.forget(ctx, req.NamespacedName)
 	}
 	if effect.Behind(err) {
@@ -93,11 +94,12 @@ func (r *Reconciler) next(obs *observation, plan planner.Plan, filings []planner
 // while another Rollout has just taken it, and the caches may not show that yet.
 func (r *Reconciler) takes(obs *observation, plan planner.Plan) bool {
 	ro := obs.rollout
+	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
 	switch {
 	case ro.Status.Network == nil && plan.Status.Network != nil:
-		return r.turns.Take(r.Clock.Now(), ro.Namespace, effect.NetworkOf(ro), ro.UID)
+		return r.turns.Take(r.Clock.Now(), by, effect.NetworkOf(ro))
 	case ro.Status.Network == nil:
-		r.turns.Leave(ro.Namespace, effect.NetworkOf(ro), ro.UID)
+		r.turns.Leave(by)
 	}
 	return true
 }
