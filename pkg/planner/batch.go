@@ -241,19 +241,24 @@ func (x *batchPass) giveBack() {
 	}
 	x.status.Phase = rollouts.PhaseFinalizing
 	x.status.Message = ""
-	if x.plan.FinalizingPolicy == rollouts.WaitResume && x.returning() {
+	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
+	switch {
+	case wait && x.returning():
 		x.comeBack()
 		return
-	}
-	wait := x.plan.FinalizingPolicy == rollouts.WaitResume
-	if (wait && x.w.Rolling || x.w.Leans != "") && x.w.Drive == nil {
+	case x.atWork(wait):
 		x.status.Message = cmp.Or(x.w.Leans, x.w.Lingers, x.Trouble)
-		return // it was given back, and its native controller is at work
+		return
 	}
 	if x.status.Message = x.w.keptFrom(wait, x.plan.Abort); x.status.Message != "" {
 		return
 	}
 	x.actions = append(x.actions, RestoreWorkload{KeepPaused: x.plan.Abort, Wait: wait && !x.w.AtStable})
+}
+
+// atWork reports whether the native controller of a workload that was given back is.
+func (x *batchPass) atWork(wait bool) bool {
+	return x.w.Drive == nil && (wait && x.w.Rolling || x.w.Leans != "")
 }
 
 // returning tells that the template is stable's again and pods of another

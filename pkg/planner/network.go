@@ -71,6 +71,15 @@ func (x *pass) keepNetwork() {
 	}
 	x.noteNetwork()
 	x.forgetPin()
+	x.noteOrders()
+	if !busy && r.clean() {
+		x.status.Network = nil
+	}
+	x.tellRoutable(busy)
+}
+
+// noteOrders notes what is about to be changed of the network.
+func (x *pass) noteOrders() {
 	for _, a := range x.actions {
 		switch a := a.(type) {
 		case Pin:
@@ -84,10 +93,6 @@ func (x *pass) keepNetwork() {
 			x.tellDoubted()
 		}
 	}
-	if !busy && r.clean() {
-		x.status.Network = nil
-	}
-	x.tellRoutable(busy)
 }
 
 // noteNetwork notes what the release has been found to have done.

@@ -78,14 +78,7 @@ func (x *pass) remake() {
 		return
 	}
 	revision := x.progress().StableRevision
-	what := "was deleted"
-	if x.edited() {
-		what = "has another template"
-	}
-	message := fmt.Sprintf("The %s of the stable revision %s %s, and is made anew from the history of the release", x.w.Keeper, revision, what)
-	if x.Rollout.Status.Message != message {
-		x.warn("StableRecreated", message)
-	}
+	message := x.remade(revision)
 	if x.doing(rollouts.ActivityAborted) {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 		x.become(rollouts.ActivityAborting, aborting)
@@ -101,6 +94,19 @@ func (x *pass) remake() {
 		}
 	}
 	x.act(remake)
+}
+
+// remade says that the stable set is made anew, and why.
+func (x *pass) remade(revision string) string {
+	what := "was deleted"
+	if x.edited() {
+		what = "has another template"
+	}
+	message := fmt.Sprintf("The %s of the stable revision %s %s, and is made anew from the history of the release", x.w.Keeper, revision, what)
+	if x.Rollout.Status.Message != message {
+		x.warn("StableRecreated", message)
+	}
+	return message
 }
 
 // batchBack tells that no batch is about to set the template of the release again.

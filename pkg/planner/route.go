@@ -182,11 +182,7 @@ func (x *pass) route(step *rollouts.Step) bool {
 	}
 	to := RouteTo{Revision: p.PodTemplateHash, Want: want}
 	if !x.Route.carries(want, p.PodTemplateHash) {
-		x.say("route traffic to new version")
-		if c := x.status.TrafficChange; c != nil && c.Target == targetOf(to) {
-			x.corrected(routeUndone)
-		}
-		x.issue(to)
+		x.order(to)
 		return false
 	}
 	if x.unable(x.Route.refuses()) {
@@ -198,6 +194,15 @@ func (x *pass) route(step *rollouts.Step) bool {
 		return false
 	}
 	return x.arrived(to)
+}
+
+// order tells routers what the step wants, and says so where they did it before.
+func (x *pass) order(to RouteTo) {
+	x.say("route traffic to new version")
+	if c := x.status.TrafficChange; c != nil && c.Target == targetOf(to) {
+		x.corrected(routeUndone)
+	}
+	x.issue(to)
 }
 
 // arrived waits until a change of the routers is seen everywhere.
@@ -220,21 +225,27 @@ func (x *pass) arrived(to RouteTo) bool {
 // were told. Between two steps a release that goes on does the rest itself, and one
 // that does not leaves it.
 func (x *pass) follow(goes bool) {
-	p, r := x.progress(), x.Route
-	step := x.release.Step(p.CurrentStepIndex)
-	if r == nil || step == nil {
+	step := x.release.Step(x.progress().CurrentStepIndex)
+	if x.Route == nil || step == nil {
 		return
 	}
-	between := x.between()
-	empty := x.onlyOthers() || x.live() && x.outgrown(step)
-	if r.Pinned != "" && (r.Barred != "" || empty) && !(between && goes) {
-		x.act(Unpin{})
-	}
-	if !between {
+	switch between := x.between(); {
+	case !between:
+		x.unpinEmptied(step)
 		x.pinAgain(step)
-	}
-	if !between || goes && x.pins(step) {
 		x.routeAgain()
+	case !goes:
+		x.unpinEmptied(step)
+	case x.pins(step):
+		x.routeAgain()
+	}
+}
+
+// unpinEmptied lets the Service select all pods again where stable has none that serves,
+// or is to have none, and where the Service is not this release's.
+func (x *pass) unpinEmptied(step *rollouts.Step) {
+	if x.Route.Pinned != "" && (x.Route.Barred != "" || x.onlyOthers() || x.live() && x.outgrown(step)) {
+		x.act(Unpin{})
 	}
 }
 
@@ -275,13 +286,16 @@ func (x *pass) awaited() bool {
 // of the step where they do not know it. They forget a revision that has no ready
 // pod while stable has some.
 func (x *pass) routeAgain() {
-	p, r, now := x.progress(), x.Route, x.serving()
-	if now == "" {
-		if r.Routed && !r.told().Nothing() && x.onlyStable() {
-			x.act(Unroute{})
-		}
-		return
+	switch now := x.serving(); {
+	case now != "":
+		x.routeRight(now)
+	case x.Route.Routed && !x.Route.told().Nothing() && x.onlyStable():
+		x.act(Unroute{})
 	}
+}
+
+func (x *pass) routeRight(now string) {
+	p, r := x.progress(), x.Route
 	if p.State != rollouts.StepUpgrade {
 		p.PodTemplateHash = now
 	}

@@ -37,6 +37,11 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 	if all.Barred = o.barred(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
 		all.Impossible = impossible(o, steps)
 	}
+	return withServices(all, o)
+}
+
+// withServices adds what the Services do.
+func withServices(all planner.Route, o Objects) planner.Route {
 	all.Shared = o.Shared
 	if all.Made, all.Rival = o.whose(); o.Shared {
 		all.Rival = "" // no Service is made

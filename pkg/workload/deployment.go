@@ -53,9 +53,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	}
 	w.Strays = r.remadeStable(d) && len(r.strays(d, r.stableRevision)) > 0 || len(r.emptied(d)) > 0
 	w.Lingers, w.RunsOn = deletedSet(owned, false), deletedSet(owned, true)
-	if _, controlled := readOwner(d); controlled || held(d) {
-		w.TakenFor = r.takenFor(d)
-	}
+	w.TakenFor = r.takenFor(d)
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)

@@ -102,9 +102,12 @@ func (r revisions) emptied(d *appsv1.Deployment) []object.Change {
 	return changes
 }
 
-// takenFor says which set the native controller would take for that of the live
+// takenFor says which set of a held Deployment its native controller would take for that of the live
 // template, and that makes no pods since it was deleted; empty if none is.
 func (r revisions) takenFor(d *appsv1.Deployment) string {
+	if _, controlled := readOwner(d); !controlled && !held(d) {
+		return ""
+	}
 	alike := slices.DeleteFunc(slices.Concat(r.all, r.ending), func(rs *appsv1.ReplicaSet) bool {
 		return !sameTemplate(&rs.Spec.Template, &d.Spec.Template)
 	})

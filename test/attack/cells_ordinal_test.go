@@ -7,7 +7,7 @@ package attack
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -88,7 +88,7 @@ func stillWaits(a *app) {
 	a.ships("v2")
 	a.until("step 1 waits", func(ctx context.Context) error {
 		if err := a.stalls("RevisionRefused")(ctx); err == nil {
-			return fmt.Errorf("the template is refused still")
+			return errors.New("the template is refused still")
 		}
 		return a.waitsAt(1)(ctx)
 	})
