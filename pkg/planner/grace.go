@@ -20,7 +20,7 @@ import (
 // before it was carried out. What is left of an earlier change is not cut short.
 func (x *pass) keepGrace() {
 	grace, left := x.grace(), x.owed()
-	if max(grace, left) <= 0 || !slices.ContainsFunc(x.actions, changesTraffic) {
+	if !slices.ContainsFunc(x.actions, changesTraffic) {
 		return
 	}
 	at := roundUp(x.Now)
@@ -59,17 +59,27 @@ func changesWays(a Action) bool {
 // the ends of the release a grace period, since pods go then; a step waits for its
 // target once.
 func (x *pass) stands(target Action) bool {
-	left := x.owed()
-	if left <= 0 {
+	c := x.status.TrafficChange
+	if c == nil {
 		return true
 	}
-	c := x.status.TrafficChange
 	if c.Target != targetOf(target) || ahead(c.TargetTime, x.Now) {
 		at := roundUp(x.Now)
 		c.Target, c.TargetTime = targetOf(target), &at
 	}
+	left := x.owed()
+	if left <= 0 {
+		return true
+	}
 	since := c.TargetTime.Add(time.Duration(c.GraceSeconds) * time.Second)
 	return x.reached(x.Now.Add(min(left, since.Sub(x.Now))))
+}
+
+// changing reports whether the release itself has changed the ways of requests since
+// what a step wants was last found done. What is missing then is undone by nobody.
+func (x *pass) changing() bool {
+	c := x.Rollout.Status.TrafficChange
+	return c != nil && c.Target == ""
 }
 
 // aim forgets what was wanted before another target is ordered.
@@ -90,7 +100,7 @@ func (x *pass) told() bool {
 // was set back nobody knows, so that it begins anew.
 func (x *pass) owed() time.Duration {
 	c := x.status.TrafficChange
-	if c == nil {
+	if c == nil || c.GraceSeconds == 0 {
 		return 0
 	}
 	if ahead(&c.Time, x.Now) {

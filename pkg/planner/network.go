@@ -104,10 +104,8 @@ func (x *pass) noteNetwork() {
 }
 
 // tellUnpinned says that somebody has taken off a Service what it was found to select.
-// After a change of the release's own, nothing is found done yet.
 func (x *pass) tellUnpinned() {
-	hold, c := x.Rollout.Status.Network, x.Rollout.Status.TrafficChange
-	if hold != nil && hold.Pinned != "" && hold.Pinned == x.pin().Revision && (c == nil || c.Target != "") {
+	if hold := x.Rollout.Status.Network; hold != nil && hold.Pinned != "" && hold.Pinned == x.pin().Revision && !x.changing() {
 		x.corrected(pinUndone)
 	}
 }

@@ -276,11 +276,6 @@ func (x *pass) onlyStable() bool {
 	return x.w.StableReadyReplicas > 0 && x.serving() == "" && x.w.RunsOn == ""
 }
 
-// awaited tells that the release itself has taken the route back until a pod is ready.
-func (x *pass) awaited() bool {
-	return !x.Route.Routed && strings.Contains(x.Rollout.Status.Message, noReadyPod)
-}
-
 // routeAgain makes routers follow a set that was made anew, and puts those right
 // that somebody else has changed: to the last route they were told, or to that
 // of the step where they do not know it. They forget a revision that has no ready
@@ -294,6 +289,7 @@ func (x *pass) routeAgain() {
 	}
 }
 
+// routeRight has routers send to the revision that serves what they were told.
 func (x *pass) routeRight(now string) {
 	p, r := x.progress(), x.Route
 	if p.State != rollouts.StepUpgrade {
@@ -313,7 +309,7 @@ func (x *pass) routeRight(now string) {
 	if !astray {
 		return
 	}
-	if !x.awaited() {
+	if !x.changing() {
 		x.corrected(routeUndone)
 	}
 	x.act(RouteTo{Revision: now, Want: want})

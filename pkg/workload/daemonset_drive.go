@@ -109,8 +109,8 @@ func (p placed) mayRoll(how planner.RestoreWorkload) bool {
 }
 
 // Restore implements Adapter. What stays paused keeps the stable template, and OnDelete
-// as long as a pod runs another one. So does, but for that, what is given back half-way because its Rollout
-// leaves: as other clients of the API expect it, no pod is replaced then.
+// as long as a pod runs another one. What is given back half-way because its Rollout
+// leaves keeps OnDelete, too: as other clients of the API expect it, no pod is replaced.
 func (daemonSet) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	want := p.set.DeepCopy()

@@ -102,8 +102,8 @@ func (r revisions) emptied(d *appsv1.Deployment) []object.Change {
 	return changes
 }
 
-// takenFor says which set of a held Deployment its native controller would take for that of the live
-// template, and that makes no pods since it was deleted; empty if none is.
+// takenFor says which set of a held Deployment its native controller would take for
+// that of the live template, though it was deleted and makes no pods; empty if none.
 func (r revisions) takenFor(d *appsv1.Deployment) string {
 	if _, controlled := readOwner(d); !controlled && !held(d) {
 		return ""

@@ -5,12 +5,11 @@ package workload
 
 import (
 	"cmp"
-	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weir-rollouts/weir/pkg/object"
 )
@@ -33,19 +32,15 @@ func (r Row) Wrong(old, update object.Object) string {
 
 // limit is one of the limits of a rolling update, in pods or in percent, and why
 // kube-apiserver refuses it.
-func limit(field string, v *intstr.IntOrString, bounded bool) (n uint64, why string) {
-	if v.Type == intstr.Int {
-		if v.IntVal < 0 {
-			return 0, field + " must not be negative"
-		}
-		return uint64(v.IntVal), ""
-	}
-	digits, percent := strings.CutSuffix(v.StrVal, "%")
-	n, err := strconv.ParseUint(digits, 10, 31)
+func limit(field string, v *intstr.IntOrString, bounded bool) (n int, why string) {
+	percent := v.Type == intstr.String
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, 100, true)
 	switch {
-	case !percent || err != nil:
+	case err != nil || percent && len(validation.IsValidPercent(v.StrVal)) > 0:
 		return 0, field + " must be a number of pods, or a percentage such as 25%"
-	case bounded && n > 100:
+	case n < 0:
+		return 0, field + " must not be negative"
+	case bounded && percent && n > 100:
 		return 0, field + " must not be more than 100%"
 	}
 	return n, ""
