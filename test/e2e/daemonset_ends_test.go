@@ -38,7 +38,8 @@ func daemonsDeleted(t *testing.T) {
 	s.until("all pods run v2", s.runsPods(versions{"v2": 3}))
 }
 
-// An aborted version comes up nowhere, also when the Rollout is deleted.
+// An aborted version comes up nowhere, also when the Rollout is deleted. The owner's
+// strategy is back, since every pod runs the template that stays.
 func daemonsDeletedAborted(t *testing.T) {
 	t.Parallel()
 	s := startDaemons(t, 3, false, nil, manual("1"), manual("100%")).serve()
@@ -53,7 +54,7 @@ func daemonsDeletedAborted(t *testing.T) {
 	s.until("the Rollout is gone", s.gone(&v1beta1.Rollout{}, s.rollout))
 	s.joins()
 	s.until("the new node has a pod", s.runsPods(versions{"v1": 4}))
-	s.stands(byHand, "v1")
+	s.stands(rolls, "v1")
 }
 
 // A Rollout that is disabled half-way leaves the pods as they are, and waits for
