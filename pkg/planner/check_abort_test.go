@@ -17,7 +17,7 @@ import (
 // pods of the other version are ready is no excuse.
 func (c *checks) stays(actor string, was, is *appsv1.ReplicaSet) {
 	d := c.deployment()
-	if was == nil || d == nil || !d.Spec.Paused || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || actor == "gc" || actor == "user" || !metav1.IsControlledBy(was, d) {
+	if c.lost || was == nil || d == nil || !d.Spec.Paused || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || actor == "gc" || actor == "user" || !metav1.IsControlledBy(was, d) {
 		return // also where the native controller sizes: resumed by hand, or at rest
 	}
 	to := int32(0)

@@ -68,16 +68,24 @@ func (c *checks) grace() time.Duration {
 }
 
 // Grace: a revision that routers were told to forget has a ready pod until each of
-// them knows, whatever takes over meanwhile.
+// them knows, whatever takes over meanwhile. What the owner of a Rollout that leaves
+// releases goes its own way.
 func (c *checks) waited() {
 	for hash, until := range c.promises.kept {
+		o := appOf(c.w.store.objects, app0)
 		switch {
-		case !c.w.now.Before(until), appOf(c.w.store.objects, app0) == nil:
+		case !c.w.now.Before(until), o == nil, !marked(o) && !c.governed():
 			delete(c.promises.kept, hash)
 		case c.able(hash) == 0:
 			c.violate("grace", "%s lost its pods %s before every router knows", hash, until.Sub(c.w.now))
 		}
 	}
+}
+
+// governed reports whether a Rollout is in service.
+func (c *checks) governed() bool {
+	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
+	return r != nil && r.DeletionTimestamp == nil && !r.Spec.Disabled
 }
 
 // accepted notes an answer to a verb. Who aborts or rolls back means whatever is set

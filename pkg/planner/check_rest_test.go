@@ -6,7 +6,6 @@ package planner_test
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -27,14 +26,23 @@ func (e *end) leave() {
 	}
 }
 
-// nothingToMake tells that somebody has deleted the set that the missing pods would be
-// of: the stable one of a release, or all that a Deployment had which is left paused.
+// nothingToMake reports whether somebody has deleted the set that the missing pods would
+// be of: the stable one of a release, or all that a Deployment had which is paused.
 func (e *end) nothingToMake(d *appsv1.Deployment, total int32) bool {
-	if r := e.rollout(); r != nil && r.Status.Phase == rollouts.PhaseProgressing {
-		stable := r.Status.Active().StableRevision
-		return stable != "" && e.check.set(stable) == nil
+	if !d.Spec.Paused {
+		return false
 	}
-	return total == 0 && d.Spec.Paused
+	if r := e.rollout(); r != nil && r.Status.Phase == rollouts.PhaseProgressing && e.check.set(r.Status.Active().StableRevision) != nil {
+		return false
+	}
+	return total == 0 || e.check.lost
+}
+
+// stableFails reports whether what a release began from cannot run. Whoever waits for
+// its pods waits for good.
+func (c *checks) stableFails() bool {
+	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, app0)
+	return r != nil && r.Status.Active() != nil && c.images[r.Status.Active().StableRevision] == "failed"
 }
 
 // undriven: a Rollout that says that all is well has let go of its workload.
@@ -59,12 +67,7 @@ func (e *end) endpoints() {
 // sized: the sizes of the sets are those of the workload, and the last stable pod has
 // not gone by a change of the size.
 func (e *end) sized(d *appsv1.Deployment) {
-	n, total, spread := replicasOf(d), int32(0), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
-	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
-		if metav1.IsControlledBy(rs, d) {
-			total += *rs.Spec.Replicas
-		}
-	}
+	n, total, spread := replicasOf(d), e.check.allSizes(), e.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
 	surge, unavailable := limitsOf(spread, n)
 	most := n + max(surge, 1)
 	r := e.rollout()

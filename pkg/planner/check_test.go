@@ -38,6 +38,9 @@ type checks struct {
 	// sick excuses what follows from pods that failed by themselves, and empty
 	// what follows from size 0, until everything serves again.
 	sick, empty bool
+	// lost excuses what follows from a stable set that was deleted, until a pod of it
+	// serves again, and no set has pods that were given to it meanwhile.
+	lost bool
 	// robbed excuses the requests that are lost with the BatchRelease, which somebody
 	// has deleted, and which takes its pods with it.
 	robbed bool
@@ -284,10 +287,11 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 // workload is gone, or it is the native controller's own rolling update.
 func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 	switch {
-	case c.sick, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
+	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
 		return true
 	default:
-		return actor == "kube" && !d.Spec.Paused && d.Spec.Strategy.RollingUpdate != nil
+		// Stopped, it still sizes the sets of a blue-green release, in proportion.
+		return actor == "kube" && (!d.Spec.Paused || d.Spec.MinReadySeconds > 0) && d.Spec.Strategy.RollingUpdate != nil
 	}
 }
 
@@ -338,8 +342,34 @@ func (c *checks) moved() {
 	}
 }
 
+// loses notes whether the stable set of a release is gone.
+func (c *checks) loses() {
+	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
+		p := r.Status.Active()
+		switch {
+		case p == nil || p.StableRevision == "" || c.deployment() == nil:
+		case c.set(p.StableRevision) == nil:
+			c.lost = r.Status.Phase != rollouts.PhaseHealthy
+		case c.able(p.StableRevision) > 0 && c.allSizes() <= replicasOf(c.deployment()):
+			c.lost = false
+		}
+	}
+}
+
+// allSizes is how many pods all sets of the Deployment are asked to have.
+func (c *checks) allSizes() int32 {
+	var n int32
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		if metav1.IsControlledBy(rs, c.deployment()) {
+			n += *rs.Spec.Replicas
+		}
+	}
+	return n
+}
+
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
+	c.loses()
 	o := c.workload()
 	if o == nil || replicasOf(o) <= 1 {
 		return

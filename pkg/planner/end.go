@@ -301,9 +301,10 @@ func (x *pass) back(keep int32, revision string) bool {
 	}
 }
 
-// untouched tells that no pod of another revision was ever asked for, nor comes unasked.
+// untouched reports whether no pod of another revision was ever asked for, nor comes unasked.
 func (x *pass) untouched() bool {
-	return x.w.Drive == nil && x.w.Native && !x.w.Joins && x.w.StableReplicas <= x.w.Replicas && x.w.SupersededReplicas == 0
+	w := x.w
+	return w.Drive == nil && w.Native && !w.Joins && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
 }
 
 // mirrorBatch shows what is known of the batches where clients look for it.

@@ -123,6 +123,11 @@ func (e *end) serve() {
 	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
 	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
+	e.resume()
+}
+
+// resume goes on with a workload that was given back paused.
+func (e *end) resume() {
 	if d := e.workload(); nativeOf(d).stopped(d) && !marked(d) {
 		e.change(app0, nativeOf(d).resume)
 	}
@@ -249,7 +254,7 @@ func (e *end) rollback() {
 // retry releases what was aborted after all.
 func (e *end) retry() {
 	d := e.workload()
-	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.hopeless() || e.rollout().Status.Active().RollingBack ||
+	if e.stable() == "" || d == nil || e.wanted(d) == "failed" || e.check.stableFails() || e.hopeless() || e.rollout().Status.Active().RollingBack ||
 		e.rollout().Status.Active().UpdateRevision != e.asked(d) {
 		return
 	}
@@ -280,6 +285,10 @@ func (e *end) release() {
 	if bad(*templateOf(d)) {
 		e.change(app0, setImage("v8"))
 	}
+	if !e.settle() || e.check.lost && e.check.allSizes() == 0 {
+		return // no set is left to begin from
+	}
+	e.resume()
 	if !e.settle() {
 		return
 	}
@@ -300,9 +309,12 @@ func (e *end) release() {
 	if e.refused() {
 		stable := e.rollout().Status.Active().StableRevision
 		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
-		if !e.settle() || e.lost(stable) {
+		if !e.settle() || e.lost(stable) || e.check.stableFails() {
 			return // where the native controller kept no history, nothing is left to go back to
 		}
+	}
+	if e.check.stableFails() && e.rollout().Spec.Strategy.BlueGreen != nil {
+		return // it waits for a whole stable revision, lest requests are lost
 	}
 	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {

@@ -89,6 +89,9 @@ func (s *schedule) deployed() {
 		surge: pick(s, "25%", "0", "1", "2", "100%"), unavail: pick(s, "25%", "0", "1", "2"),
 		history: pick[int32](s, 10, 2, 1, 0),
 	}
+	if a.surge == "0" && a.unavail == "0" {
+		a.unavail = "1" // a server refuses both
+	}
 	s.plan = pick(s, plans...)()
 	s.fails = pick(s, false, false, true)
 	traffic := pick(s, true, false)

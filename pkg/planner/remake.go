@@ -55,8 +55,12 @@ func (x *pass) stableLost() bool {
 	}
 }
 
-// stableMissed tells that pods of the stable set are wanted.
+// stableMissed reports whether pods of the stable set are wanted. Where the native
+// controller sizes, and every pod runs the live template, it would take them at once.
 func (x *pass) stableMissed() bool {
+	if x.w.Native && !x.aborted() && !x.Kept.Live && x.w.LiveReadyReplicas >= x.w.Replicas {
+		return false
+	}
 	return !x.doing(rollouts.ActivityFinalising) && (x.Kept.Live || x.aborted() || x.stableShare() > 0) &&
 		(x.Kept.Live || x.w.Replicas > 0)
 }

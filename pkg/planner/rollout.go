@@ -172,7 +172,10 @@ func (x *pass) recognise() {
 		return
 	}
 	w := *x.w
-	w.AtStable, w.StableRevision = true, stable
+	if w.StableRevision != stable {
+		w.StableRevision, w.StableTemplate = stable, "" // that was the other one's
+	}
+	w.AtStable = true
 	x.w = &w
 }
 

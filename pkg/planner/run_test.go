@@ -93,7 +93,7 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 		before := w.store.newest()
 		w.died, w.acts = false, 0
 		wake := w.round()
-		if w.acts > 0 && w.store.newest() == before && !w.died {
+		if w.acts > 0 && w.store.newest() == before && !w.died && !w.check.stableFails() {
 			w.check.violate("quiet", "a waiting world acts, rule %q", w.rule)
 			return 0, true
 		}

@@ -181,9 +181,9 @@ func (x *sizing) raise() {
 	x.raiseBy(x.Replicas + surge - x.total())
 }
 
-// first tells that one of the two revisions is to get its first pod.
+// first reports whether one of the two revisions is to get its first pod.
 func (x *sizing) first() bool {
-	return (x.Update.size() == 0 && x.target > 0) || (x.Stable.size() == 0 && x.stableTarget() > 0)
+	return (x.Update.size() == 0 && x.target > 0) || (x.Stable != nil && x.Stable.size() == 0 && x.stableTarget() > 0)
 }
 
 func (x *sizing) raiseBy(room int32) {

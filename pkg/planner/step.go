@@ -389,6 +389,8 @@ func (x *pass) gather() bool {
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
+	case x.Routing.holds():
+		return x.run(replaced, rollouts.ReleasePlan{}) // what it selects goes to pods that are about to go
 	case x.Route != nil && x.Route.Pinned != "" && x.Route.Pinned != into:
 		x.act(Unpin{}) // the pods that it selects are about to go
 		return false

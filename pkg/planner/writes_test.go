@@ -64,6 +64,6 @@ func TestWritesOfARelease(t *testing.T) {
 // stores nothing, and has all the work.
 func (c *checks) useful(actor string, change object.Change) {
 	if change.Base != nil && change.Want != nil && equal.DeepEqual(change.Base, change.Want) {
-		c.violate("useful", "%s writes %s as it is", actor, change.Want.GetName())
+		c.violate("useful", "%s writes %v as it is", actor, keyOf(change.Want))
 	}
 }

@@ -131,6 +131,9 @@ func deadline(d *appsv1.Deployment) int32 {
 // ownersLimits are the surge and unavailability that the owner allows, whether
 // the owner's strategy is in spec or kept while ours is.
 func ownersLimits(d *appsv1.Deployment) (surge, unavailable int32) {
+	if o, ok := readOriginal(d); ok {
+		return limits(&appsv1.RollingUpdateDeployment{MaxSurge: o.MaxSurge, MaxUnavailable: o.MaxUnavailable}, replicas(d))
+	}
 	if v, ok := readDriving(d); ok {
 		return limits(v.RollingUpdate, replicas(d))
 	}

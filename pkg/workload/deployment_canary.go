@@ -38,6 +38,9 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Leans = leans(d, owned)
 	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
 	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
+	if w.Paused {
+		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
+	}
 	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 	if extra == nil {
 		return w
@@ -51,10 +54,12 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	return w
 }
 
-// gathers tells that the Deployment's own sets are to be sized: an abort finds
-// them as the native controller left them when it was stopped between two.
+// gathers reports whether the Deployment's own sets are to be sized: an abort finds
+// them as the native controller left them when it was stopped on its way.
 func gathers(drive *planner.Drive, r revisions) bool {
-	return drive != nil && drive.Abort && r.split()
+	return drive != nil && drive.Abort && r.stable != nil && slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool {
+		return rs != r.stable && size(rs) > 0
+	})
 }
 
 // obeyed tells that the extra Deployment is as large as was told.

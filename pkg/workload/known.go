@@ -161,15 +161,20 @@ func (r Row) opened(w *planner.Workload, update string) bool {
 func (s Seen) Another() bool { return s.Known.UID != "" && s.Known.UID != s.Stored.GetUID() }
 
 // Based turns changes of the workload as it is seen into changes of what is stored.
-// Each of them puts our keys right, too.
+// Each of them puts our keys right, too. One that is stored already is left out.
 func (s Seen) Based(changes []object.Change) []object.Change {
-	changes = slices.Clone(changes)
-	for i := range changes {
-		if changes[i].Base == s.Object {
-			changes[i].Base = s.Stored
+	var based []object.Change
+	for _, c := range changes {
+		switch {
+		case c.Base != s.Object:
+			based = append(based, c)
+		case c.Want == nil:
+			based = append(based, object.Change{Base: s.Stored})
+		default:
+			based = append(based, change(s.Stored, c.Want)...)
 		}
 	}
-	return changes
+	return based
 }
 
 // Changes are those, and what puts our keys right where none of them does.
