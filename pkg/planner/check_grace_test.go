@@ -98,8 +98,8 @@ func (c *checks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 		c.promises.vetoed = ""
 	case verb == rollouts.VerbAbort || verb == rollouts.VerbRollback:
 		c.promises.vetoed = tagOf(templateOf(o))
-	case verb == rollouts.VerbRetry:
-		c.promises.vetoed = ""
+	case verb == rollouts.VerbRetry, verb == rollouts.VerbResume && before.Status.Activity() == rollouts.ActivityPaused:
+		c.promises.vetoed = "" // a Rollout that was made anew finds it stopped, and is paused
 	}
 }
 
@@ -107,7 +107,7 @@ func (c *checks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 // another template, or somebody retries.
 func (c *checks) acts(actor string, next *rollouts.Rollout) {
 	p := next.Status.Active()
-	if c.promises.vetoed == "" || actor != "rollout" || p == nil || next.Status.Phase != rollouts.PhaseProgressing || !going(next) {
+	if c.promises.vetoed == "" || actor != "rollout" || p == nil || next.Status.Phase != rollouts.PhaseProgressing || !going(next) || next.Status.Activity() == rollouts.ActivityPaused {
 		return
 	}
 	if tag := c.images[p.UpdateRevision]; tag == c.promises.vetoed && p.UpdateRevision != p.StableRevision {

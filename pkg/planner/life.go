@@ -25,8 +25,8 @@ func (x *pass) adopt() {
 	if x.status.Message = "Rollout is being put in charge of the workload"; !x.enroll() {
 		return
 	}
-	if x.rejected() {
-		x.act(Hold{})
+	if x.stopped() {
+		x.takeOver()
 		return
 	}
 	if waits := x.unready(); waits != "" {
@@ -64,8 +64,6 @@ func (x *pass) unready() string {
 		return "Rollout gives back what it had taken before"
 	case x.w.Held:
 		return ""
-	case x.w.Paused && x.w.Rolling:
-		return "Rollout waits for the workload, which is stopped and not fully released; " + x.w.GoesOn + ", or set the earlier template"
 	case x.was().UpdateRevision != "":
 		// It was in service before. Who enables it again means the next template,
 		// and wants that one held however long this one takes to roll out.
@@ -77,11 +75,22 @@ func (x *pass) unready() string {
 	}
 }
 
-// rejected reports whether a workload still waits, as it was given back, with the
-// template whose release was aborted. It is held again, or who resumes it would release that.
-func (x *pass) rejected() bool {
-	return !x.w.Held && x.w.Paused && x.w.Rolling && x.aborted() && x.live()
+// stopped reports whether a workload waits with a template that is not fully released.
+// It is held, or who resumes it would release that with no step.
+func (x *pass) stopped() bool { return !x.w.Held && x.w.Paused && x.w.Rolling }
+
+// takeOver holds it. Its release starts paused, unless it is the one that was aborted:
+// nobody has said yet that it may start at all.
+func (x *pass) takeOver() {
+	x.act(Hold{})
+	if p := x.progress(); !x.aborted() && !p.Paused {
+		p.Paused = true
+		x.warn("ReleasePaused", "the workload was stopped and not fully released when the Rollout took it over, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
+	}
 }
+
+// rejected reports whether that template is the one whose release was aborted.
+func (x *pass) rejected() bool { return x.stopped() && x.aborted() && x.live() }
 
 // reject goes on with an abort, where the Rollout was disabled and is enabled again.
 func (x *pass) reject() {
@@ -224,6 +233,7 @@ func (x *pass) begin() {
 		ObservedWorkloadGeneration: x.w.Generation, ObservedRolloutID: x.releaseID(), RolloutHash: x.planHash(),
 		StableRevision: x.w.StableRevision, StableTemplate: stable, UpdateRevision: x.w.UpdateRevision, PodTemplateHash: x.w.PodTemplateHash,
 		CurrentStepIndex: 1, NextStepIndex: x.release.Next(1), State: rollouts.BeforeStepUpgrade,
+		Paused: x.Rollout.Status.Phase == rollouts.PhaseInitial && x.was().Paused,
 	})
 	x.stamp()
 	x.openRecord()

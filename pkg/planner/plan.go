@@ -82,9 +82,7 @@ type Workload struct {
 	// Astray are the keys of ours on the workload that somebody else has written.
 	Astray []string
 	// Paused tells that the native controller releases nothing.
-	Paused bool
-	// GoesOn says what its owner does to let it go on.
-	GoesOn   string
+	Paused   bool
 	Replicas int32
 	// StableRevision is the revision serving before the release.
 	StableRevision string

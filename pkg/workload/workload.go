@@ -103,8 +103,6 @@ type Row struct {
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
-	// GoesOn says what its owner does to let a native controller go on that is stopped.
-	GoesOn string
 	// Opens reports that the native controller replaces the pods of a held workload,
 	// as far as the workload is told.
 	Opens bool
@@ -118,7 +116,6 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StylePartition,
 		Label:       deploymentLabel,
-		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Adapter:     deployment{},
@@ -128,7 +125,6 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleCanary,
 		Label:       deploymentLabel,
-		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Extra:       true,
@@ -139,7 +135,6 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       deploymentLabel,
-		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
@@ -151,7 +146,6 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.StatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
-		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -162,7 +156,6 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
-		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     daemonSet{daemonSetLabel},
@@ -172,7 +165,6 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedStatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
-		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -183,7 +175,6 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedDaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
-		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -194,7 +185,6 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       cloneSetLabel,
-		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -205,7 +195,6 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       cloneSetLabel,
-		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,
