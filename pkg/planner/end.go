@@ -80,6 +80,7 @@ func (x *pass) stallStableGone() {
 // may still send to it, and the workload stays held with its new template.
 func (x *pass) bringBack() {
 	if x.doing(rollouts.ActivityAborted) {
+		x.progress().FinalisingStep = "" // no other template is taking over any more
 		x.keepStable()
 		if x.stalledFor(rollouts.StalledAborted) && !x.progress().RollingBack {
 			x.tellAborted()

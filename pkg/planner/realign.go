@@ -3,7 +3,11 @@
 
 package planner
 
-import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+import (
+	"fmt"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
 
 // What an edit of the plan in the middle of a release means.
 
@@ -13,6 +17,9 @@ func (x *pass) realign() {
 	target := x.stepWith(x.given())
 	if x.Batch == nil {
 		target = 1
+	}
+	if more := x.wants(target); more > x.given() && p.State == rollouts.StepPaused && x.approver() == "" {
+		x.warn("StepPassedByEdit", fmt.Sprintf("the plan was edited while step(%d) waited for its approval; the release goes on at step(%d), with up to %d new pods instead of %d", p.CurrentStepIndex, target, more, x.given()))
 	}
 	switch {
 	case target == p.NextStepIndex:
@@ -65,24 +72,26 @@ func (x *pass) driven() int32 {
 // stepWith returns the current step where it still wants what it wanted or what
 // is there, or else the first one that wants at least so many pods, or the last.
 func (x *pass) stepWith(have int32) int32 {
-	wants := func(i int32) int32 {
-		s := x.release.Step(i)
-		if s == nil || s.Replicas == nil {
-			return -1
-		}
-		return Limit(x.style, *s.Replicas, x.w.Replicas)
-	}
 	current := x.progress().CurrentStepIndex
-	if now := wants(current); now >= 0 && (now == have || now == x.wanted(current)) {
+	if now := x.wants(current); now >= 0 && (now == have || now == x.wanted(current)) {
 		return current
 	}
 	last := int32(len(x.release.Steps))
 	for i := int32(1); i <= last; i++ {
-		if wants(i) >= have {
+		if x.wants(i) >= have {
 			return i
 		}
 	}
 	return last
+}
+
+// wants is how many pods a step of the plan asks for; -1 where it asks for none.
+func (x *pass) wants(step int32) int32 {
+	s := x.release.Step(step)
+	if s == nil || s.Replicas == nil {
+		return -1
+	}
+	return Limit(x.style, *s.Replicas, x.w.Replicas)
 }
 
 // wanted is what a step wanted when it was last asked for.

@@ -68,6 +68,9 @@ var standings = []struct {
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
 	}},
+	{replacing, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+		return r.Status.Activity() == rollouts.ActivityAborted && !p.RollingBack && p.FinalisingStep != ""
+	}},
 	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
 	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
 	{completing, isDoing(rollouts.ActivityFinalising)},
