@@ -40,7 +40,7 @@ func (w *world) file(o *observation, filings []planner.Filing) error {
 		name := planner.HistoryName(r, f.Release.Number)
 		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
 			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
-			if kept := o.row.File(o.workload, o.owned, f.Release.StableRevision); f.Release.StableRevision != "" && kept != nil {
+			if kept := cmp.Or(o.row.File(o.workload, o.owned, f.Release.StableRevision), o.kept); f.Release.StableRevision != "" && kept != nil {
 				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 			}
 			if err := w.write(object.Change{Want: made}); err != nil {

@@ -4,6 +4,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,8 +79,10 @@ func (s Server) history(ctx context.Context, r *rollouts.Rollout, number int64) 
 type Part struct {
 	Rollout  *rollouts.Rollout
 	Workload *Workload
-	// Stable is the revision that serves before the release.
+	// Stable is the revision that serves before the release, and Kept what is on file
+	// of it already where its own object has gone.
 	Stable  string
+	Kept    *workload.File
 	Traffic traffic.Objects
 }
 
@@ -139,7 +142,7 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
-		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != "" && f != nil {
+		if f := cmp.Or(w.Row.File(w.Object, w.Owned, p.Stable), p.Kept); p.Stable != "" && f != nil {
 			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
 	}
