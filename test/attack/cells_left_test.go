@@ -34,6 +34,8 @@ var leftCells = []cell{
 		a.tries(u, request{method: http.MethodDelete, path: a.api(), body: `{}`})
 		a.tries(m, post(a.api()+"/abort", ""))
 	}, expect: staysPaused},
+	{who: patcher, what: ship, how: "resumes another version for a Rollout that is made again after an abort", doors: true, on: scene{at: aborted},
+		do: resumesLater, expect: gatedPaused},
 	{who: status, what: forge, how: "says in other letters what only Weir says", on: scene{at: midway}, do: func(a *app, u *user) {
 		for _, of := range words("protected", "PROTECTED", "admissionbypassed", "Pr\u043etected", "stalled", "STALLED", "St\u0430lled", "Stalled\u200b", "\u2800") {
 			a.tries(u, patch(a.api()+"/status", encode(object{"status": object{"conditions": []object{{"type": of, "status": "False", "reason": "Forged"}}}})))
@@ -99,6 +101,39 @@ func endsKept(a *app) {
 	a.goesOn()
 }
 
+// resumesLater has the Rollout of an aborted release made again, which finds its workload
+// stopped, and resumes that with a version that nobody has approved.
+func resumesLater(a *app, u *user) {
+	a.t.Helper()
+	a.asks(here.admin, request{method: http.MethodDelete, path: a.api(), body: `{}`})
+	a.until("the Rollout is gone", a.gone)
+	a.create(a.rollout())
+	a.until("its release is paused", a.doing("Paused"))
+	a.tries(u, patch(a.path(), change{version: "v3", spec: object{"paused": false}}.body()))
+	a.tries(u, patch(a.path(), `{"spec":{"paused":false}}`))
+}
+
+// gatedPaused wants nothing to move until somebody resumes the release by its verb.
+func gatedPaused(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.inTime()
+	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.atMost(0, "v3")
+	a.verb(a.as(manager), "resume", "")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.atMost(1, "v3")
+	a.goesOn()
+}
+
+// gone wants the Rollout to be gone.
+func (a *app) gone(ctx context.Context) error {
+	if _, err := a.stored(ctx); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("it is there: %w", err)
+	}
+	return nil
+}
+
 // staysPaused wants an abort to be heard while the Rollout goes: what it says is so.
 func staysPaused(a *app) {
 	a.t.Helper()
@@ -106,12 +141,7 @@ func staysPaused(a *app) {
 	if got := a.answers[1]; got.code != http.StatusCreated {
 		return // it was too late, and said so
 	}
-	a.until("the Rollout is gone", func(ctx context.Context) error {
-		if _, err := a.stored(ctx); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
-		}
-		return nil
-	})
+	a.until("the Rollout is gone", a.gone)
 	a.until("v1 serves", a.runs(versions{"v1": 3}))
 	a.atMost(1, "v2")
 }

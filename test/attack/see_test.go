@@ -115,12 +115,17 @@ func (a *app) waitsAt(step int32) func(context.Context) error {
 	}
 }
 
-func (a *app) aborted(ctx context.Context) error {
-	r, err := a.stored(ctx)
-	if err == nil && reason(r) != "Aborted" {
-		err = errors.New("it is " + describe(r))
+func (a *app) aborted(ctx context.Context) error { return a.doing("Aborted")(ctx) }
+
+// doing wants the reason of Progressing.
+func (a *app) doing(what string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err == nil && reason(r) != what {
+			err = errors.New("it is " + describe(r))
+		}
+		return err
 	}
-	return err
 }
 
 // rests wants nothing to be under way any more: the release of the live template
