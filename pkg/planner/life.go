@@ -89,9 +89,6 @@ func (x *pass) takeOver() {
 	}
 }
 
-// rejected reports whether that template is the one whose release was aborted.
-func (x *pass) rejected() bool { return x.stopped() && x.aborted() && x.live() }
-
 // reject goes on with an abort, where the Rollout was disabled and is enabled again.
 func (x *pass) reject() {
 	x.status.Phase = rollouts.PhaseProgressing

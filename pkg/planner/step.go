@@ -382,10 +382,7 @@ func (x *pass) turnBack() {
 // Where update pods replace others this is not needed, since they are sized from
 // here all the time.
 func (x *pass) gather() bool {
-	into := x.w.Rolled
-	if stable := x.progress().StableRevision; x.doing(rollouts.ActivityCancelling) && slices.Contains(x.w.Revisions, stable) {
-		into = stable
-	}
+	into := x.gathered()
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
@@ -402,6 +399,14 @@ func (x *pass) gather() bool {
 	default:
 		return x.back(0, "")
 	}
+}
+
+// gathered is that revision.
+func (x *pass) gathered() string {
+	if stable := x.progress().StableRevision; x.doing(rollouts.ActivityCancelling) && slices.Contains(x.w.Revisions, stable) {
+		return stable
+	}
+	return x.w.Rolled
 }
 
 // supersede starts again with a newer template, traffic on stable first.

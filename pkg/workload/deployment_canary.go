@@ -38,10 +38,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Leans = leans(d, owned)
 	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
 	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
-	if w.Paused {
-		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
-	}
-	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+	countExtra(&w)
 	if extra == nil {
 		return w
 	}
@@ -52,6 +49,15 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
+}
+
+// countExtra has the pods of the extra Deployment alone count as updated. While the
+// Deployment is stopped, its own ones of the live template are among those to go.
+func countExtra(w *planner.Workload) {
+	if w.Paused {
+		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
+	}
+	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
 }
 
 // gathers reports whether the Deployment's own sets are to be sized: an abort finds
