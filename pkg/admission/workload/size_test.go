@@ -30,6 +30,7 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	}
 	for name, object := range map[string]string{
 		"containers":          pod("containers", "{},"),
+		"some containers":     `{"spec":{"template":{"spec":{"containers":[{}` + strings.Repeat(",{}", mostParts) + `]}}}}`,
 		"containers of null":  pod("containers", "null,"),
 		"init containers":     pod("initContainers", "{},"),
 		"volumes":             pod("volumes", "{},"),
