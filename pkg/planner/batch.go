@@ -352,7 +352,7 @@ func (x *batchPass) putRight(want Drive) {
 		x.events = append(x.events, astrayEvent(x.w.Astray))
 	}
 	if ready && x.w.ExtraAstray {
-		x.events = append(x.events, Event{Warning: true, Reason: EventExtraPutRight, Message: "somebody else changed the Deployment beside the workload; only Weir writes it, and it was put right"})
+		x.events = append(x.events, Event{Warning: true, Reason: EventExtraPutRight, Message: "the Deployment beside the workload was not as it is to be; only Weir writes it, and it was put right"})
 	}
 }
 

@@ -172,3 +172,49 @@ func TestDeadlineBesideOthers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Weir's own conditions follow from what Weir says: somebody else's word that the release
+// is stalled does not end that it is on its way.
+func TestReconcilingBesideOthers(t *testing.T) {
+	t.Parallel()
+	o := upgrading(start)
+	o.Now = start
+	o.Rollout.Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed",
+	}, metav1.NewTime(start))
+	p := planner.Rollout(o)
+	if c := p.Status.Condition(rollouts.ConditionReconciling); c == nil || c.Status != metav1.ConditionTrue || c.Reason != string(rollouts.PhaseProgressing) {
+		t.Errorf("%+v, want that it is on its way", c)
+	}
+	o.Rollout.Status.Phase = rollouts.PhaseInitial
+	if w := planner.WaitingFor(o.Rollout); w.For != planner.WaitWorkload {
+		t.Errorf("waits for %+v, want the workload", w)
+	}
+}
+
+// An abort that waits says for what, also where its batch does not.
+func TestAbortSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	for want, edit := range map[string]func(*planner.Workload){
+		"the native controller has not done yet what it was told": func(w *planner.Workload) { w.Settled = false },
+		"pods of another revision are still there":                func(w *planner.Workload) { w.StableReadyReplicas = 4 },
+		"pods of the stable revision are not ready yet":           func(w *planner.Workload) { w.UpdatedReplicas = 0 },
+	} {
+		o := upgrading(start)
+		o.Now = start
+		if _, err := planner.Decide(o.Rollout, planner.Command{Verb: rollouts.VerbAbort, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
+			t.Fatal(err)
+		}
+		p := planner.Rollout(o)
+		for _, a := range p.Actions {
+			if run, ok := a.(planner.RunBatch); ok {
+				o.Batch.Plan, o.Batch.State, o.Batch.Message = run.Plan, rollouts.BatchUpgrading, ""
+			}
+		}
+		o.Rollout.Status = p.Status
+		edit(o.Workload)
+		if got := planner.Rollout(o).Status.Message; !strings.HasSuffix(got, ": "+want) {
+			t.Errorf("says %q, want that %s", got, want)
+		}
+	}
+}

@@ -141,8 +141,30 @@ func (x *pass) goBack() bool {
 	whole := x.stableWhole(routed) && !routed
 	if !whole && x.aborted() {
 		x.because(aborting)
+		if x.status.Message == aborting {
+			x.status.Message += x.awaits(routed)
+		}
 	}
 	return whole
+}
+
+// awaits says what an abort waits for where the batches say nothing, in words that do not
+// change with each pod.
+func (x *pass) awaits(routed bool) string {
+	switch w := x.w; {
+	case len(x.actions) > 0 || x.Batch == nil || !x.Batch.Observed:
+		return "" // it has just begun
+	case routed:
+		return ": requests still go to the update revision"
+	case !w.Settled:
+		return ": the native controller has not done yet what it was told"
+	case w.UpdatedReplicas+w.SupersededReplicas > 0:
+		return ": pods of another revision are still there"
+	case w.StableReadyReplicas < w.Replicas:
+		return ": pods of the stable revision are not ready yet"
+	default:
+		return ""
+	}
 }
 
 // stableShort tells that stable cannot take all requests before it gets pods

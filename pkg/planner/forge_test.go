@@ -40,13 +40,22 @@ func (s *story) forge(c command) {
 		}
 		d.Labels[rollouts.LabelStableRevision] = workload.TemplateHash(&other.Spec.Template)
 	}
-	if share := c.get("drive", ""); share != "" {
-		d.Annotations[rollouts.AnnotationControlInfo] = "anybody"
-		d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingUpdate":{"maxSurge":"100%"},"partition":"` + share + `"}`
-		d.Spec.Paused, d.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	}
+	driveAlone(d, c.get("drive", ""))
 	s.t.under("admission", "not asked")
 	s.w.as("user", func() error { return s.w.store.update(d) })
+}
+
+// driveAlone writes on a Deployment what drives one that nothing names.
+func driveAlone(d *appsv1.Deployment, share string) {
+	if share == "" {
+		return
+	}
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{}
+	}
+	d.Annotations[rollouts.AnnotationControlInfo] = "anybody"
+	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingUpdate":{"maxSurge":"100%"},"partition":"` + share + `"}`
+	d.Spec.Paused, d.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 }
 
 // status writes what only the native controller writes, as whoever may patch the
@@ -96,6 +105,7 @@ func (s *story) extra(c command) {
 			*next.Spec.Replicas = s.number(n)
 		}
 		next.Spec.Paused = c.has("paused")
+		driveAlone(next, c.get("drive", ""))
 		if c.has("orphan") {
 			next.OwnerReferences = nil
 		}

@@ -64,6 +64,12 @@ func Owns(r *rollouts.Rollout, b *rollouts.BatchRelease) bool {
 	return r != nil && b != nil && metav1.IsControlledBy(b, r)
 }
 
+// Beside reports whether an object was made for the BatchRelease, beside a workload: the
+// store has its uid or, until then, the BatchRelease controls it.
+func Beside(b *rollouts.BatchRelease, o metav1.Object) bool {
+	return b.Status.ExtraUID != "" && b.Status.ExtraUID == o.GetUID() || metav1.IsControlledBy(o, b)
+}
+
 // Occupied says that a BatchRelease is in the way of the Rollout's own.
 func Occupied(b *rollouts.BatchRelease) string {
 	return fmt.Sprintf("batchrelease %s (uid %s) exists and is not this Rollout's, so that it is left alone and nothing is released; delete it if nobody needs it, or give the Rollout another name", b.Name, b.UID)

@@ -162,7 +162,7 @@ func (w *world) sizePass(name string) {
 			d = seen.Stored
 		}
 		switch {
-		case d == nil, !marked(d), !named && row.Held(d), known.Batch != "" && known.Drive == nil, known.UID != "" && known.UID != d.GetUID():
+		case d == nil, !marked(d), !named && (row.Held(d) || w.made(d)), known.Batch != "" && known.Drive == nil, known.UID != "" && known.UID != d.GetUID():
 			return nil
 		}
 		seen.Object = d
@@ -184,6 +184,11 @@ func (w *world) sizePass(name string) {
 		w.tell.sized(scale)
 		return w.write(seen.Based(changes)...)
 	})
+}
+
+// made tells that the caches show a BatchRelease which has made the object.
+func (w *world) made(o object.Object) bool {
+	return slices.ContainsFunc(each[*rollouts.BatchRelease](w.view(kindBatch)), func(b *rollouts.BatchRelease) bool { return planner.Beside(b, o) })
 }
 
 // known is what the caches show of the store about a Deployment.

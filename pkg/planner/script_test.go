@@ -44,7 +44,7 @@ var verbs = map[string]func(*story, command){
 	"apply":    (*story).apply,
 	"forge":    (*story).forge,  // web [image=v2] [held] [stable=v2] [drive=100%] [bare]: keys of ours, while every door is closed
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
-	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [orphan]: somebody edits the extra Deployment
+	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
 	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
 	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1, and, but with unfiled, what is on file of it
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
@@ -402,7 +402,11 @@ func (s *story) pass(c command) {
 	case "routing":
 		s.w.routingPass(name)
 	case "sizes":
-		s.w.sizePass(name)
+		for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+			if d.Name == name || d.Labels[rollouts.LabelCanaryDeployment] == name {
+				s.w.sizePass(d.Name) // and that of the Deployment beside it
+			}
+		}
 	case "kube":
 		s.w.natives()
 	case "pods":

@@ -17,13 +17,14 @@ import (
 // tellTools says, as kstatus wants it, whether the Rollout is on its way. Flux
 // and others take a release for in progress while it is, also while it waits
 // for somebody, for failed when it is stalled, and for current otherwise. They
-// take the first of both conditions that is true, so never both are.
+// take the first of both conditions that is true, so Weir never has both true; what
+// others say of a stall does not count.
 func (x *pass) tellTools() {
 	c := rollouts.Condition{
 		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
 		Reason: string(x.status.Phase), Message: x.status.Message,
 	}
-	if stalled := x.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
+	if x.status.Stalled() != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
 	if x.status.Phase == rollouts.PhaseHealthy || x.status.Phase == rollouts.PhaseDisabled {
@@ -81,7 +82,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	case rollouts.PhaseDisabling:
 		return Waiting{WaitWorkload, "workload to be given back", metav1.Time{}}
 	}
-	if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
+	if c := r.Status.Stalled(); c != nil {
 		return Waiting{WaitDecision, "a workload that is served", c.LastTransitionTime}
 	}
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}

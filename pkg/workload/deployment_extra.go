@@ -104,13 +104,19 @@ func (r revisions) apart(e *appsv1.Deployment) {
 }
 
 // mended is the extra Deployment as it is to be. One that OpenKruise made has a template
-// of its making.
+// of its making. Keys of ours that somebody else wrote are taken off, and none is added:
+// who fills the annotations must not keep it as it is.
 func mended(e, d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
-	want := e.DeepCopy()
-	want.Spec.Replicas, want.Spec.Paused = &size, false
-	if !adopted(e) {
-		want.Spec.Template = extraFor(d, metadata, owner, size).Spec.Template
+	want, template := e.DeepCopy(), e.Spec.Template
+	if want.Spec = extraFor(d, metadata, owner, size).Spec; adopted(e) {
+		want.Spec.Template = *template.DeepCopy()
+	} else {
 		label(want, rollouts.LabelCanaryDeployment, d.Name)
+	}
+	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
+	want.Annotations, want.Labels = without(want.Annotations, ourAnnotations...), without(want.Labels, ourLabels...)
+	if by, _ := readOwner(e); by == owner.UID && by != "" {
+		annotate(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])
 	}
 	if !ownedBy(e, owner.UID) {
 		want.OwnerReferences = []metav1.OwnerReference{owner}

@@ -37,12 +37,16 @@ func Crowded(old, update metav1.Object) string {
 	return ""
 }
 
-// crowd is the size of what others write, but for what the native controller notes
-// through the status.
+// longestNumber is how many digits a revision may have.
+const longestNumber = 20
+
+// crowd is the size of what others write, but for the number that the native controller
+// notes through the status.
 func crowd(metadata map[string]string) int {
 	n := 0
 	for key, value := range metadata {
-		if key != annotationRevision && !rollouts.IsRecord(key) {
+		noted := key == annotationRevision && len(value) <= longestNumber
+		if !noted && !rollouts.IsRecord(key) {
 			n += len(key) + len(value)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -47,6 +48,9 @@ var fitnessCells = []cell{
 	{who: patcher, what: ship, how: "a Deployment without pods that keeps no history", doors: true,
 		do: emptied(change{version: "v2", spec: object{"revisionHistoryLimit": 0}}), expect: gated},
 	{who: patcher, what: blockAbort, how: "fills the annotations of a Deployment", doors: true, on: scene{at: midway}, do: fillsWorkload, expect: takenBack},
+	{who: patcher, what: blockAbort, how: "fills the annotation that has the number of a revision", doors: true, on: scene{kind: statefulSets, at: midway},
+		do: fillsNumber, expect: takenBack},
+	{who: patcher, what: ship, how: "a Deployment that 520 managers have applied", doors: true, long: true, do: appliesMuch, expect: gated},
 	{who: patcher, what: ship, how: "a Deployment that is recreated, in one patch", doors: true,
 		do: patches(change{version: "v2", spec: recreate}), expect: gated},
 }
@@ -174,6 +178,38 @@ func fillsWorkload(a *app, u *user) {
 		key := fmt.Sprintf("example.com/note-%d", i)
 		a.tries(u, patch(at, encode(object{"metadata": object{"annotations": object{key: strings.Repeat("x", size<<10)}}})))
 	}
+}
+
+// fillsNumber leaves no room by what the native controller of Deployments writes: as much
+// as kube-apiserver takes beside what is there.
+func fillsNumber(a *app, u *user) {
+	a.t.Helper()
+	const most, number = 256 << 10, "deployment.kubernetes.io/revision"
+	for _, at := range words(a.path(), a.path()+"/status") {
+		o, _, err := a.live(a.t.Context())
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		room := most - len(number)
+		for key, value := range o.GetAnnotations() {
+			if key != number {
+				room -= len(key) + len(value)
+			}
+		}
+		a.tries(u, patch(at, encode(object{"metadata": object{"annotations": object{number: strings.Repeat("9", room)}}})))
+	}
+}
+
+// appliesMuch has more writers of fields than a workload that runs has, and then ships.
+func appliesMuch(a *app, u *user) {
+	a.t.Helper()
+	owns := encode(object{"apiVersion": "apps/v1", "kind": deployments, "metadata": object{"name": a.name, "annotations": object{"example.com/note": "x"}}})
+	for i := range 520 {
+		a.tries(u, request{
+			method: http.MethodPatch, path: fmt.Sprintf("%s?fieldManager=m-%d", a.path(), i), kind: string(types.ApplyPatchType), body: owns,
+		})
+	}
+	a.tries(u, patch(a.path(), change{version: "v2"}.body()))
 }
 
 func wants(o any) int {

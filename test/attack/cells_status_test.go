@@ -96,11 +96,32 @@ func liesOfNodes(n int) func(*app, *user) {
 var extraCells = []cell{
 	{who: patcher, what: ship, how: "has the extra Deployment run more pods", on: scene{beside: true, at: midway},
 		do: editsExtra(object{"spec": object{"replicas": 3}}), expect: extraEnds},
+	{who: patcher, what: ship, how: "has annotations drive the extra Deployment", on: scene{beside: true, at: midway},
+		do: editsExtra(drivenByHand), expect: extraUndriven},
 	{who: patcher, what: skip, how: "has the status of the extra Deployment count pods", on: scene{beside: true, at: midway},
 		do: editsExtraStatus, expect: extraEnds},
 	{who: patcher, what: blockAbort, how: "takes the owner of the extra Deployment off", on: scene{beside: true, at: midway},
 		do: editsExtra(object{"metadata": object{"ownerReferences": nil, "labels": object{canaryOf: nil}}}), expect: extraEnds},
 	{who: editor, what: ship, how: "edits the stable ReplicaSet before a rollback", on: scene{at: midway}, do: editsStable, expect: notRestored},
+}
+
+// drivenByHand is what drives a Deployment that no Rollout names, with another template.
+var drivenByHand = object{
+	"metadata": object{"annotations": object{
+		"batchrelease.rollouts.kruise.io/control-info": "x",
+		"rollouts.kruise.io/deployment-strategy":       `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`,
+	}},
+	"spec": object{
+		"paused": true, "strategy": object{"type": "Recreate", "rollingUpdate": nil}, "replicas": 8,
+		"template": object{"spec": object{"containers": []object{{"name": name, "image": image("v3")}}}},
+	},
+}
+
+// extraUndriven wants no pod of the version that was written there.
+func extraUndriven(a *app) {
+	a.t.Helper()
+	extraEnds(a)
+	a.atMost(0, "v3")
 }
 
 // beside are the other Deployments of the namespace.

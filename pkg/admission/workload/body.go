@@ -14,11 +14,13 @@ import (
 	"time"
 )
 
-// What a caller may cost who has no name. A workload with its managed fields has some
-// ten KiB, and a request holds two of them; one that does not fit is refused in words,
-// and the failure policy decides.
+// What a caller may cost who has no name. A workload has some KiB, and a request holds
+// two of them; one that does not fit is refused in words, and the failure policy decides.
 const (
+	// longestBody bounds what is kept of a body, and longestSent what is sent: etcd keeps
+	// no object of more than 1.5 MiB, of which managed fields may be nearly all.
 	longestBody = 1 << 20
+	longestSent = 4 << 20
 	bodyTimeout = 5 * time.Second
 	// mostInFlight bounds what is read of all requests that are not answered yet, and
 	// mostOfOne what of those from one address.
@@ -53,7 +55,7 @@ type body struct {
 // read returns a body, and what gives its share back.
 func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (data []byte, done func(), err error) {
 	control := http.NewResponseController(w)
-	b := &body{from: address(r), of: http.MaxBytesReader(w, r.Body, longestBody), all: f, cut: func() {
+	b := &body{from: address(r), of: &lean{of: http.MaxBytesReader(w, r.Body, longestSent)}, all: f, cut: func() {
 		_ = control.SetReadDeadline(now) // without one, the body ends by itself
 	}}
 	done = func() { f.leave(b) }
@@ -115,7 +117,9 @@ func (f *inFlight) take(b *body, n int64) error {
 	if b.ousted {
 		return errBusy
 	}
-	f.count(b, n)
+	if f.count(b, n); b.n > longestBody {
+		return &http.MaxBytesError{Limit: longestBody}
+	}
 	if f.by[b.from] > mostOfOne {
 		return errBusy
 	}
@@ -136,11 +140,11 @@ func (f *inFlight) oust(b *body) {
 	b.cut()
 }
 
-// Read implements io.Reader. It fails when too much is in flight.
+// Read implements io.Reader. It fails when too much is kept of it, or is in flight.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.of.Read(p)
-	if busy := b.all.take(b, int64(n)); busy != nil {
-		return n, busy
+	if refused := b.all.take(b, int64(n)); refused != nil {
+		return n, refused
 	}
 	return n, err
 }

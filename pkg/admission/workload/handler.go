@@ -51,7 +51,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, done, err := h.bodies.read(w, r, watch.Now())
 	defer done()
 	if err != nil {
-		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB: %v", err), statusOf(err))
+		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB without their managed fields: %v", err), statusOf(err))
 		return
 	}
 	review, err := decodeReview(r.Method, body)

@@ -28,7 +28,7 @@ func TestLabelsLeaveRoom(t *testing.T) {
 
 func crowding(t *testing.T, says string, most int, get func(object.Object) map[string]string, set func(object.Object, map[string]string)) {
 	t.Helper()
-	const kib = 1 << 10
+	const kib, revision = 1 << 10, "deployment.kubernetes.io/revision"
 	with := func(o object.Object, key string, size int) object.Object {
 		wrote := maps.Clone(get(o))
 		if wrote == nil {
@@ -59,7 +59,12 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 			"words are stored":    {with(s.plain, rollouts.AnnotationRefused, 40), with(with(s.plain, rollouts.AnnotationRefused, 40), "note", most+1), true},
 			"it shrinks":          {with(s.plain, "note", most+18*kib), with(s.plain, "note", most+8*kib), false},
 			"it grows":            {with(s.plain, "note", most+8*kib), with(s.plain, "note", most+8*kib+1), true},
-			"a number":            {with(s.plain, "note", most), with(with(s.plain, "note", most), "deployment.kubernetes.io/revision", 40), false},
+			"a number":            {with(s.plain, "note", most), with(with(s.plain, "note", most), revision, len(revision)+20), false},
+			"more than a number":  {with(s.plain, "note", most), with(with(s.plain, "note", most), revision, len(revision)+21), true},
+			"no number alone":     {s.plain, with(s.plain, revision, most+1), true},
+			"no number, as much":  {s.plain, with(s.plain, revision, most), false},
+			"it was a number":     {with(s.plain, revision, len(revision)+1), with(s.plain, revision, most+1), true},
+			"a number again":      {with(s.plain, revision, most+8*kib), with(s.plain, revision, len(revision)+1), false},
 		} {
 			for door, admit := range doors(t) {
 				if !s.native && door != "webhook" {

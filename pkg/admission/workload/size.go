@@ -18,7 +18,8 @@ const (
 	mostElements, mostKeys = 10_000, 40_000
 )
 
-// outline is what is counted of a workload by name.
+// outline is what is counted of a workload by name. The managed fields of a review of
+// kube-apiserver are left out before (lean); those of other spellings count.
 type outline struct {
 	Metadata struct {
 		ManagedFields   count `json:"managedFields"`

@@ -30,6 +30,7 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 	}
 	for name, object := range map[string]string{
 		"containers":          pod("containers", "{},"),
+		"some containers":     `{"spec":{"template":{"spec":{"containers":[{}` + strings.Repeat(",{}", mostParts) + `]}}}}`,
 		"containers of null":  pod("containers", "null,"),
 		"init containers":     pod("initContainers", "{},"),
 		"volumes":             pod("volumes", "{},"),
@@ -37,7 +38,8 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 		"twice, then none":    strings.TrimSuffix(pod("containers", "{},"), "}}}}") + `,"containers":[]}}}}`,
 		"in capitals":         pod("CONTAINERS", "{},"),
 		"claims":              fill(`{"spec":{"volumeClaimTemplates":[`, "{},", `]}}`),
-		"writers of fields":   fill(`{"metadata":{"managedFields":[`, "{},", `]}}`),
+		"writers of fields":   fill(`{"spec":{"template":{"metadata":{"managedFields":[`, "{},", `]}}}}`),
+		"writers in capitals": fill(`{"metadata":{"MANAGEDFIELDS":[`, "{},", `]}}`),
 		"conditions":          fill(`{"status":{"conditions":[`, "{},", `]}}`),
 		"limits of resources": fill(`{"spec":{"template":{"spec":{"containers":[{"resources":{"limits":{`, `"a":"1",`, `}}}]}}}}`),
 		"a lot of words":      fill(`{"spec":{"template":{"spec":{"containers":[{"args":[`, `"",`, `]}]}}}}`),

@@ -59,6 +59,16 @@ func (s *RolloutStatus) Condition(t ConditionType) *Condition {
 	return nil
 }
 
+// Stalled is the condition by which Weir itself says that nothing will move, or nil. What
+// others say in its place decides nothing.
+func (s *RolloutStatus) Stalled() *Condition {
+	c := s.Condition(ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionTrue || !StallReason(c.Reason).Known() {
+		return nil
+	}
+	return c
+}
+
 // SetCondition stores a condition; the transition time moves only when the
 // status changes, and nothing moves when nothing changes.
 func (s *RolloutStatus) SetCondition(c Condition, now metav1.Time) {

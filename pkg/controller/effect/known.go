@@ -123,3 +123,14 @@ func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object,
 	}
 	return row.Extras(obj, found, known), nil
 }
+
+// made reports whether a BatchRelease has made the object.
+func (s Server) made(ctx context.Context, o object.Object) (bool, error) {
+	var batches v1beta1.BatchReleaseList
+	if err := s.List(ctx, &batches, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing who has made %s: %w", o.GetName(), err)
+	}
+	return slices.ContainsFunc(batches.Items, func(b v1beta1.BatchRelease) bool {
+		return planner.Beside(&rollouts.BatchRelease{ObjectMeta: b.ObjectMeta, Status: rollouts.BatchReleaseStatus{ExtraUID: b.Status.ExtraUID}}, o)
+	}), nil
+}

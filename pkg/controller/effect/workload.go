@@ -80,9 +80,17 @@ func (s Server) CatchUp(ctx context.Context, row workload.Row, namespace, name s
 	return nil
 }
 
-// Unnamed reads a workload that nothing in the store is about, as it is.
+// Unnamed reads a workload that nothing in the store is about, as it is; nil if it was
+// made beside another one, whatever somebody wrote there.
 func (s Server) Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
-	return s.read(ctx, row, namespace, name, planner.Known{})
+	w, err := s.read(ctx, row, namespace, name, planner.Known{})
+	if w == nil || err != nil || !workload.Marked(w.Object) {
+		return w, err
+	}
+	if made, err := s.made(ctx, w.Object); made || err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // read reads a workload as it is stored.

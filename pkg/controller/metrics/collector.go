@@ -93,7 +93,7 @@ func numbers(all []*rollouts.Rollout, now time.Time) []number {
 		if r.DeletionTimestamp != nil || slices.Contains(live, r.Status.Phase) {
 			told = append(told, waited(r, now))
 		}
-		if s := r.Status.Condition(rollouts.ConditionStalled); s != nil && s.Status == metav1.ConditionTrue && rollouts.StallReason(s.Reason).Known() {
+		if s := r.Status.Stalled(); s != nil {
 			told = append(told, number{stalled, 1, []string{r.Namespace, r.Name, s.Reason}})
 		}
 		if p := r.Status.Condition(rollouts.ConditionProtected); p != nil && p.Status == metav1.ConditionFalse {

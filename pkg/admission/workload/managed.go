@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"io"
+	"slices"
+)
+
+// lean reads an admission review without the managed fields of its objects. They say
+// nothing to admission, and whoever may patch a workload may have many of them: they must
+// neither be kept nor count, or the workload could be judged no more.
+type lean struct {
+	of io.Reader
+	// depth is how many lists and objects are open, and within how many of the keys of
+	// the path the next value is.
+	depth, within int
+	quoted, slash bool
+	// word is the last string, as far as it may be a key of the path.
+	word []byte
+	// leaves is how deep the list is that is left out; 0 if none is.
+	leaves int
+}
+
+// managedPath leads to them, by the keys of each object.
+var managedPath = [][]string{{"request"}, {"object", "oldObject"}, {"metadata"}, {"managedFields"}}
+
+// longestWord is more than any of these keys has.
+const longestWord = 16
+
+// Read implements io.Reader.
+func (u *lean) Read(p []byte) (int, error) {
+	for {
+		n, err := u.of.Read(p)
+		kept := p[:0]
+		for _, b := range p[:n] {
+			if u.keeps(b) {
+				kept = append(kept, b)
+			}
+		}
+		if len(kept) > 0 || err != nil || n == 0 {
+			return len(kept), err
+		}
+	}
+}
+
+// keeps takes a byte, and reports whether it is one of what is left.
+func (u *lean) keeps(b byte) bool {
+	left := u.leaves > 0
+	switch {
+	case u.quoted:
+		u.quote(b)
+	case b == '"':
+		u.quoted, u.word = true, u.word[:0]
+	case b == ':':
+		u.key()
+	case b == '[' || b == '{':
+		if u.depth++; b == '[' && !left && u.within == len(managedPath) && u.depth == len(managedPath)+1 {
+			u.leaves = u.depth
+		}
+	case b == ']' || b == '}':
+		if u.depth--; u.depth < u.leaves {
+			u.leaves, left = 0, false
+		}
+		u.within = min(u.within, max(u.depth, 0))
+	}
+	return !left
+}
+
+// quote takes a byte of a string.
+func (u *lean) quote(b byte) {
+	switch {
+	case b == '"' && !u.slash:
+		u.quoted = false
+	case len(u.word) < longestWord:
+		u.word = append(u.word, b)
+	}
+	u.slash = b == '\\' && !u.slash
+}
+
+// key takes the last string for a key of the object that is open.
+func (u *lean) key() {
+	at := u.depth - 1
+	if u.leaves > 0 || at < 0 || at >= len(managedPath) || u.within < at {
+		return
+	}
+	if u.within = at; slices.Contains(managedPath[at], string(u.word)) {
+		u.within++
+	}
+}

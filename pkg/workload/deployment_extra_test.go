@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Whatever somebody writes of the extra Deployment is put right: what it runs, and how its
+// pods come and count. Keys of ours go, and nothing is added that full annotations have no
+// room for. What its owner writes of the workload holds for it, too.
+func TestExtraIsPutRight(t *testing.T) {
+	t.Parallel()
+	const unnamed = "without its owner's name"
+	for name, edit := range map[string]func(d, e *appsv1.Deployment){
+		"driven by annotations": func(_, e *appsv1.Deployment) {
+			annotate(e, rollouts.AnnotationControlInfo, "x")
+			annotate(e, rollouts.AnnotationDeploymentStrategy, `{"partition":"100%","rollingUpdate":{"maxSurge":"100%"}}`)
+			e.Spec.Paused, e.Spec.Strategy = true, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		},
+		"held": func(_, e *appsv1.Deployment) { writeHeld(e, "web") },
+		"labels of ours": func(_, e *appsv1.Deployment) {
+			label(e, rollouts.LabelStableRevision, hashV2)
+			label(e, rollouts.LabelControlled, "x")
+		},
+		unnamed: func(_, e *appsv1.Deployment) { e.Annotations = map[string]string{"note": "x"} },
+		"available after a while": func(_, e *appsv1.Deployment) {
+			e.Spec.MinReadySeconds, e.Spec.ProgressDeadlineSeconds = 1e5, new(int32(2e5))
+		},
+		"surges": func(_, e *appsv1.Deployment) {
+			e.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromString("100%"))}
+		},
+		"the owner's wish": func(d, _ *appsv1.Deployment) { d.Spec.MinReadySeconds = 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, owned, extra := drivenCanary(t, "25%")
+			was := extra.DeepCopy()
+			edit(d, extra)
+			told := extra.DeepCopy()
+			k := planner.Known{Batch: owner().UID, Metadata: to("25%").Metadata}
+			w := canary{}.Observe(d, owned)
+			observeExtra(&w, d, owned, k)
+			changes := canary{}.Drive(d, owned, to("25%"), owner())
+			if rests := name == unnamed; w.ExtraAstray == rests || (len(changes) == 0) != rests {
+				t.Fatalf("astray %t, %d changes", w.ExtraAstray, len(changes))
+			}
+			for _, c := range changes {
+				extra.ObjectMeta, extra.Spec = c.Want.(*appsv1.Deployment).ObjectMeta, c.Want.(*appsv1.Deployment).Spec
+			}
+			want := was.Spec.DeepCopy()
+			want.MinReadySeconds = d.Spec.MinReadySeconds
+			if diff := cmp.Diff(*want, extra.Spec); diff != "" {
+				t.Errorf("the extra one's spec (-want +got):\n%s", diff)
+			}
+			for key, value := range extra.Annotations {
+				if key != "note" && was.Annotations[key] != value || told.Annotations[key] == "" {
+					t.Errorf("%s is %q", key, value)
+				}
+			}
+			if diff := cmp.Diff(was.Labels, extra.Labels); diff != "" {
+				t.Errorf("the extra one's labels (-want +got):\n%s", diff)
+			}
+			if w = (canary{}).Observe(d, owned); !w.Obeyed {
+				t.Error("what was told is not obeyed")
+			}
+			if observeExtra(&w, d, owned, k); w.ExtraAstray {
+				t.Error("it is astray still")
+			}
+		})
+	}
+}
