@@ -216,13 +216,13 @@ func (cloneSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
 	return empties(was.Spec.Replicas, newObj.(*CloneSet).Spec.Replicas, was.Status.Replicas, isHeld)
 }
 
-// Hold implements Adapter. The owner's own partition is kept for the end. Another
-// door of admission may have held it a moment ago, and kept that already.
+// Hold implements Adapter. The owner's own partition is kept for the end. Of one that is
+// held, as by another door of admission, all is kept already, and what stands there is ours.
 func (cloneSet) Hold(obj object.Object, by string) {
 	c := obj.(*CloneSet)
 	own := ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
-	if held(c) && own.Partition != nil && *own.Partition == all {
-		own.Partition = clonesOwner(c).Partition
+	if held(c) {
+		own = clonesOwner(c)
 	}
 	keepClones(c, own)
 	c.Spec.UpdateStrategy.Partition = new(all)
