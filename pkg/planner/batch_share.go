@@ -95,15 +95,15 @@ func (x *batchPass) replaces() bool {
 }
 
 func (x *batchPass) limit(share intstr.IntOrString) int32 {
-	return Limit(x.plan.RollingStyle, x.share(share), x.w.Replicas)
+	return x.w.Limit(x.plan.RollingStyle, x.share(share))
 }
 
 // pods is how many pods of the update revision a workload may have.
 func (x *batchPass) pods(d Drive) int32 {
 	if x.replaces() {
-		return d.Limit(x.w.Replicas)
+		return d.LimitOf(x.w)
 	}
-	return Limit(x.plan.RollingStyle, d.Partition, x.w.Replicas)
+	return x.w.Limit(x.plan.RollingStyle, d.Partition)
 }
 
 // share is a batch's share of all pods: on the way back in batches, those that

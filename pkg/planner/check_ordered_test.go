@@ -4,9 +4,12 @@
 package planner_test
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -26,8 +29,75 @@ func (c *checks) ordered(actor string, old, next object.Object) {
 	c.aborted = c.aborted && statefulSets{}.stopped(is)
 	c.empty = c.empty || *is.Spec.Replicas <= 1 || *is.Spec.Replicas < *was.Spec.Replicas
 	c.grown = marked(is) && (c.grown || *is.Spec.Replicas > *was.Spec.Replicas)
+	if !marked(is) {
+		c.surplus = surplus{}
+	} else if *is.Spec.Replicas > *was.Spec.Replicas {
+		c.surplus.untold = true
+	} else if actor == "batch" {
+		c.surplus = surplus{may: c.surplus.may + 1, pods: c.surplus.pods}
+	}
+	c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, is.Name); actor == "batch" && b != nil && marked(is) {
 		c.step(is, b)
+	}
+}
+
+// surplus counts the pods of the new version that came beyond the share of the step
+// though the native controller was told, and how many may: one comes on the way to it.
+type surplus struct {
+	may, pods int
+	// untold tells that a size has grown since.
+	untold bool
+}
+
+// share is what a workload was told last of the revision under way.
+func (c *checks) share(o object.Object) (*rollouts.Progress, *planner.Drive) {
+	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
+	if !marked(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
+		return nil, nil
+	}
+	p, d := r.Status.Active(), b.Status.Drive
+	if d == nil || d.Abort || p.UpdateRevision == p.StableRevision || p.UpdateRevision != d.Revision || c.images[d.Revision] != tagOf(templateOf(o)) {
+		return nil, nil
+	}
+	return p, &planner.Drive{Partition: d.Partition, KeepOne: d.KeepOne}
+}
+
+// Taken over: no native controller takes a revision for the current one, of which it makes
+// all pods that come, before all pods were asked for.
+func (c *checks) takenOver(o object.Object, was, now string) {
+	p, d := c.share(o)
+	if d == nil || was == now || replicasOf(o) == 0 || c.all(o) || find[*appsv1.ControllerRevision](c.w.store.objects, kindRevision, was) == nil {
+		return
+	}
+	if now[strings.LastIndex(now, "-")+1:] == p.UpdateRevision[strings.LastIndex(p.UpdateRevision, "-")+1:] {
+		c.violate("taken over", "every pod that comes is of %s, of which %s was asked for", now, d.Partition.String())
+	}
+}
+
+// all tells that all pods were asked for, or still are.
+func (c *checks) all(o object.Object) bool {
+	b, every := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), intstr.FromString("100%")
+	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every
+}
+
+// comes: what the native controller is told brings one pod more than the step has, and
+// no other.
+func (c *checks) comes(pod *corev1.Pod) {
+	set, _ := c.workload().(*appsv1.StatefulSet)
+	if set == nil || !metav1.IsControlledBy(pod, set) || set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
+		return
+	}
+	p, d := c.share(set)
+	if d == nil || c.surplus.untold || pod.Labels[ordinalKey] != p.UpdateRevision {
+		return
+	}
+	now, _ := c.updated(set, p.UpdateRevision)
+	if now <= d.Limit(*set.Spec.Replicas) {
+		return
+	}
+	if c.surplus.pods++; c.surplus.pods > c.surplus.may {
+		c.violate("surplus", "%s is pod %d of %s, of which %s was asked for", pod.Name, now, p.UpdateRevision, d.Partition.String())
 	}
 }
 
@@ -74,6 +144,9 @@ func (c *checks) updated(set *appsv1.StatefulSet, revision string) (now, then in
 func (c *checks) pod(actor string, old, next object.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := next.(*corev1.Pod)
+	if was == nil && is != nil && actor == "kube" {
+		c.comes(is)
+	}
 	if was == nil || terminating(was) || is != nil && !terminating(is) {
 		return
 	}

@@ -46,6 +46,8 @@ type checks struct {
 	robbed bool
 	// grown excuses the pods that come where a size grows.
 	grown bool
+	// surplus is what came of that.
+	surplus surplus
 	// aborted tells that a release was aborted, so that a pause may be left
 	// until the workload is resumed.
 	aborted bool
@@ -218,7 +220,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	case *appsv1.StatefulSet:
 		c.ordered(actor, old, next)
 	case *workload.CloneSet:
-		c.cloned(actor, next)
+		c.cloned(actor, old, next)
 	case *appsv1.ControllerRevision:
 		c.images[cmp.Or(o.Labels[ordinalKey], o.Name)] = tagOf(templateIn(o))
 	case *corev1.Pod:

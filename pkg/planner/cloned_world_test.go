@@ -93,10 +93,13 @@ func (s cloneSets) returned(o, owner object.Object) bool {
 
 // cloned: a partition leaves no more pods to the update revision than the batch
 // has, and none while it is aborted. What is there stays.
-func (c *checks) cloned(actor string, next object.Object) {
+func (c *checks) cloned(actor string, old, next object.Object) {
 	is, _ := next.(*workload.CloneSet)
 	if is == nil {
 		return
+	}
+	if was, _ := old.(*workload.CloneSet); was != nil {
+		c.takenOver(is, was.Status.CurrentRevision, is.Status.CurrentRevision)
 	}
 	c.aborted = c.aborted && cloneSets{}.stopped(is)
 	c.empty = c.empty || *is.Spec.Replicas <= 1

@@ -132,7 +132,7 @@ func (x *batchPass) additions() []int32 {
 	var adds []int32
 	var before int32
 	for i := range x.plan.Batches[:x.status.CurrentBatch+1] {
-		upTo := max(Limit(x.plan.RollingStyle, x.plan.Batches[i].CanaryReplicas, x.w.Replicas), before)
+		upTo := max(x.w.Limit(x.plan.RollingStyle, x.plan.Batches[i].CanaryReplicas), before)
 		adds = append(adds, upTo-before)
 		before = upTo
 	}

@@ -9,6 +9,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
+// LimitOf is how many pods of the workload may run the update revision where they replace
+// others.
+func (d Drive) LimitOf(w *Workload) int32 {
+	return w.less(d.Partition, d.Limit(w.Replicas))
+}
+
 // Limit is how many of replicas pods may run the update revision where they replace
 // others.
 func (d Drive) Limit(replicas int32) int32 {
@@ -17,6 +23,19 @@ func (d Drive) Limit(replicas int32) int32 {
 		limit = min(limit, replicas-1)
 	}
 	return limit
+}
+
+// Limit is how many pods a share allows of the workload.
+func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
+	return w.less(share, Limit(style, share, w.Replicas))
+}
+
+// less is so many pods of a share, but for the last one where it has to stay.
+func (w *Workload) less(share intstr.IntOrString, pods int32) int32 {
+	if w.LastStays && share != allOfThem {
+		return min(pods, max(w.Replicas-1, 0))
+	}
+	return pods
 }
 
 // Limit is how many of replicas pods a share allows: rounded up, within

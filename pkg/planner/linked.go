@@ -73,9 +73,13 @@ func (x *pass) linked() bool {
 	return false
 }
 
-// relink uses a TrafficRouting that was made anew, or named, while the step waits.
+// relink uses a TrafficRouting that was made anew, or named, while the step waits, and
+// lets it go while the step has no pod.
 func (x *pass) relink() {
-	r := x.Routing
+	r, step := x.Routing, x.release.Step(x.progress().CurrentStepIndex)
+	if r.names() && r.Linked && step != nil && x.spared(step) {
+		x.act(Unlink{Name: r.Name})
+	}
 	if r.names() && r.Exists && !r.Linked && x.progress().State == rollouts.StepPaused && x.w.UpdatedReadyReplicas > 0 {
 		x.act(Link{Name: r.Name})
 	}

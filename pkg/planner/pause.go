@@ -81,6 +81,7 @@ func (x *pass) keep() {
 	}
 	x.tellLost(x.lost(step))
 	x.tellAlone(step)
+	x.tellSpared(step)
 	x.tellSurplus(step)
 }
 
@@ -97,13 +98,23 @@ func (x *pass) tellAlone(step *rollouts.Step) {
 	}
 }
 
+// tellSpared says that the last stable pod stays.
+func (x *pass) tellSpared(step *rollouts.Step) {
+	switch {
+	case x.spared(step):
+		x.status.Message += "; the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
+	case x.spares(step) && x.w.Replicas > 1:
+		x.status.Message += "; one pod stays of the stable version until a step of 100%, or the end of the steps"
+	}
+}
+
 // tellSurplus says that more pods are of the new version than the step has, and stay, as
 // the native controller brings them where a workload grows before it is told otherwise.
 func (x *pass) tellSurplus(step *rollouts.Step) {
 	if !x.w.BackByTemplate || !x.replaces() || step.Replicas == nil || x.w.UpdateRevision == x.w.StableRevision {
 		return
 	}
-	if has := Limit(x.style, *step.Replicas, x.w.Replicas); x.w.UpdatedReplicas > has {
+	if has := x.w.Limit(x.style, *step.Replicas); x.w.UpdatedReplicas > has {
 		x.status.Message += fmt.Sprintf("; %d pods run the new version, and the step asks for %d", x.w.UpdatedReplicas, has)
 	}
 }

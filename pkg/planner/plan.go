@@ -84,6 +84,10 @@ type Workload struct {
 	// Paused tells that the native controller releases nothing.
 	Paused   bool
 	Replicas int32
+	// LastStays reports that a stable pod stays until all pods are asked for, also where
+	// there is one: without any the native controller would make every pod that comes of
+	// the update revision, whatever it is told.
+	LastStays bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
 	// UpdateRevision identifies the live template by content; empty until the

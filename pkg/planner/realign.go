@@ -44,7 +44,7 @@ func (x *pass) given() int32 {
 	if b == nil || b.Plan.Abort || b.Plan.BatchPartition == nil || int(*b.Plan.BatchPartition) >= len(b.Plan.Batches) {
 		return 0
 	}
-	return x.kept(*b.Plan.BatchPartition, Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas, x.w.Replicas))
+	return x.kept(*b.Plan.BatchPartition, x.w.Limit(x.style, b.Plan.Batches[*b.Plan.BatchPartition].CanaryReplicas))
 }
 
 // kept is so many pods of a batch, but for the stable one that the batch keeps
@@ -62,9 +62,9 @@ func (x *pass) kept(batch, pods int32) int32 {
 func (x *pass) driven() int32 {
 	if d := x.w.Drive; d != nil && !d.Abort {
 		if x.replaces() {
-			return d.Limit(x.w.Replicas)
+			return d.LimitOf(x.w)
 		}
-		return Limit(x.style, d.Partition, x.w.Replicas)
+		return x.w.Limit(x.style, d.Partition)
 	}
 	return 0
 }
@@ -91,13 +91,13 @@ func (x *pass) wants(step int32) int32 {
 	if s == nil || s.Replicas == nil {
 		return -1
 	}
-	return Limit(x.style, *s.Replicas, x.w.Replicas)
+	return x.w.Limit(x.style, *s.Replicas)
 }
 
 // wanted is what a step wanted when it was last asked for.
 func (x *pass) wanted(step int32) int32 {
 	if b := x.Batch; b != nil && step >= 1 && int(step) <= len(b.Plan.Batches) {
-		return Limit(x.style, b.Plan.Batches[step-1].CanaryReplicas, x.w.Replicas)
+		return x.w.Limit(x.style, b.Plan.Batches[step-1].CanaryReplicas)
 	}
 	return -1
 }

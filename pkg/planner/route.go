@@ -155,7 +155,7 @@ func (a RouteTo) String() string {
 func (x *pass) introduce(step *rollouts.Step) bool {
 	r, revision := x.Route, x.w.PodTemplateHash
 	switch {
-	case r == nil || r.Routed || r.Shared || RouteOf(*step).Nothing() || x.everyPod(step) || !r.able():
+	case r == nil || r.Routed || r.Shared || RouteOf(*step).Nothing() || x.everyPod(step) || x.spared(step) || !r.able():
 		return true
 	case revision == "":
 		return x.w.Replicas == 0
@@ -236,6 +236,9 @@ func (x *pass) follow(goes bool) {
 		x.routeAgain()
 	case !goes:
 		x.unpinEmptied(step)
+		if x.driven() == 0 {
+			x.unrouteEmptied() // none is to come
+		}
 	case x.pins(step):
 		x.routeAgain()
 	}
@@ -281,10 +284,16 @@ func (x *pass) onlyStable() bool {
 // of the step where they do not know it. They forget a revision that has no ready
 // pod while stable has some.
 func (x *pass) routeAgain() {
-	switch now := x.serving(); {
-	case now != "":
+	if now := x.serving(); now != "" {
 		x.routeRight(now)
-	case x.Route.Routed && !x.Route.told().Nothing() && x.onlyStable():
+		return
+	}
+	x.unrouteEmptied()
+}
+
+// unrouteEmptied has routers forget a revision without a ready pod.
+func (x *pass) unrouteEmptied() {
+	if x.Route.Routed && !x.Route.told().Nothing() && x.onlyStable() {
 		x.act(Unroute{})
 	}
 }

@@ -157,6 +157,26 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// Where the last stable pod stays, only all is all.
+func TestLimitLastStays(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		share          string
+		replicas, want int32
+	}{
+		{"20%", 5, 1}, {"99%", 10, 9}, {"60%", 2, 1}, {"1%", 1, 0}, {"99%", 1, 0}, {"1", 1, 0}, {"1", 2, 1}, {"3", 3, 2}, {"3", 2, 1}, {"30", 10, 9},
+		{"100%", 1, 1}, {"100%", 10, 10}, {"0", 1, 0}, {"20%", 0, 0}, {"3", 0, 0}, {"100%", 0, 0}, {"150%", 1, 0},
+	} {
+		w, share := &planner.Workload{Replicas: test.replicas, LastStays: true}, intstr.Parse(test.share)
+		if got := w.Limit(rollouts.StylePartition, share); got != test.want {
+			t.Errorf("a step of %s has %d of %d, want %d", test.share, got, test.replicas, test.want)
+		}
+		if got := (planner.Drive{Partition: share}).LimitOf(w); got != test.want {
+			t.Errorf("a drive of %s brings %d of %d, want %d", test.share, got, test.replicas, test.want)
+		}
+	}
+}
+
 // fresh is a set of which some pods are ready for long enough only.
 func fresh(name string, replicas, ready, available int32) *planner.Set {
 	s := set(name, replicas, available)

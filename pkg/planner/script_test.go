@@ -233,6 +233,9 @@ func (s *story) update(c command) {
 		if c.has("marked") {
 			d.SetAnnotations(with(d.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
 		}
+		if n := c.get("replicas", ""); n != "" {
+			*nativeOf(d).size(d) = s.number(n)
+		}
 		if native, ok := d.(*appsv1.Deployment); ok {
 			s.rest(c, &native.Spec)
 		}
@@ -241,9 +244,6 @@ func (s *story) update(c command) {
 
 // rest is what else an update may have of a Deployment.
 func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
-	if n := c.get("replicas", ""); n != "" {
-		spec.Replicas = new(s.number(n))
-	}
 	if n := c.get("history", ""); n != "" {
 		spec.RevisionHistoryLimit = new(s.number(n))
 	}

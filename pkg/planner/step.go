@@ -187,7 +187,7 @@ func (x *pass) unable(why string) bool {
 
 // lost is why the requests of a step that waits are no longer routed.
 func (x *pass) lost(step *rollouts.Step) string {
-	if x.Route == nil || !step.Routed() || x.everyPod(step) {
+	if x.Route == nil || !step.Routed() || x.everyPod(step) || x.spared(step) {
 		return ""
 	}
 	if x.onlyStable() && !RouteOf(*step).Nothing() {
@@ -226,7 +226,17 @@ func (x *pass) replaces() bool { return x.style == rollouts.StylePartition }
 // everyPod tells that after the step no stable pod is left in the workload, or
 // that there is none at all.
 func (x *pass) everyPod(step *rollouts.Step) bool {
-	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && x.kept(x.progress().CurrentStepIndex-1, Limit(x.style, *step.Replicas, x.w.Replicas)) >= x.w.Replicas
+	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && x.kept(x.progress().CurrentStepIndex-1, x.w.Limit(x.style, *step.Replicas)) >= x.w.Replicas
+}
+
+// spared tells that a step has no pod of the new version, since the last stable one stays.
+func (x *pass) spared(step *rollouts.Step) bool {
+	return x.spares(step) && x.w.Replicas == 1 && x.w.UpdatedReplicas == 0
+}
+
+// spares tells that a step would have every pod if the last stable one did not stay.
+func (x *pass) spares(step *rollouts.Step) bool {
+	return x.replaces() && step.Replicas != nil && x.w.Limit(x.style, *step.Replicas) < Limit(x.style, *step.Replicas, x.w.Replicas)
 }
 
 // stableEmpty tells that stable has no ready pod though there should be pods.
@@ -277,7 +287,9 @@ func (x *pass) batchReady() bool {
 }
 
 // routeStep wants the traffic of the step, and that of a TrafficRouting.
-func (x *pass) routeStep(step *rollouts.Step) bool { return x.linked() && x.route(step) }
+func (x *pass) routeStep(step *rollouts.Step) bool {
+	return x.spared(step) || x.linked() && x.route(step)
+}
 
 // analyse is where metrics would be judged; OpenKruise passes it at once too.
 func (x *pass) analyse(*rollouts.Step) bool { return true }
@@ -309,6 +321,7 @@ func (x *pass) pause(step *rollouts.Step) bool {
 	}
 	x.tellLost(lost)
 	x.tellAlone(step)
+	x.tellSpared(step)
 	x.tellSurplus(step)
 	return false
 }

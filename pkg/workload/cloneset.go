@@ -107,6 +107,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
 		Paused:         c.Spec.UpdateStrategy.Paused || leaves(c.Spec.UpdateStrategy.Partition, o.replicas()) >= max(o.replicas(), 1),
+		LastStays:      o.update != o.stable,
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Drive: readDrive(c),
@@ -216,13 +217,13 @@ func (cloneSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
 	return empties(was.Spec.Replicas, newObj.(*CloneSet).Spec.Replicas, was.Status.Replicas, isHeld)
 }
 
-// Hold implements Adapter. The owner's own partition is kept for the end. Another
-// door of admission may have held it a moment ago, and kept that already.
+// Hold implements Adapter. The owner's own partition is kept for the end. Of one that is
+// held, as by another door of admission, all is kept already, and what stands there is ours.
 func (cloneSet) Hold(obj object.Object, by string) {
 	c := obj.(*CloneSet)
 	own := ownersClones{Partition: c.Spec.UpdateStrategy.Partition, Paused: c.Spec.UpdateStrategy.Paused}
-	if held(c) && own.Partition != nil && *own.Partition == all {
-		own.Partition = clonesOwner(c).Partition
+	if held(c) {
+		own = clonesOwner(c)
 	}
 	keepClones(c, own)
 	c.Spec.UpdateStrategy.Partition = new(all)

@@ -32,6 +32,7 @@ func (surgingClones) Observe(obj object.Object, owned []object.Object) planner.W
 	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
 	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
 	w.Unfit = surgingClones{}.Unfit(obj)
+	w.LastStays = false // none goes before the end
 	w.Unavailable = o.natively().unavailable()
 	return w
 }

@@ -28,7 +28,7 @@ func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.Drive
 func (o clones) aimed(to planner.Drive) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	want.Spec.UpdateStrategy.Paused = false
-	share := to.Limit(o.replicas())
+	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.update != o.stable})
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
 		o.leave(want, share)

@@ -180,7 +180,7 @@ func TestObserveCloneSet(t *testing.T) {
 			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
-		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("0", 5, false, ""), clonesComplete), facts{
+		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("20%", 5, false, ""), clonesComplete), facts{
 			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
 		}},
@@ -201,6 +201,7 @@ func TestObserveCloneSet(t *testing.T) {
 			got := cloneSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
+			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate, tc.want.Keeper = true, controllerRevision; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}

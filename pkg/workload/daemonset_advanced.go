@@ -99,14 +99,15 @@ func (advancedDaemonSet) Rolls(oldObj, newObj object.Object) bool {
 	return daemonSet{}.Rolls(oldObj.(*AdvancedDaemonSet).native(), newObj.(*AdvancedDaemonSet).native())
 }
 
-// Hold implements Adapter. Another door of admission may have held it a moment ago.
+// Hold implements Adapter. Of one that is held, as by another door of admission, the
+// strategy is not its owner's.
 func (advancedDaemonSet) Hold(obj object.Object, by string) {
 	d := obj.(*AdvancedDaemonSet)
-	if is := d.told(); held(d) && is.Partition >= frozen {
-		keepAdvanced(d, owners(d))
-	} else {
-		keepAdvanced(d, is)
+	own := d.told()
+	if held(d) {
+		own = owners(d)
 	}
+	keepAdvanced(d, own)
 	d.tell(ownersStrategy{Partition: frozen})
 	writeHeld(d, by)
 }

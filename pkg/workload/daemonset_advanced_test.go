@@ -239,4 +239,9 @@ func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
 	if diff := cmp.Diff(was, golden.Text(t, n.set)); diff != "" {
 		t.Errorf("(-once +twice):\n%s", diff)
 	}
+	n.set.tell(ownersStrategy{Partition: 2}) // a step
+	advancedHeld(n.set)
+	if own := owners(n.set); own != (ownersStrategy{Partition: 1}) {
+		t.Errorf("its owner's is %+v after a step", own)
+	}
 }

@@ -38,6 +38,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), Noted: wished(s), Mine: hasKeys(s),
 		Paused:         partitionOf(s) >= max(o.replicas(), 1),
+		LastStays:      o.update != o.stable,
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
@@ -158,16 +159,16 @@ func (statefulSet) Sized(oldObj, newObj object.Object, isHeld bool) string {
 // isZero reports whether no pods are wanted; the default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
-// Hold implements Adapter. The owner's own partition is kept for the end. Another
-// door of admission may have held it a moment ago, and kept that already.
+// Hold implements Adapter. The owner's own partition is kept for the end. Of one that is
+// held, as by another door of admission, all is kept already, and what stands there is ours.
 func (statefulSet) Hold(obj object.Object, by string) {
 	s := obj.(*appsv1.StatefulSet)
 	own := ownersStrategy{Partition: partitionOf(s)}
-	if own.Partition >= frozen {
+	switch {
+	case held(s):
+		own = owners(s)
+	case own.Partition >= frozen:
 		own.Partition = 0
-		if held(s) {
-			own.Partition = owners(s).Partition
-		}
 	}
 	keepOwners(s, own)
 	setPartition(&s.Spec, frozen)

@@ -210,8 +210,8 @@ func TestObserveStatefulSet(t *testing.T) {
 			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, Behind: 1, LiveReadyReplicas: 1, Obeyed: true,
 		}},
-		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(0, 5, false, ""), completed), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
+		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(frozen, 5, false, ""), completed), facts{
+			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
 		}},
 		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
@@ -236,6 +236,7 @@ func TestObserveStatefulSet(t *testing.T) {
 			got := statefulSet{}.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.Keeper = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
+			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
@@ -285,6 +286,10 @@ func TestPartition(t *testing.T) {
 		"shrunk to none of them":           {"AA", "1", 1},
 		"one of too many is stable again":  {"AAABA", "1", frozen},
 		"all":                              {"AABB", "100%", 0},
+		"a share of one pod":               {"A", "20%", frozen},
+		"a number of one pod":              {"A", "1", frozen},
+		"all of one pod":                   {"A", "100%", 0},
+		"a number is never all":            {"AAB", "3", 1},
 	} {
 		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
 		if got := sortOut(s.set, s.owned).partition(planner.Drive{Partition: intstr.Parse(tc.share)}); got != tc.want {
