@@ -48,24 +48,37 @@ func (u *lean) Read(p []byte) (int, error) {
 // keeps takes a byte, and reports whether it is one of what is left.
 func (u *lean) keeps(b byte) bool {
 	left := u.leaves > 0
-	switch {
-	case u.quoted:
+	if u.quoted {
 		u.quote(b)
-	case b == '"':
-		u.quoted, u.word = true, u.word[:0]
-	case b == ':':
-		u.key()
-	case b == '[' || b == '{':
-		if u.depth++; b == '[' && !left && u.within == len(managedPath) && u.depth == len(managedPath)+1 {
-			u.leaves = u.depth
-		}
-	case b == ']' || b == '}':
-		if u.depth--; u.depth < u.leaves {
-			u.leaves, left = 0, false
-		}
-		u.within = min(u.within, max(u.depth, 0))
+		return !left
 	}
-	return !left
+	switch b {
+	case '"':
+		u.quoted, u.word = true, u.word[:0]
+	case ':':
+		u.key()
+	case '[', '{':
+		u.open(b)
+	case ']', '}':
+		u.close()
+	}
+	return !left || u.leaves == 0
+}
+
+// open begins a list or an object.
+func (u *lean) open(b byte) {
+	u.depth++
+	if b == '[' && u.leaves == 0 && u.within == len(managedPath) && u.depth == len(managedPath)+1 {
+		u.leaves = u.depth
+	}
+}
+
+// close ends one.
+func (u *lean) close() {
+	if u.depth--; u.depth < u.leaves {
+		u.leaves = 0
+	}
+	u.within = min(u.within, max(u.depth, 0))
 }
 
 // quote takes a byte of a string.
