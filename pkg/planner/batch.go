@@ -57,16 +57,21 @@ type (
 	Rest struct{}
 	// Tell writes to the workload how many pods are new and ready.
 	Tell struct{}
+	// Stop lets the native controller release nothing, of a workload that stays held
+	// while nobody drives it.
+	Stop struct{}
 )
 
 func (DriveTo) action() {}
 func (Discard) action() {}
 func (Rest) action()    {}
 func (Tell) action()    {}
+func (Stop) action()    {}
 
 func (Discard) String() string { return "discard extra workload" }
 func (Rest) String() string    { return "rest workload" }
 func (Tell) String() string    { return "tell of pods on workload" }
+func (Stop) String() string    { return "stop workload" }
 func (d DriveTo) String() string {
 	if d.Abort {
 		return "drive workload back, keeping " + d.Partition.String()
@@ -195,6 +200,10 @@ func (x *batchPass) letGo() {
 			return
 		}
 	}
+	if x.loose() {
+		x.actions = append(x.actions, Stop{})
+		return
+	}
 	if x.w != nil && x.w.Extra {
 		// The garbage collector would do it as well, and later.
 		x.actions = append(x.actions, Discard{})
@@ -202,6 +211,14 @@ func (x *batchPass) letGo() {
 	if guarded(x.Release) {
 		x.actions = append(x.actions, DropFinalizer{})
 	}
+}
+
+// loose tells that the native controller could go on by what the workload was last
+// told, though it stays held when nobody tells it any more. Its Rollout could not tell
+// that from a hold that somebody took off.
+func (x *batchPass) loose() bool {
+	w := x.w
+	return w != nil && x.Wanted && x.plan.BatchPartition != nil && w.Held && !w.AtStable && !w.Paused && !w.Surges
 }
 
 // standBack leaves a workload alone that a Rollout releases.

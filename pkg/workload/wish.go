@@ -61,6 +61,18 @@ func (r Row) Take(obj object.Object, by string) []object.Change {
 	return change(obj, want)
 }
 
+// Stop has the native controller release nothing of a workload that is held already.
+// The partition that stands there is ours: what was noted of the owner's strategy stays.
+func (r Row) Stop(obj object.Object, by string) []object.Change {
+	want, kept := obj.DeepCopyObject().(object.Object), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
+	r.Hold(want, by)
+	want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+	if kept != "" {
+		annotate(want, rollouts.AnnotationOriginalStrategy, kept)
+	}
+	return change(obj, want)
+}
+
 // rewrite writes the note into the spec; nothing if it is unreadable.
 func rewrite(obj object.Object) {
 	var w wish
