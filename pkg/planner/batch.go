@@ -43,7 +43,7 @@ type BatchPlan struct {
 	Rule    string
 }
 
-// The actions of a BatchRelease, beside RestoreWorkload, MarkPods and DropFinalizer.
+// The actions of a BatchRelease, beside Hold, RestoreWorkload, MarkPods and DropFinalizer.
 type (
 	// DriveTo tells the workload how far it may go. Metadata is for the pods of
 	// an extra workload.
@@ -57,21 +57,16 @@ type (
 	Rest struct{}
 	// Tell writes to the workload how many pods are new and ready.
 	Tell struct{}
-	// Stop lets the native controller release nothing, of a workload that stays held
-	// while nobody drives it.
-	Stop struct{}
 )
 
 func (DriveTo) action() {}
 func (Discard) action() {}
 func (Rest) action()    {}
 func (Tell) action()    {}
-func (Stop) action()    {}
 
 func (Discard) String() string { return "discard extra workload" }
 func (Rest) String() string    { return "rest workload" }
 func (Tell) String() string    { return "tell of pods on workload" }
-func (Stop) String() string    { return "stop workload" }
 func (d DriveTo) String() string {
 	if d.Abort {
 		return "drive workload back, keeping " + d.Partition.String()
@@ -201,7 +196,7 @@ func (x *batchPass) letGo() {
 		}
 	}
 	if x.loose() {
-		x.actions = append(x.actions, Stop{})
+		x.actions = append(x.actions, Hold{Again: true})
 		return
 	}
 	if x.w != nil && x.w.Extra {
@@ -218,7 +213,8 @@ func (x *batchPass) letGo() {
 // that from a hold that somebody took off.
 func (x *batchPass) loose() bool {
 	w := x.w
-	return w != nil && x.Wanted && x.plan.BatchPartition != nil && w.Held && !w.AtStable && !w.Paused && !w.Surges
+	return w != nil && x.Wanted && x.plan.BatchPartition != nil && w.Held && !w.Paused && !w.Surges &&
+		!w.AtStable && w.LiveRevision != w.StableRevision
 }
 
 // standBack leaves a workload alone that a Rollout releases.
