@@ -336,6 +336,7 @@ func (x *batchPass) drive() {
 	}
 	want := x.want()
 	switch {
+	case x.asleep():
 	case !x.told(want), x.stopped():
 		x.putRight(want)
 		x.pending()
@@ -349,6 +350,12 @@ func (x *batchPass) drive() {
 	default:
 		x.judge()
 	}
+}
+
+// asleep tells that the batch was stopped before there was a pod of it, in a style in
+// which new pods come beside the old ones: it is told nothing until it goes on.
+func (x *batchPass) asleep() bool {
+	return x.plan.Paused && !x.replaces() && !x.plan.Abort && x.w.Replicas > 0 && x.w.UpdatedReplicas == 0
 }
 
 // barred tells that nothing is left to be told but what somebody else's object stands
