@@ -19,13 +19,26 @@ import (
 // back and sets it again, and one that scales takes every pod.
 var flipCells = []cell{
 	{who: patcher, what: forge, how: "takes the template back and sets it again, a StatefulSet", on: scene{kind: statefulSets, routed: true, at: midway},
-		do: patches(change{version: "v1"}, change{version: "v2"}), expect: heldAllAlong},
+		do: flips, expect: heldAllAlong},
 	{who: driver, what: forge, how: "deletes the BatchRelease of a routed StatefulSet and its finalizer", long: true, on: scene{kind: statefulSets, routed: true, at: midway},
 		do: losesBatch, expect: heldAllAlong},
 	{who: patcher, what: destroy, how: "scales to 0 what shares a Service", on: scene{routed: true, at: midway}, do: emptiesShared, expect: othersServe},
 	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, blue-green", long: true, on: scene{green: true, routed: true, at: midway}, do: emptiesShared, expect: othersServe},
 	{who: patcher, what: destroy, how: "scales to 0 what shares a Service, a StatefulSet", long: true, on: scene{kind: statefulSets, routed: true, at: midway},
 		do: emptiesShared, expect: othersServe},
+}
+
+// flips sets the new template again as soon as the release ends.
+func flips(a *app, u *user) {
+	a.t.Helper()
+	a.tries(u, patch(a.path(), change{version: "v1"}.body()))
+	a.until("the release is being cancelled", func(ctx context.Context) error {
+		if a.waitsAt(1)(ctx) == nil {
+			return errors.New("step 1 waits still")
+		}
+		return nil
+	})
+	a.tries(u, patch(a.path(), change{version: "v2"}.body()))
 }
 
 // heldAllAlong wants nobody to say that the workload was not held, and its owner's
@@ -76,6 +89,7 @@ func othersServe(a *app) {
 			a.t.Errorf("somebody is said to undo what Weir did itself: %s", c.Message)
 		}
 	}
+	finished(a)
 	a.goesOn()
 }
 
