@@ -43,7 +43,7 @@ type BatchPlan struct {
 	Rule    string
 }
 
-// The actions of a BatchRelease, beside RestoreWorkload, MarkPods and DropFinalizer.
+// The actions of a BatchRelease, beside Hold, RestoreWorkload, MarkPods and DropFinalizer.
 type (
 	// DriveTo tells the workload how far it may go. Metadata is for the pods of
 	// an extra workload.
@@ -195,6 +195,10 @@ func (x *batchPass) letGo() {
 			return
 		}
 	}
+	if x.loose() {
+		x.actions = append(x.actions, Hold{Again: true})
+		return
+	}
 	if x.w != nil && x.w.Extra {
 		// The garbage collector would do it as well, and later.
 		x.actions = append(x.actions, Discard{})
@@ -202,6 +206,15 @@ func (x *batchPass) letGo() {
 	if guarded(x.Release) {
 		x.actions = append(x.actions, DropFinalizer{})
 	}
+}
+
+// loose tells that the native controller could go on by what the workload was last
+// told, though it stays held when nobody tells it any more. Its Rollout could not tell
+// that from a hold that somebody took off.
+func (x *batchPass) loose() bool {
+	w := x.w
+	return w != nil && x.Wanted && x.plan.BatchPartition != nil && w.Held && !w.Paused && !w.Surges &&
+		!w.AtStable && w.LiveRevision != w.StableRevision
 }
 
 // standBack leaves a workload alone that a Rollout releases.
@@ -323,6 +336,7 @@ func (x *batchPass) drive() {
 	}
 	want := x.want()
 	switch {
+	case x.asleep():
 	case !x.told(want), x.stopped():
 		x.putRight(want)
 		x.pending()
@@ -336,6 +350,12 @@ func (x *batchPass) drive() {
 	default:
 		x.judge()
 	}
+}
+
+// asleep tells that the batch was stopped before there was a pod of it, in a style in
+// which new pods come beside the old ones: it is told nothing until it goes on.
+func (x *batchPass) asleep() bool {
+	return x.plan.Paused && !x.replaces() && !x.plan.Abort && x.w.Replicas > 0 && x.w.UpdatedReplicas == 0
 }
 
 // barred tells that nothing is left to be told but what somebody else's object stands

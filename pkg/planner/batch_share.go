@@ -60,9 +60,9 @@ func (x *batchPass) keepsOne(share intstr.IntOrString) bool {
 }
 
 // stopAt is how many new pods there were when the release was paused in the middle
-// of a batch, which is where it stays.
+// of a batch, which is where it stays; at size 0 there were none.
 func (x *batchPass) stopAt(want Drive) intstr.IntOrString {
-	if told := x.w.Drive; !x.begins && told != nil && told.Revision == want.Revision && !told.Abort {
+	if told := x.w.Drive; !x.begins && x.w.Replicas > 0 && told != nil && told.Revision == want.Revision && !told.Abort {
 		return told.Partition
 	}
 	return intstr.FromInt32(min(x.w.UpdatedReplicas, x.pods(want)))

@@ -126,8 +126,11 @@ func (x *pass) tellAborted() (message string) {
 // keepStable puts a Service right that somebody has select another revision, which
 // has no pods.
 func (x *pass) keepStable() {
-	r, stable := x.Route, x.progress().StableRevision
-	if r != nil && r.Barred == "" && r.Pinned != "" && stable != "" && r.Pinned != stable {
+	switch r, stable := x.Route, x.progress().StableRevision; {
+	case r == nil || r.Pinned == "":
+	case x.emptied():
+		x.act(Unpin{})
+	case r.Barred == "" && stable != "" && r.Pinned != stable:
 		x.act(Pin{Revision: stable})
 	}
 }
@@ -227,7 +230,7 @@ func (x *pass) leaveUpdate() bool {
 	if r == nil {
 		return !x.Routing.names() || x.run(rerouted, rollouts.ReleasePlan{})
 	}
-	if r.Pinned != "" && x.onlyUpdate() {
+	if r.Pinned != "" && (x.onlyUpdate() || x.emptied()) {
 		x.act(Unpin{})
 	}
 	if share := x.updateShare(); r.Routed && r.Weight != nil && share > 0 && x.lower(share) {

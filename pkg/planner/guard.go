@@ -131,6 +131,10 @@ func (x *pass) changedUnheld() bool {
 // catch holds it at once. The next pass sees the hold, and the release begins at
 // its first step, with traffic on stable and pods as that step wants them.
 func (x *pass) catch() {
+	if x.w.Loose && x.live() && x.Batch == nil && x.begun() {
+		x.act(Hold{Again: true}) // its batches were taken away, and are made again
+		return
+	}
 	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", x.w.UpdateRevision)
 	if c := x.status.Condition(rollouts.ConditionBypassed); c == nil || c.Message != message {
 		x.warn(string(rollouts.ConditionBypassed), message)
@@ -139,6 +143,12 @@ func (x *pass) catch() {
 		Type: rollouts.ConditionBypassed, Status: metav1.ConditionTrue, Reason: "HeldLate", Message: message,
 	}, x.now())
 	x.act(Hold{})
+}
+
+// begun tells that pods of the release were given, of which its template was held.
+func (x *pass) begun() bool {
+	p := x.was()
+	return p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade
 }
 
 // missed records a release that was over before it was noticed. Where there are no

@@ -25,7 +25,7 @@ func (x *pass) adopt() {
 	if x.status.Message = "Rollout is being put in charge of the workload"; !x.enroll() {
 		return
 	}
-	if x.stopped() {
+	if x.foundStopped() {
 		x.takeOver()
 		return
 	}
@@ -75,9 +75,9 @@ func (x *pass) unready() string {
 	}
 }
 
-// stopped reports whether a workload waits with a template that is not fully released.
+// foundStopped reports whether a workload waits with a template that is not fully released.
 // It is held, or who resumes it would release that with no step.
-func (x *pass) stopped() bool { return !x.w.Held && x.w.Paused && x.w.Rolling }
+func (x *pass) foundStopped() bool { return !x.w.Held && x.w.Paused && x.w.Rolling }
 
 // takeOver holds it. Its release starts paused, unless it is the one that was aborted:
 // nobody has said yet that it may start at all.

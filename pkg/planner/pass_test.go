@@ -79,6 +79,8 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 		return row.Tell(d, owned)
 	case planner.Rest:
 		return row.Rest(d, owned)
+	case planner.Hold:
+		return row.Take(d, b.Name, a.Again)
 	case planner.RestoreWorkload:
 		return row.Restore(d, owned, a)
 	case planner.DropFinalizer:

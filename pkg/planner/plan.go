@@ -88,6 +88,8 @@ type Workload struct {
 	// there is one: without any the native controller would make every pod that comes of
 	// the update revision, whatever it is told.
 	LastStays bool
+	// Shrinks tells that pods are still there that the size has no place for.
+	Shrinks bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
 	// UpdateRevision identifies the live template by content; empty until the
@@ -264,7 +266,10 @@ type (
 	// Unindex takes that back.
 	Unindex struct{}
 	// Hold takes a workload that admission has missed.
-	Hold struct{}
+	Hold struct {
+		// Again tells that it was held before, and what its owner wrote is noted.
+		Again bool
+	}
 	// TakeUp does what admission would have done about an edit that a policy noted.
 	TakeUp struct{}
 	// RunBatch wants the BatchRelease to have this plan.

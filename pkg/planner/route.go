@@ -223,17 +223,20 @@ func (x *pass) arrived(to RouteTo) bool {
 // down that stable has none, or that the set of the update revision was made anew
 // under another label; the Service on those of stable only; and routers at what they
 // were told. Between two steps a release that goes on does the rest itself, and one
-// that does not leaves it.
+// that does not leaves it. A workload of size 0 is another matter.
 func (x *pass) follow(goes bool) {
 	step := x.release.Step(x.progress().CurrentStepIndex)
 	if x.Route == nil || step == nil {
 		return
 	}
 	switch between := x.between(); {
+	case x.emptied() && (!between || !goes || !x.Route.able()):
+		x.sleep(step, goes)
 	case !between:
 		x.unpinEmptied(step)
 		x.pinAgain(step)
 		x.routeAgain()
+		x.awake(step)
 	case !goes:
 		x.unpinEmptied(step)
 		if x.driven() == 0 {

@@ -222,6 +222,9 @@ func (x *pass) plan(step int32) rollouts.ReleasePlan {
 	if x.style == rollouts.StyleCanary {
 		plan.PodTemplateMetadata, plan.ExtraWorkload = x.release.PodTemplateMetadata, true
 	}
+	if s := x.release.Step(step); s != nil && x.w.Replicas == 0 {
+		plan.Paused = x.guards(s)
+	}
 	for _, s := range x.release.Steps {
 		if s.Replicas != nil {
 			plan.Batches = append(plan.Batches, rollouts.Batch{CanaryReplicas: *s.Replicas})

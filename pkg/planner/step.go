@@ -245,6 +245,10 @@ func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.R
 // upgrade wants the batch of the step, and is done when it is ready and routers
 // know what selects its pods.
 func (x *pass) upgrade(step *rollouts.Step) bool {
+	if x.stopped() && !x.stableEmpty() && !x.repinned(step) {
+		x.say("keep traffic on the stable version while pods are upgraded")
+		return false
+	}
 	ready := x.batchReady()
 	introduced := x.introduce(step)
 	if !ready {

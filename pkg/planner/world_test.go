@@ -332,7 +332,7 @@ func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
 	case planner.Unlabel:
 		return o.row.Adapter.Unlabel(o.workload), true
 	case planner.Hold:
-		return o.row.Take(o.workload, o.rollout.Name), true
+		return o.row.Take(o.workload, o.rollout.Name, a.Again), true
 	case planner.TakeUp:
 		return o.row.TakeUp(o.workload), true
 	case planner.PutRight:

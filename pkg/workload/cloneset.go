@@ -106,7 +106,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w := planner.Workload{
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
-		Paused:         c.Spec.UpdateStrategy.Paused || leaves(c.Spec.UpdateStrategy.Partition, o.replicas()) >= max(o.replicas(), 1),
+		Paused:         c.Spec.UpdateStrategy.Paused || stops(c.Spec.UpdateStrategy.Partition, o.replicas()),
 		LastStays:      o.update != o.stable,
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
@@ -115,7 +115,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		Rolling: !held(c) && o.rolling(),
 	}
 	o.count(&w)
-	w.Native = w.Drive == nil || w.Drive.Abort && !o.goesBack(*w.Drive)
+	w.Native = w.Drive == nil || o.back(*w.Drive)
 	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
 	w.Keeper = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
@@ -182,6 +182,11 @@ func leaves(partition *intstr.IntOrString, replicas int32) int32 {
 		left = min(left, replicas-1)
 	}
 	return left
+}
+
+// stops tells that a partition lets no pod be replaced, however many there will be.
+func stops(partition *intstr.IntOrString, replicas int32) bool {
+	return partition != nil && *partition == all || leaves(partition, replicas) >= max(replicas, 1)
 }
 
 // keeps is the partition that leaves n pods: a share where that is exact, which

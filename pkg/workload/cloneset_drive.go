@@ -91,6 +91,12 @@ func (o clones) goesBack(to planner.Drive) bool {
 	return false
 }
 
+// back tells that nothing is left to do of an abort. Without pods the stable
+// template has to stay.
+func (o clones) back(to planner.Drive) bool {
+	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
+}
+
 // Rest implements Adapter: the owner's template is back in its place, and held,
 // once Kruise takes the stable one for the current one.
 func (cloneSet) Rest(obj object.Object, owned []object.Object) []object.Change {

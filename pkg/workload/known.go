@@ -134,7 +134,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 		observeExtra(&w, s.Object, owned, s.Known)
 		w.Rival = rivalry(s.Rival)
 	}
-	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && !r.opened(&w, s.Known.Update)
+	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && w.LiveRevision != w.StableRevision && !r.opened(&w, s.Known.Update)
 	return w
 }
 

@@ -21,6 +21,8 @@ type ordered struct {
 	history history
 	// pods are those within the size, by ordinal; nil where there is none.
 	pods []*corev1.Pod
+	// beyond tells that pods are still there that the size has no place for.
+	beyond bool
 	// live is the revision of the live template, and update the one to release;
 	// they differ while that is set aside. Empty until the native controller
 	// has seen the template.
@@ -59,8 +61,11 @@ func (o *ordered) place(owned []object.Object) {
 		if !ok || !metav1.IsControlledBy(p, o.set) {
 			continue
 		}
-		if i := ordinal(o.set, p); i >= 0 && i < len(o.pods) {
+		switch i := ordinal(o.set, p); {
+		case i >= 0 && i < len(o.pods):
 			o.pods[i] = p
+		case i >= 0 && counts(p):
+			o.beyond = true
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (o ordered) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.Behind, w.Lingers = o.behind(), keptPod(o.pods)
+	w.Behind, w.Lingers, w.Shrinks = o.behind(), keptPod(o.pods), o.beyond
 	w.StableReadyReplicas, w.LiveReadyReplicas = ready[o.stable], ready[o.live]
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[o.update], ready[o.update]
 	if o.settled() && o.live == o.update {

@@ -54,10 +54,17 @@ func (r Row) TakeUp(obj object.Object) []object.Change {
 	return change(obj, want)
 }
 
-// Take holds a workload that admission has missed.
-func (r Row) Take(obj object.Object, by string) []object.Change {
-	want := obj.DeepCopyObject().(object.Object)
+// Take holds a workload that admission has missed, or one that is held and not stopped:
+// what stands in its spec then is ours, and what was noted of its owner's stays.
+func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
+	want, noted := obj.DeepCopyObject().(object.Object), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
 	r.Hold(want, by)
+	if again {
+		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
+		if noted != "" {
+			annotate(want, rollouts.AnnotationOriginalStrategy, noted)
+		}
+	}
 	return change(obj, want)
 }
 

@@ -57,7 +57,7 @@ var matrix = slices.Concat(
 	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells, leftCells, lostCells,
-	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells,
+	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,
 	informerCells, sandboxCells, portCells, namelessCells, neighbourCells,
 )
 

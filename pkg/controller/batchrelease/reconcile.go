@@ -245,6 +245,8 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, error
 		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
 	case planner.Rest:
 		return w.Changes(w.Row.Rest(w.Object, w.Owned)), nil
+	case planner.Hold:
+		return w.Changes(w.Row.Take(w.Object, obs.release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
 		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
 	default:

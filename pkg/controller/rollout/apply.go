@@ -81,7 +81,7 @@ func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool)
 	case planner.Unlabel:
 		return w.Row.Unlabel(w.Object), true
 	case planner.Hold:
-		return w.Row.Take(w.Object, obs.rollout.Name), true
+		return w.Row.Take(w.Object, obs.rollout.Name, a.Again), true
 	case planner.TakeUp:
 		return w.Row.TakeUp(w.Object), true
 	case planner.AskAgain:

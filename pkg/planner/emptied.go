@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+
+// A workload of size 0 has no pod that a Service must be kept from, and pods of others
+// may serve behind the same Service. So it is pinned to none then. The batch is stopped
+// before, so that the first pods that come are stable's, and goes on when the Service
+// is pinned again.
+
+// emptied tells that no pod is left of a workload of size 0.
+func (x *pass) emptied() bool {
+	return x.w.Replicas == 0 && !x.w.hasPods() && !x.w.Shrinks && x.w.RunsOn == ""
+}
+
+// guards tells that a step keeps the Service on stable pods, unless the size says
+// otherwise.
+func (x *pass) guards(step *rollouts.Step) bool {
+	every := x.replaces() && step.Replicas != nil && *step.Replicas == allOfThem
+	return x.Route != nil && step.Routed() && !x.Route.Shared && !every
+}
+
+// sleep stops the batch of a workload of size 0, and then has no request go to its pods
+// alone.
+func (x *pass) sleep(step *rollouts.Step, goes bool) {
+	b := x.Batch
+	runs := b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil && x.live() && x.guards(step)
+	switch {
+	case runs && !b.Plan.Paused && goes && x.progress().State == rollouts.StepUpgrade:
+		// The stage does it.
+	case runs && !b.Plan.Paused:
+		plan := b.Plan
+		plan.Paused = true
+		x.act(RunBatch{Plan: plan})
+	case !runs || b.Observed:
+		x.letAll()
+	}
+}
+
+// letAll lets every request reach the pods of others.
+func (x *pass) letAll() {
+	if x.Route.Pinned != "" {
+		x.act(Unpin{})
+	}
+	if x.Route.Routed && !x.Route.told().Nothing() {
+		x.act(Unroute{})
+	}
+}
+
+// awake has a batch go on that was stopped at size 0.
+func (x *pass) awake(step *rollouts.Step) {
+	if x.stopped() && x.live() && x.progress().State != rollouts.StepUpgrade && x.repinned(step) {
+		plan := x.Batch.Plan
+		plan.Paused = false
+		x.act(RunBatch{Plan: plan})
+	}
+}
+
+// stopped tells that the batch was, of a workload that has a size again.
+func (x *pass) stopped() bool {
+	b := x.Batch
+	return b != nil && !b.Terminating && b.Plan.Paused && !b.Plan.Abort && b.Plan.BatchPartition != nil && x.w.Replicas > 0
+}
+
+// repinned tells that every router knows that the Service selects stable pods alone,
+// where the step needs that. What routers were told is to be found again then.
+func (x *pass) repinned(step *rollouts.Step) bool {
+	r, pin := x.Route, x.pin()
+	if !x.guards(step) || r.Unserved || r.Barred != "" || pin.Revision == "" || x.everyPod(step) || x.outgrown(step) {
+		return true
+	}
+	if r.Pinned != pin.Revision || !x.stands(pin) {
+		return false
+	}
+	x.aim(Unpin{})
+	return true
+}
