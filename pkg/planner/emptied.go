@@ -26,15 +26,15 @@ func (x *pass) guards(step *rollouts.Step) bool {
 // alone.
 func (x *pass) sleep(step *rollouts.Step, goes bool) {
 	b := x.Batch
-	runs := b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil && x.live() && x.guards(step)
-	switch {
-	case runs && !b.Plan.Paused && goes && x.progress().State == rollouts.StepUpgrade:
-		// The stage does it.
-	case runs && !b.Plan.Paused:
-		plan := b.Plan
-		plan.Paused = true
-		x.act(RunBatch{Plan: plan})
-	case !runs || b.Observed:
+	runs := b.forward() && x.live() && x.guards(step)
+	if runs && !b.Plan.Paused {
+		if plan := b.Plan; !goes || x.progress().State != rollouts.StepUpgrade { // else the stage does it
+			plan.Paused = true
+			x.act(RunBatch{Plan: plan})
+		}
+		return
+	}
+	if !runs || b.Observed {
 		x.letAll()
 	}
 }
@@ -60,8 +60,7 @@ func (x *pass) awake(step *rollouts.Step) {
 
 // stopped tells that the batch was, of a workload that has a size again.
 func (x *pass) stopped() bool {
-	b := x.Batch
-	return b != nil && !b.Terminating && b.Plan.Paused && !b.Plan.Abort && b.Plan.BatchPartition != nil && x.w.Replicas > 0
+	return x.Batch.forward() && x.Batch.Plan.Paused && x.w.Replicas > 0
 }
 
 // repinned tells that every router knows that the Service selects stable pods alone,

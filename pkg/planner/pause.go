@@ -63,12 +63,14 @@ func (x *pass) stopBatch() {
 	x.act(RunBatch{Plan: plan})
 }
 
-// running tells that a batch brings up pods.
+// forward reports whether a batch is there for a step, whether it is stopped or not.
+func (b *Batch) forward() bool {
+	return b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil
+}
+
+// running reports whether a batch brings up pods.
 func (b *Batch) running() bool {
-	if b == nil || b.Terminating || b.Plan.Abort || b.Plan.Paused || b.Plan.BatchPartition == nil {
-		return false
-	}
-	return !b.Observed || b.State != rollouts.BatchReady
+	return b.forward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
 }
 
 // keep has the network do what it did, and says what it cannot do.

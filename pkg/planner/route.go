@@ -239,11 +239,16 @@ func (x *pass) follow(goes bool) {
 		x.awake(step)
 	case !goes:
 		x.unpinEmptied(step)
-		if x.driven() == 0 {
-			x.unrouteEmptied() // none is to come
-		}
+		x.unrouteUndriven()
 	case x.pins(step):
 		x.routeAgain()
+	}
+}
+
+// unrouteUndriven has routers forget a version of which no pod is to come.
+func (x *pass) unrouteUndriven() {
+	if x.driven() == 0 {
+		x.unrouteEmptied()
 	}
 }
 
