@@ -64,6 +64,8 @@ func (x *pass) unready() string {
 		return "Rollout gives back what it had taken before"
 	case x.w.Held:
 		return ""
+	case x.w.Paused && x.w.Rolling:
+		return "Rollout waits for the workload, which is stopped and not fully released; " + x.w.GoesOn + ", or set the earlier template"
 	case x.was().UpdateRevision != "":
 		// It was in service before. Who enables it again means the next template,
 		// and wants that one held however long this one takes to roll out.
@@ -75,9 +77,12 @@ func (x *pass) unready() string {
 	}
 }
 
-// foundStopped reports whether a workload waits with a template that is not fully released.
-// It is held, or who resumes it would release that with no step.
-func (x *pass) foundStopped() bool { return !x.w.Held && x.w.Paused && x.w.Rolling }
+// foundStopped reports whether a new Rollout, or one whose release was aborted, finds a
+// workload that waits with a template that is not fully released. It is held, or who
+// resumes it would release that with no step.
+func (x *pass) foundStopped() bool {
+	return !x.w.Held && x.w.Paused && x.w.Rolling && (x.was().UpdateRevision == "" || x.aborted())
+}
 
 // takeOver holds it. Its release starts paused, unless it is the one that was aborted:
 // nobody has said yet that it may start at all.

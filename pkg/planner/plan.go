@@ -82,7 +82,9 @@ type Workload struct {
 	// Astray are the keys of ours on the workload that somebody else has written.
 	Astray []string
 	// Paused tells that the native controller releases nothing.
-	Paused   bool
+	Paused bool
+	// GoesOn says what its owner does to let it go on.
+	GoesOn   string
 	Replicas int32
 	// LastStays reports that a stable pod stays until all pods are asked for, also where
 	// there is one: without any the native controller would make every pod that comes of

@@ -103,6 +103,8 @@ type Row struct {
 	// Extra tells that objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
+	// GoesOn says what its owner does to let a native controller go on that is stopped.
+	GoesOn string
 	// Opens reports that the native controller replaces the pods of a held workload,
 	// as far as the workload is told.
 	Opens bool
@@ -116,6 +118,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StylePartition,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Adapter:     deployment{},
@@ -125,6 +128,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleCanary,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Extra:       true,
@@ -135,6 +139,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.Deployment{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       deploymentLabel,
+		GoesOn:      "set spec.paused to false",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		Scalers:     true,
@@ -146,6 +151,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.StatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -156,6 +162,7 @@ var Table = []Row{
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Adapter:     daemonSet{daemonSetLabel},
@@ -165,6 +172,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedStatefulSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       statefulSetLabel,
+		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -175,6 +183,7 @@ var Table = []Row{
 		New:         func() object.Object { return &AdvancedDaemonSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       daemonSetLabel,
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -185,6 +194,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StylePartition,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Opens:       true,
@@ -195,6 +205,7 @@ var Table = []Row{
 		New:         func() object.Object { return &CloneSet{} },
 		Style:       rollouts.StyleBlueGreen,
 		Label:       cloneSetLabel,
+		GoesOn:      "set spec.updateStrategy.paused to false and partition to 0",
 		RevisionKey: appsv1.DefaultDeploymentUniqueLabelKey,
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,

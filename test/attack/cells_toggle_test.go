@@ -38,8 +38,8 @@ var toggleCells = []cell{
 	{who: editor, what: undoAbort, how: "enables while it is being disabled, blue-green", long: true, on: scene{green: true, at: aborted}, do: whileDisabling(enabled), expect: heldStill},
 	{who: editor, what: undoAbort, how: "disables and enables at once, a StatefulSet", long: true, on: scene{kind: statefulSets, at: aborted}, do: togglesAtOnce, expect: heldStill},
 	{who: editor, what: undoAbort, how: "enables while it is being disabled, a StatefulSet", on: scene{kind: statefulSets, at: aborted}, do: whileDisabling(enabled), expect: heldStill},
-	{who: editor, what: undoAbort, how: "disables and enables at once, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: togglesAtOnce, expect: heldStill},
-	{who: editor, what: undoAbort, how: "enables while it is being disabled, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: whileDisabling(enabled), expect: heldStill},
+	{who: editor, what: undoAbort, how: "disables and enables at once, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: togglesAtOnce, expect: isStable},
+	{who: editor, what: undoAbort, how: "enables while it is being disabled, a DaemonSet", long: true, on: scene{kind: daemonSets, at: aborted}, do: whileDisabling(enabled), expect: isStable},
 }
 
 const (
@@ -116,5 +116,22 @@ func heldStill(a *app) {
 	a.until("the Rollout is in charge again", a.inCharge)
 	a.until("it is aborted", a.aborted)
 	a.until("v1 alone serves", a.runs(versions{"v1": 3}))
+	gated(a)
+}
+
+// isStable wants what was aborted to be held as it was, or, where the Rollout had begun
+// to leave, to be given back with the stable template, as a DaemonSet is.
+func isStable(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.until("the Rollout is in charge again", a.inCharge)
+	a.until("it is aborted, or Healthy", func(ctx context.Context) error {
+		if a.aborted(ctx) == nil {
+			return nil
+		}
+		return a.healthy(ctx)
+	})
+	a.until("v1 alone serves", a.runs(versions{"v1": 3}))
+	a.atMost(1, "v2")
 	gated(a)
 }
