@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // flipCells do at a waiting step what tools do: one that syncs from Git takes a template
@@ -64,6 +65,16 @@ func emptiesShared(a *app, u *user) {
 	a.t.Helper()
 	a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":0}}`))
 	a.until("its Service selects every pod", a.selects(false))
+	a.until("no ReplicaSet of v2 is left for the native controller to fill", func(ctx context.Context) error {
+		sets := &appsv1.ReplicaSetList{}
+		err := here.client.List(ctx, sets, client.InNamespace(a.namespace))
+		for i := range sets.Items {
+			if s := &sets.Items[i]; versionOf(deployments, s.ObjectMeta, s.Spec.Template.Spec) == "v2" {
+				err = errors.Join(err, errors.New(s.Name+" is there"))
+			}
+		}
+		return err
+	})
 	a.tries(u, patch(a.path()+"/scale", `{"spec":{"replicas":3}}`))
 }
 
