@@ -98,6 +98,9 @@ func (c *checks) accepted(verb rollouts.Verb, before *rollouts.Rollout) {
 		c.promises.vetoed = ""
 	case verb == rollouts.VerbAbort || verb == rollouts.VerbRollback:
 		c.promises.vetoed = tagOf(templateOf(o))
+		if p := before.Status.Active(); p != nil && c.images[p.StableRevision] == c.promises.vetoed {
+			c.promises.vetoed = "" // the stable template was set already, and may be released by a name
+		}
 	case verb == rollouts.VerbRetry, verb == rollouts.VerbResume && before.Status.Activity() == rollouts.ActivityPaused:
 		c.promises.vetoed = "" // a Rollout that was made anew finds it stopped, and is paused
 	}

@@ -17,14 +17,14 @@ import (
 // tellTools says, as kstatus wants it, whether the Rollout is on its way. Flux
 // and others take a release for in progress while it is, also while it waits
 // for somebody, for failed when it is stalled, and for current otherwise. They
-// take the first of both conditions that is true, so Weir never has both true; what
-// others say of a stall does not count.
+// take the first of both conditions that is true, so never both are, also where a gate
+// beside us says that it is stalled.
 func (x *pass) tellTools() {
 	c := rollouts.Condition{
 		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
 		Reason: string(x.status.Phase), Message: x.status.Message,
 	}
-	if x.status.Stalled() != nil {
+	if stalled := x.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
 		c.Status, c.Reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
 	if x.status.Phase == rollouts.PhaseHealthy || x.status.Phase == rollouts.PhaseDisabled {

@@ -122,14 +122,13 @@ func (c *checks) tools(s rollouts.RolloutStatus) {
 	}
 }
 
-// A gate beside us stalls a release, which is on its way to tools all the same. One at
-// rest looks failed to them.
+// A gate beside us stalls a release, which makes it look failed to tools, and
+// lets it go on.
 func TestStalledByOthers(t *testing.T) {
 	t.Parallel()
 	r := &rollouts.Rollout{}
 	r.Spec.Strategy.Canary = &rollouts.Release{}
 	r.Status.Phase = rollouts.PhaseHealthy
-	r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionReconciling, Status: metav1.ConditionFalse}, metav1.Time{}) // since it was created
 	stalled := rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed"}
 	for _, c := range []struct {
 		phase rollouts.Phase
@@ -137,7 +136,7 @@ func TestStalledByOthers(t *testing.T) {
 		want  string
 	}{
 		{rollouts.PhaseProgressing, metav1.ConditionFalse, "InProgress"},
-		{rollouts.PhaseProgressing, metav1.ConditionTrue, "InProgress"}, // it is on its way, whatever they say
+		{rollouts.PhaseProgressing, metav1.ConditionTrue, "Failed"},
 		{rollouts.PhaseHealthy, metav1.ConditionTrue, "Failed"},
 		{rollouts.PhaseHealthy, metav1.ConditionFalse, "Current"},
 	} {

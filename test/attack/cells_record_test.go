@@ -37,7 +37,6 @@ var recordCells = []cell{
 		do: writesStalled("ABORTED", "aborted", "\u0410borted", "Aborted\u200b", "Aborted_", "Stable_Edited", "revisionRefused", "Step timeout", "\u3164", ""), expect: denied},
 	{who: status, what: blockAbort, how: "gives Weir's reasons for being stalled", on: scene{at: midway},
 		do: writesStalled("Aborted", "StableGone", "StableEdited", "RevisionRefused", "ProgressDeadlineExceeded"), expect: neverStalled},
-	{who: status, what: forge, how: "gives a reason of its own for being stalled", on: scene{at: midway}, do: writesStalled("Hacked"), expect: onItsWay},
 	{who: status, what: forge, how: "conditions with characters that nobody sees", on: scene{at: midway}, do: writesUnseen, expect: plainText},
 	{who: status, what: forge, how: "empties the record", on: scene{at: released}, do: writesStatus(`{"decisions":[],"releases":[]}`), expect: restored},
 	{who: status, what: forge, how: "adds a decision of somebody else", on: scene{at: midway},
@@ -88,26 +87,6 @@ func neverStalled(a *app) {
 	for _, c := range r.Status.Conditions {
 		if c.Type == "Stalled" && c.Status == "True" {
 			a.t.Errorf("a condition is forged: %+v", c)
-		}
-	}
-	takenBack(a)
-	a.goesOn()
-}
-
-// onItsWay wants Weir's own conditions to say what they said, when it has seen the word of
-// another.
-func onItsWay(a *app) {
-	a.t.Helper()
-	a.answered(http.StatusOK)
-	a.verb(here.admin, "promote", "")
-	a.until("the second step waits for approval", a.waitsAt(2))
-	r, err := a.stored(a.t.Context())
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for _, c := range r.Status.Conditions {
-		if c.Type == "Reconciling" && c.Status != "True" {
-			a.t.Errorf("a condition follows the word of another: %+v", c)
 		}
 	}
 	takenBack(a)

@@ -55,7 +55,7 @@ func clonesAborted(t *testing.T) {
 // When every pod runs the new version, Kruise has forgotten the stable one.
 func clonesAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
-	s := startCloned(t, false, nil, nil, manual("1"), manual("5"))
+	s := startCloned(t, false, nil, nil, manual("1"), manual("100%"), manual("100%"))
 	s.ships("v2")
 	s.step(1, 1, "80%", "v2")
 	s.promote(1)

@@ -270,7 +270,7 @@ func statefulAborted(t *testing.T) {
 // stable one. The owner's own partition comes back, whatever happens.
 func statefulAbortedWhenComplete(t *testing.T) {
 	t.Parallel()
-	s := startStateful(t, false, nil, manual("1"), manual("5")).serve()
+	s := startStateful(t, false, nil, manual("1"), manual("100%"), manual("100%")).serve()
 	s.ships("v2")
 	s.step(1, 1, "v2")
 	s.promote(1)
