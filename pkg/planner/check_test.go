@@ -344,59 +344,6 @@ func (c *checks) moved() {
 	}
 }
 
-// loses notes whether the stable set of a release is gone.
-func (c *checks) loses() {
-	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
-		p := r.Status.Active()
-		switch {
-		case p == nil || p.StableRevision == "" || c.deployment() == nil:
-		case c.set(p.StableRevision) == nil:
-			c.lost = r.Status.Phase != rollouts.PhaseHealthy
-		case c.able(p.StableRevision) > 0 && c.allSizes() <= replicasOf(c.deployment()):
-			c.lost = false
-		}
-	}
-}
-
-// allSizes is how many pods all sets of the Deployment are asked to have.
-func (c *checks) allSizes() int32 {
-	var n int32
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		if metav1.IsControlledBy(rs, c.deployment()) {
-			n += *rs.Spec.Replicas
-		}
-	}
-	return n
-}
-
-// recover ends excuses as soon as all that is asked for serves.
-func (c *checks) recover() {
-	c.loses()
-	o := c.workload()
-	if o == nil || replicasOf(o) <= 1 {
-		return
-	}
-	if d, ok := o.(*appsv1.Deployment); ok && d.Spec.MinReadySeconds > 0 {
-		return
-	}
-	k := keyOf(o).kind
-	for v := c.w.seen[k]; c.empty && v <= c.w.store.newest(); v++ {
-		if was := c.w.store.at(v)[keyOf(o)]; was != nil && replicasOf(was) <= 1 {
-			return // whoever sizes the sets may still see this
-		}
-	}
-	_, unavailable := nativeOf(o).limits(c.owner, replicasOf(o))
-	// Those beyond the size are still to go.
-	whole := !slices.ContainsFunc(podsIn(c.w.store.objects), func(p *corev1.Pod) bool { return !c.within(o, p) }) &&
-		c.serving() >= replicasOf(o)-unavailable
-	for _, target := range c.targets() {
-		whole = whole && target.able > 0
-	}
-	if whole {
-		c.sick, c.empty = false, false
-	}
-}
-
 // target is a revision that requests are sent to.
 type target struct {
 	what, hash string

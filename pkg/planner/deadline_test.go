@@ -159,13 +159,19 @@ func TestVerbsRestartDeadline(t *testing.T) {
 	}
 }
 
-// Somebody else's word that the release is stalled does not end the deadline.
-func TestDeadlineBesideOthers(t *testing.T) {
-	t.Parallel()
+// stalledByOthers is a release that somebody else calls stalled.
+func stalledByOthers() planner.Observed {
 	o := upgrading(start)
 	o.Rollout.Status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed",
 	}, metav1.NewTime(start))
+	return o
+}
+
+// Somebody else's word that the release is stalled does not end the deadline.
+func TestDeadlineBesideOthers(t *testing.T) {
+	t.Parallel()
+	o := stalledByOthers()
 	o.Now = start.Add(time.Hour)
 	p := planner.Rollout(o)
 	if c := p.Status.Condition(rollouts.ConditionStalled); !strings.HasPrefix(c.Message, "no progress") {
@@ -176,10 +182,7 @@ func TestDeadlineBesideOthers(t *testing.T) {
 // Somebody else's word that the release is stalled is not what a Rollout waits for.
 func TestWaitingBesideOthers(t *testing.T) {
 	t.Parallel()
-	o := upgrading(start)
-	o.Rollout.Status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TestsFailed",
-	}, metav1.NewTime(start))
+	o := stalledByOthers()
 	o.Rollout.Status.Phase = rollouts.PhaseInitial
 	if w := planner.WaitingFor(o.Rollout); w.For != planner.WaitWorkload {
 		t.Errorf("waits for %+v, want the workload", w)

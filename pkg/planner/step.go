@@ -6,7 +6,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -383,68 +382,4 @@ func (x *pass) cancel() {
 	x.become(rollouts.ActivityCancelling, closing[rollouts.ActivityCancelling])
 	x.announce("RolloutCancelled", "workload has been rollback, then rollout is canceled")
 	x.end()
-}
-
-// turnBack begins the release of the stable template: from the first step, the
-// pods that have it already left out of account.
-func (x *pass) turnBack() {
-	x.settleAll()
-	x.announce("RolloutRollingBack", "the stable template was set, and is released in batches")
-	x.start("Rollout is in Progressing")
-}
-
-// gather brings every pod to the revision whose release was complete, or to the
-// stable one of a release that was cancelled, where the native controller was
-// stopped in the middle of rolling to it: the next release begins from there.
-// Where update pods replace others this is not needed, since they are sized from
-// here all the time.
-func (x *pass) gather() bool {
-	into := x.gathered()
-	switch {
-	case x.replaces() || x.w.Rolled == "":
-		return true
-	case x.Routing.holds():
-		return x.run(replaced, rollouts.ReleasePlan{}) // what it selects goes to pods that are about to go
-	case x.Route != nil && x.Route.Pinned != "" && x.Route.Pinned != into:
-		x.act(Unpin{}) // the pods that it selects are about to go
-		return false
-	case !x.told():
-		return false
-	case x.progress().StableRevision != into:
-		x.progress().StableRevision, x.progress().StableTemplate = into, ""
-		return false
-	default:
-		return x.back(0, "")
-	}
-}
-
-// gathered is that revision.
-func (x *pass) gathered() string {
-	if stable := x.progress().StableRevision; x.doing(rollouts.ActivityCancelling) && slices.Contains(x.w.Revisions, stable) {
-		return stable
-	}
-	return x.w.Rolled
-}
-
-// supersede starts again with a newer template, traffic on stable first.
-func (x *pass) supersede() {
-	if x.ending() && !x.gather() {
-		x.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
-		return
-	}
-	if !x.run(replaced, rollouts.ReleasePlan{}) {
-		x.status.Message = "Workload is continuous release"
-		return
-	}
-	if x.condemned() {
-		x.passOn()
-		return
-	}
-	x.settleAll()
-	x.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
-	stable := x.progress().StableRevision
-	x.start("Workload is continuous release")
-	if x.w.StableRevision == "" {
-		x.progress().StableRevision = stable
-	}
 }

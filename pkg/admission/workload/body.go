@@ -55,7 +55,7 @@ type body struct {
 // read returns a body, and what gives its share back.
 func (f *inFlight) read(w http.ResponseWriter, r *http.Request, now time.Time) (data []byte, done func(), err error) {
 	control := http.NewResponseController(w)
-	b := &body{from: address(r), of: &lean{of: http.MaxBytesReader(w, r.Body, longestSent)}, all: f, cut: func() {
+	b := &body{from: address(r), of: &withoutManaged{of: http.MaxBytesReader(w, r.Body, longestSent)}, all: f, cut: func() {
 		_ = control.SetReadDeadline(now) // without one, the body ends by itself
 	}}
 	done = func() { f.leave(b) }

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// lean reads an admission review without the managed fields of its objects. They say
+// withoutManaged reads an admission review without the managed fields of its objects. They say
 // nothing to admission, and whoever may patch a workload may have many of them: they must
 // neither be kept nor count, or the workload could be judged no more.
-type lean struct {
+type withoutManaged struct {
 	of io.Reader
 	// depth is how many lists and objects are open, and within how many of the keys of
 	// the path the next value is.
@@ -19,8 +19,8 @@ type lean struct {
 	quoted, slash bool
 	// word is the last string, as far as it may be a key of the path.
 	word []byte
-	// leaves is how deep the list is that is left out; 0 if none is.
-	leaves int
+	// omits is the depth of the list that is being left out; 0 if none is.
+	omits int
 }
 
 // managedPath leads to them, by the keys of each object.
@@ -30,7 +30,7 @@ var managedPath = [][]string{{"request"}, {"object", "oldObject"}, {"metadata"},
 const longestWord = 16
 
 // Read implements io.Reader.
-func (u *lean) Read(p []byte) (int, error) {
+func (u *withoutManaged) Read(p []byte) (int, error) {
 	for {
 		n, err := u.of.Read(p)
 		kept := p[:0]
@@ -46,8 +46,8 @@ func (u *lean) Read(p []byte) (int, error) {
 }
 
 // keeps takes a byte, and reports whether it is one of what is left.
-func (u *lean) keeps(b byte) bool {
-	left := u.leaves > 0
+func (u *withoutManaged) keeps(b byte) bool {
+	left := u.omits > 0
 	if u.quoted {
 		u.quote(b)
 		return !left
@@ -62,27 +62,27 @@ func (u *lean) keeps(b byte) bool {
 	case ']', '}':
 		u.close()
 	}
-	return !left || u.leaves == 0
+	return !left || u.omits == 0
 }
 
 // open begins a list or an object.
-func (u *lean) open(b byte) {
+func (u *withoutManaged) open(b byte) {
 	u.depth++
-	if b == '[' && u.leaves == 0 && u.within == len(managedPath) && u.depth == len(managedPath)+1 {
-		u.leaves = u.depth
+	if b == '[' && u.omits == 0 && u.within == len(managedPath) && u.depth == len(managedPath)+1 {
+		u.omits = u.depth
 	}
 }
 
 // close ends one.
-func (u *lean) close() {
-	if u.depth--; u.depth < u.leaves {
-		u.leaves = 0
+func (u *withoutManaged) close() {
+	if u.depth--; u.depth < u.omits {
+		u.omits = 0
 	}
 	u.within = min(u.within, max(u.depth, 0))
 }
 
 // quote takes a byte of a string.
-func (u *lean) quote(b byte) {
+func (u *withoutManaged) quote(b byte) {
 	switch {
 	case b == '"' && !u.slash:
 		u.quoted = false
@@ -93,9 +93,9 @@ func (u *lean) quote(b byte) {
 }
 
 // key takes the last string for a key of the object that is open.
-func (u *lean) key() {
+func (u *withoutManaged) key() {
 	at := u.depth - 1
-	if u.leaves > 0 || at < 0 || at >= len(managedPath) || u.within < at {
+	if u.omits > 0 || at < 0 || at >= len(managedPath) || u.within < at {
 		return
 	}
 	if u.within = at; slices.Contains(managedPath[at], string(u.word)) {

@@ -38,7 +38,7 @@ func TestManagedFieldsDoNotCount(t *testing.T) {
 }
 
 // Only the managed fields of both objects are left out, and nothing that looks like them.
-func TestLean(t *testing.T) {
+func TestWithoutManaged(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"request":{"object":{"metadata":{"managedFields":[{"a":"]\"]"},[1]],"name":"n"}}}}`:                         `{"request":{"object":{"metadata":{"managedFields":[],"name":"n"}}}}`,
@@ -60,7 +60,7 @@ func TestLean(t *testing.T) {
 			want = text
 		}
 		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
-			got, err := io.ReadAll(&lean{of: from})
+			got, err := io.ReadAll(&withoutManaged{of: from})
 			if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

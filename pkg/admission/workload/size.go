@@ -19,7 +19,7 @@ const (
 )
 
 // outline is what is counted of a workload by name. The managed fields of a review of
-// kube-apiserver are left out before (lean); those of other spellings count.
+// kube-apiserver are left out before (withoutManaged); those of other spellings count.
 type outline struct {
 	Metadata struct {
 		ManagedFields   count `json:"managedFields"`
