@@ -107,7 +107,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
 		Paused:         c.Spec.UpdateStrategy.Paused || stops(c.Spec.UpdateStrategy.Partition, o.replicas()),
-		LastStays:      o.update != o.stable,
+		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Drive: readDrive(c),

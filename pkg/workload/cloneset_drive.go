@@ -28,7 +28,7 @@ func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.Drive
 func (o clones) aimed(to planner.Drive) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	want.Spec.UpdateStrategy.Paused = false
-	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.update != o.stable})
+	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.lastStays()})
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
 		o.leave(want, share)
@@ -151,3 +151,7 @@ func (o clones) restored(how planner.RestoreWorkload) *CloneSet {
 	want.Labels = without(want.Labels, ourLabels...)
 	return want
 }
+
+// lastStays reports whether Kruise would take the update revision for the current one as
+// soon as every pod runs it, and make all that come of it.
+func (o clones) lastStays() bool { return o.update != o.stable }

@@ -113,3 +113,7 @@ func isReady(p *corev1.Pod) bool {
 	c := condition(p, corev1.PodReady)
 	return counts(p) && c != nil && c.Status == corev1.ConditionTrue
 }
+
+// lastStays reports whether the native controller would take the update revision for the
+// current one as soon as every pod runs it, and make all that come of it.
+func (o ordered) lastStays() bool { return o.update != o.stable }

@@ -38,7 +38,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
 		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), Noted: wished(s), Mine: hasKeys(s),
 		Paused:         partitionOf(s) >= max(o.replicas(), 1),
-		LastStays:      o.update != o.stable,
+		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
 		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),

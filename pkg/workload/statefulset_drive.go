@@ -123,7 +123,7 @@ func (o ordered) partition(to planner.Drive) int32 {
 	for _, p := range o.pods {
 		n += o.runs(p)
 	}
-	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.update != o.stable})
+	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.lastStays()})
 	from := o.replicas()
 	for ; from > 0; from-- {
 		n += 1 - o.runs(o.pods[from-1])
