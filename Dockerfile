@@ -7,14 +7,13 @@
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
 ARG TARGETARCH
-ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
 WORKDIR /src
 COPY go.mod go.sum ./
-COPY hack/etcd/ hack/etcd/
-RUN go mod download && cd hack/etcd && go mod download
+RUN go mod download
 COPY . .
 ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
-RUN make build OUT=/out && cd hack/etcd && go build -trimpath -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
+RUN make build OUT=/out && go build -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
 
 FROM scratch
 COPY --from=build /out/weir-apiserver /out/weir-controller /out/etcd /

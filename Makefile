@@ -21,14 +21,14 @@ run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
 e2e_tests = ./test/cluster ./test/e2e ./test/kruise
-go_build = go build -trimpath -ldflags="-s -w" -o
+go_build = hack/build.sh
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/weir-apiserver and bin/weir-controller
-	$(go_build) $(OUT)/weir-apiserver ./cmd/apiserver
-	$(go_build) $(OUT)/weir-controller ./cmd/controller
+	$(go_build) $(OUT)/weir-apiserver '' ./cmd/apiserver
+	$(go_build) $(OUT)/weir-controller '' ./cmd/controller
 
 kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6 minutes, once)
 	hack/kube.sh
@@ -40,7 +40,7 @@ traefik: ## build the proxy of the data plane test into bin/traefik (about 6 min
 	hack/traefik.sh
 
 cluster: build kube
-	$(go_build) bin/weir-cluster ./hack/cluster
+	$(go_build) bin/weir-cluster '' ./hack/cluster
 
 cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_READY=20ms..80ms, WEIR=0 without Weir
 	bin/weir-cluster up -nodes=$(NODES) -pod-ready=$(POD_READY) -weir=$(WEIR) "$(DIR)"
@@ -49,7 +49,8 @@ cluster-down: ## end the control plane in DIR=
 	bin/weir-cluster down "$(DIR)"
 
 demo: cluster ## release an application step by step on a local control plane; KEEP=1 leaves it running
-	go run ./hack/demo $(if $(KEEP),-keep)
+	$(go_build) bin/weir-demo '' ./hack/demo
+	bin/weir-demo $(if $(KEEP),-keep)
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
 	go test $(run) ./...
@@ -103,6 +104,7 @@ mutants: ## apply small faults one by one; each must turn a test red
 verify: lint ## linters, generated code, licence headers, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
 	hack/verify-headers.sh
+	hack/verify-versions.sh
 	go mod tidy -diff
 	@hack/vuln.sh
 	@hack/size.sh

@@ -19,10 +19,10 @@ if command -v flock >/dev/null; then
 	exec 9>"$out/.lock"
 	flock 9
 fi
-export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
+export CGO_ENABLED=0 GOWORK=off GOFLAGS=${GOFLAGS:--buildvcs=false}
 
-(cd "$root/hack/clients" && go build -trimpath -ldflags="-s -w" -o "$out/clients" .)
-(cd "$root/hack/helm" && go build -trimpath -ldflags="-s -w" -o "$out/helm" helm.sh/helm/v4/cmd/helm)
+(cd "$root/hack/clients" && ../build.sh "$out/clients" '' .)
+(cd "$root/hack/helm" && ../build.sh "$out/helm" '' helm.sh/helm/v4/cmd/helm)
 
 if [[ $(cat "$out/.argo" 2>/dev/null) != "$argo $argo_sum" ]]; then
 	# Outside of every module, so that the one named here is all that counts.

@@ -15,11 +15,11 @@ if command -v flock >/dev/null; then
 	exec 9>"$out/.lock"
 	flock 9
 fi
-export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
+export CGO_ENABLED=0 GOWORK=off GOFLAGS=${GOFLAGS:--buildvcs=false}
 
 cd "$root/hack/traefik"
 # Go leaves the file alone when it is what would be built.
-go build -trimpath -ldflags="-s -w" -o "$out/traefik" github.com/traefik/traefik/v3/cmd/traefik
+../build.sh "$out/traefik" '' github.com/traefik/traefik/v3/cmd/traefik
 crds=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard
 rm -rf "$out/crds"
 cp -r "$crds" "$out/crds"
