@@ -53,8 +53,8 @@ demo: cluster ## release an application step by step on a local control plane; K
 	bin/weir-demo $(if $(KEEP),-keep)
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
-	go test $(run) ./...
-	go test -tags e2e -count=1 -p 1 -short -timeout 30m $(run) $(e2e_tests)
+	go test -timeout 1h $(run) ./...
+	go test -tags e2e -count=1 -p 1 -short -timeout 2h $(run) $(e2e_tests)
 
 e2e: build kube clients ## every end-to-end test on a real control plane; here and above RUN='TestA|TestB' runs some
 	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m $(run) $(e2e_tests)

@@ -16,7 +16,7 @@ set -euo pipefail
 
 out=$1 ldflags=$2
 shift 2
-name=$(basename "$out")
+name=$(basename "${out%/.new/}")
 [[ $out != */ ]] || mkdir -p "$out"
 
 declare -A packages

@@ -11,21 +11,17 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
-
-// patience is for one wait. Two cores may be busy with other tests.
-const patience = 90 * time.Second
 
 const (
 	name   = "web"
@@ -176,16 +172,8 @@ func (a *app) create(o client.Object) {
 // until waits. ask tells what is not yet so.
 func (a *app) until(what string, ask func(context.Context) error) {
 	a.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(a.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := ask(ctx)
-		if ctx.Err() == nil || last == nil {
-			last = err // and not that there is no time left
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		a.t.Fatalf("waiting until %s: %v; last seen: %v", what, err, last)
+	if err := patience.Until(a.t.Context(), what, ask); err != nil {
+		a.t.Fatal(err)
 	}
 }
 

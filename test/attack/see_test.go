@@ -20,6 +20,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 func (a *app) key(name string) client.ObjectKey {
@@ -228,7 +229,7 @@ func (a *app) report() {
 	if !a.t.Failed() && !testing.Verbose() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
 	for _, got := range a.answers[max(0, len(a.answers)-20):] {
 		a.t.Log(got)

@@ -22,14 +22,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
-
-const patience = time.Minute
 
 var all = []string{
 	cluster.Etcd, cluster.KubeAPIServer, cluster.ControllerManager, cluster.Scheduler, cluster.Kwok,
@@ -182,16 +180,11 @@ func create(t *testing.T, client kubernetes.Interface, name, image string) {
 	}
 }
 
-// eventually polls until there is no error.
+// eventually waits until there is no error.
 func eventually(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("waiting for %s: %v, last: %v", what, err, last)
+	if err := patience.Until(t.Context(), what, ask); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -255,7 +248,7 @@ func plausible(ctx context.Context, client kubernetes.Interface, name string) er
 			return fmt.Errorf("incomplete status: %+v", status)
 		}
 		for _, condition := range status.Conditions {
-			if age := time.Since(condition.LastTransitionTime.Time); condition.Status != corev1.ConditionTrue || age > patience {
+			if age := time.Since(condition.LastTransitionTime.Time); condition.Status != corev1.ConditionTrue || age > patience.Scaled(patience.Long) {
 				return fmt.Errorf("condition %s is %s since %s", condition.Type, condition.Status, age)
 			}
 		}

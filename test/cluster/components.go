@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // program is how a process is run and how it is known to be ready.
@@ -235,7 +237,7 @@ func (c *Cluster) await(ctx context.Context, name string) error {
 
 // poll asks until there is no error, as long as all processes live.
 func (c *Cluster) poll(ctx context.Context, doing string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := patience.Context(ctx, startTimeout)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

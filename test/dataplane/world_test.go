@@ -26,10 +26,8 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
-
-// patience is for one wait. Two cores may be busy with other tests.
-const patience = 90 * time.Second
 
 // world is the control plane, the proxy and the pods.
 type world struct {
@@ -166,8 +164,10 @@ func listener(name string, port int64) map[string]any {
 
 // until asks again and again. ask tells what is not yet so.
 func (w *world) until(ctx context.Context, doing string, ask func(context.Context) error) error {
+	ctx, cancel := patience.Context(ctx, patience.Long)
+	defer cancel()
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 25*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		last = ask(ctx)
 		if w.proxy != nil {
 			// Nothing that is waited for would come.

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // manifestOf is a Rollout of a Deployment of the same name.
@@ -55,7 +57,9 @@ func TestQuota(t *testing.T) {
 	}
 	// kube-controller-manager looks for new kinds twice a minute, and then counts
 	// only for quotas that change.
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		if err := errors.Join(hard(ctx, 3), hard(ctx, 2)); err != nil {
 			return false, err
 		}

@@ -24,10 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
-
-// patience is for one wait. Two cores may be busy with other tests.
-const patience = 90 * time.Second
 
 // plan is what an application looks like and how it is released.
 type plan struct {
@@ -153,7 +151,7 @@ func (a *app) start(p plan) *app {
 
 // end gives everything back. After a failure it tells how things were.
 func (a *app) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
 	if a.guard != nil {
 		a.guard.stop(a.t)
@@ -194,27 +192,15 @@ func (a *app) until(what string, ask func(context.Context) error) {
 }
 
 func (a *app) await(what string, ask func(context.Context) error) error {
-	return await(a.t.Context(), what, ask)
+	return patience.Until(a.t.Context(), what, ask)
 }
 
 // until waits for what is not of one application.
 func (w *world) until(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
-	if err := await(t.Context(), what, ask); err != nil {
+	if err := patience.Until(t.Context(), what, ask); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func await(ctx context.Context, what string, ask func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until %s: %w; last seen: %w", what, err, last)
-	}
-	return nil
 }
 
 // stays wants something to remain so for a while. That nothing happens cannot

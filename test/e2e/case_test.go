@@ -26,6 +26,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // The tests in case_*_test.go tell how somebody releases who was used to
@@ -115,7 +116,7 @@ func (c *outsider) leaves() {
 	if c.guard != nil {
 		c.guard.atLeast(0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
 	for _, kind := range []client.Object{
 		&appsv1.Deployment{}, &v1beta1.BatchRelease{}, &v1beta1.Rollout{}, &corev1.Service{}, &networkingv1.Ingress{},

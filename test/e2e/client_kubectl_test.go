@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // Whatever kubectl does with any resource, it does with Rollouts.
@@ -64,23 +66,23 @@ func TestClientWaits(t *testing.T) {
 	wait := func(condition string, timeout time.Duration) result {
 		return here.admin.kubectl(a, "wait", "rollout/web", "--for="+condition, "--timeout="+timeout.String())
 	}
-	wait("condition=Reconciling=False", patience).works("condition met")
-	wait("jsonpath={.status.phase}=Healthy", patience).works("condition met")
+	wait("condition=Reconciling=False", patience.Scaled(patience.Long)).works("condition met")
+	wait("jsonpath={.status.phase}=Healthy", patience.Scaled(patience.Long)).works("condition met")
 	a.release("v2")
-	wait("jsonpath={.status.currentStepState}=StepPaused", patience).works("condition met")
-	wait("condition=Reconciling", patience).works("condition met")
+	wait("jsonpath={.status.currentStepState}=StepPaused", patience.Scaled(patience.Long)).works("condition met")
+	wait("condition=Reconciling", patience.Scaled(patience.Long)).works("condition met")
 	wait("condition=Reconciling=False", time.Second).fails("timed out")
 	wait("condition=Stalled", time.Second).fails("timed out")
 	a.abort()
-	wait("condition=Stalled", patience).works("condition met")
-	wait("condition=Reconciling=False", patience).works("condition met")
+	wait("condition=Stalled", patience.Scaled(patience.Long)).works("condition met")
+	wait("condition=Reconciling=False", patience.Scaled(patience.Long)).works("condition met")
 	a.release("v3")
 	a.until("step 1 waits", a.waitsAt(1))
 	a.promoteAll()
-	wait("condition=Succeeded", patience).works("condition met")
-	wait("condition=Progressing=False", patience).works("condition met")
-	wait("condition=Reconciling=False", patience).works("condition met")
+	wait("condition=Succeeded", patience.Scaled(patience.Long)).works("condition met")
+	wait("condition=Progressing=False", patience.Scaled(patience.Long)).works("condition met")
+	wait("condition=Reconciling=False", patience.Scaled(patience.Long)).works("condition met")
 	here.admin.kubectl(a, "delete", "rollout", "web", "--wait=false").works()
-	wait("delete", patience).works()
+	wait("delete", patience.Scaled(patience.Long)).works()
 	a.until("all pods run v3", a.runs(versions{"v3": 6}))
 }

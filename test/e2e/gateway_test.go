@@ -21,6 +21,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 var gatewayV1 = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
@@ -133,7 +134,7 @@ func (a *app) judges(kind schema.GroupVersionKind, accepted string) {
 // weir-controller remembers what a cluster serves, and is started anew.
 func uninstalls(t *testing.T, plurals []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
 	defer cancel()
 	for _, plural := range plurals {
 		crd := &unstructured.Unstructured{}

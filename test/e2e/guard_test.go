@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // guard watches the pods of an application from outside: how many are ready at
@@ -81,7 +83,7 @@ func (g *guard) follow(ctx context.Context, events watch.Interface) {
 			g.see(e)
 		}
 		// A kube-apiserver that was killed is back in a while.
-		err := await(ctx, "the guard sees", func(ctx context.Context) (err error) {
+		err := patience.Until(ctx, "the guard sees", func(ctx context.Context) (err error) {
 			events, err = g.list(ctx)
 			return err
 		})

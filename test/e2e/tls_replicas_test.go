@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/certs"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // replica keeps certificates in the namespace of an application, as each
@@ -66,7 +67,7 @@ func TestCertificatesAgreed(t *testing.T) {
 		}
 		replicas[i] = m
 		starting.Go(func() {
-			if err := m.Start(t.Context(), patience); err != nil {
+			if err := m.Start(t.Context(), patience.Scaled(patience.Long)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -105,7 +106,7 @@ func TestCertificatesOfEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Start(t.Context(), patience); err != nil {
+	if err := m.Start(t.Context(), patience.Scaled(patience.Long)); err != nil {
 		t.Fatal(err)
 	}
 	url := a.etcd(dir)

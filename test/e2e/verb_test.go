@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // Twenty promotions of one step at once: one counts, and one step advances.
@@ -97,7 +98,7 @@ func TestApprovalTheMomentItPauses(t *testing.T) {
 // pauses, in turn by the verb with and without expectations and by the status.
 func (a *app) approveAtOnce(steps int32) int32 {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 2*patience)
+	ctx, cancel := patience.Context(a.t.Context(), 2*patience.Long)
 	defer cancel()
 	events, err := here.client.Watch(ctx, &v1beta1.RolloutList{}, client.InNamespace(a.namespace))
 	if err != nil {
