@@ -4,9 +4,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build kube clients traefik cluster cluster-up cluster-down demo test e2e attack e2e-traffic matrix upgrade record oracle soak story fuzz bench microbench mutants verify lint update size clean
+.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build kube clients traefik clean
 
 export CGO_ENABLED = 0
+# The same for everything, or Go would compile all of it once more.
 export GOFLAGS ?= -buildvcs=false
 DIR ?= bin/cluster
 OUT ?= bin
@@ -17,30 +18,22 @@ VERSIONS ?= 1.34 1.36
 FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
+TIMES ?= 10
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
 e2e_tests = ./test/cluster ./test/e2e ./test/kruise
-go_build = hack/build.sh
+# A deadline only ends what hangs; the waits of tests follow the speed of the machine.
+go_e2e = go test -count=1 -p 1 -timeout 2h
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk '/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {split($$0, part, ":.*## "); printf "  make %-13s %s\n", part[1], part[2]}' $(firstword $(MAKEFILE_LIST))
 
-build: ## build bin/weir-apiserver and bin/weir-controller
-	$(go_build) $(OUT)/weir-apiserver '' ./cmd/apiserver
-	$(go_build) $(OUT)/weir-controller '' ./cmd/controller
-
-kube: ## build the Kubernetes binaries for local clusters into bin/kube (about 6 minutes, once)
-	hack/kube.sh
-
-clients: ## build the clients that others wrote for this API into bin/clients (a minute or two, once)
-	hack/clients.sh
-
-traefik: ## build the proxy of the data plane test into bin/traefik (about 6 minutes, once)
-	hack/traefik.sh
-
-cluster: build kube
-	$(go_build) bin/weir-cluster '' ./hack/cluster
+##@ See it work
+demo: cluster ## release an application step by step on a local control plane; KEEP=1 leaves it running
+	hack/build.sh bin/weir-demo '' ./hack/demo
+	bin/weir-demo $(if $(KEEP),-keep)
 
 cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_READY=20ms..80ms, WEIR=0 without Weir
 	bin/weir-cluster up -nodes=$(NODES) -pod-ready=$(POD_READY) -weir=$(WEIR) "$(DIR)"
@@ -48,60 +41,16 @@ cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_
 cluster-down: ## end the control plane in DIR=
 	bin/weir-cluster down "$(DIR)"
 
-demo: cluster ## release an application step by step on a local control plane; KEEP=1 leaves it running
-	$(go_build) bin/weir-demo '' ./hack/demo
-	bin/weir-demo $(if $(KEEP),-keep)
-
-test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass
-	go test -timeout 1h $(run) ./...
-	go test -tags e2e -count=1 -p 1 -short -timeout 2h $(run) $(e2e_tests)
-
-e2e: build kube clients ## every end-to-end test on a real control plane; here and above RUN='TestA|TestB' runs some
-	go test -tags e2e,clients,replicas -count=1 -p 1 -timeout 60m $(run) $(e2e_tests)
-
-attack: build kube ## try what nobody may, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
-	go test -tags e2e -count=1 -timeout 60m $(short) $(run) ./test/attack
-
-matrix: build kube ## the short end-to-end pass on other versions of Kubernetes: VERSIONS="1.34 1.36" (each is built once, for 20 minutes)
-	for version in $(VERSIONS); do hack/kube.sh "$$version"; done
-	for version in $(VERSIONS); do \
-		go test -tags e2e -count=1 -short -timeout 40m ./test/e2e -e2e.kube="$(CURDIR)/bin/kube-$$version"; done
-
-e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
-	go test -tags e2e,traffic -count=1 -timeout 15m -v $(run) ./test/dataplane
-
-upgrade: build kube ## upgrade from PREVIOUS= (a commit, or else this one without a field) and back, mid-release, process by process
-	hack/previous.sh $(PREVIOUS)
-	go test -tags e2e,replicas,upgrade -count=1 -timeout 20m -v -run '^TestUpgrade$$' ./test/e2e -e2e.previous="$(CURDIR)/bin/previous"
-
-record: build kube ## record how this version stores objects, as VERSION= of pkg/apiserver/testdata/stored, for tests of later ones
-	go test -tags e2e,record -count=1 -timeout 20m -run '^TestRecord$$' ./test/e2e -e2e.record="$(CURDIR)/pkg/apiserver/testdata/stored/$(VERSION)"
-
-oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
-	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
-
-soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) and SOAK_RELEASES= (500) end to end
-	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
-	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak$$' ./test/e2e -soak.time $(SOAK_TIME)
-	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoakReleases$$' ./test/e2e -parallel 12 -soak.releases $(SOAK_RELEASES) -soak.time 5h
-
+##@ Change it, every day
 story: ## run one story of the planner and print its transcript: S=partition/brief
 	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }
 	@go test ./pkg/planner -run '^TestStories$$/^$(subst /,$$/^,$(S))$$' && cat 'pkg/planner/testdata/$(S).txt'
 
-fuzz: ## fuzz each target for FUZZ_TIME= (30s)
-	hack/fuzz.sh $(FUZZ_TIME)
+test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass; RUN='TestA|TestB' runs some
+	go test -timeout 1h $(run) ./...
+	$(go_e2e) -tags e2e -short $(run) $(e2e_tests)
 
-bench: build kube ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic" (docs/performance.md)
-	go run ./hack/bench $(BENCH)
-
-microbench: ## run the benchmarks of single functions
-	go test ./... -run '^$$' -bench . -benchmem
-
-mutants: ## apply small faults one by one; each must turn a test red
-	hack/mutants.sh
-
-verify: lint ## linters, generated code, licence headers, go.mod, known vulnerabilities, sizes
+verify: lint ## linters, generated code, licence headers, versions, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
 	hack/verify-headers.sh
 	hack/verify-versions.sh
@@ -109,7 +58,7 @@ verify: lint ## linters, generated code, licence headers, go.mod, known vulnerab
 	@hack/vuln.sh
 	@hack/size.sh
 
-lint:
+lint: ## linters only
 	go tool -modfile=hack/tools/go.mod golangci-lint run
 
 update: ## regenerate the code that is generated
@@ -117,6 +66,69 @@ update: ## regenerate the code that is generated
 
 size: ## print hand-written lines per area, tests left out
 	@hack/size.sh
+
+##@ Before a piece of work ends
+e2e: build kube clients ## every end-to-end test on a real control plane; RUN='TestA|TestB' runs some
+	$(go_e2e) -tags e2e,clients,replicas $(run) $(e2e_tests)
+
+attack: build kube ## try what nobody may, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
+	$(go_e2e) -tags e2e $(short) $(run) ./test/attack
+
+e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
+	$(go_e2e) -tags e2e,traffic -v $(run) ./test/dataplane
+
+flakes: build kube ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
+	hack/flakes.sh '$(RUN)' $(TIMES)
+
+mutants: ## apply small faults one by one; each must turn a test red
+	hack/mutants.sh
+
+fuzz: ## fuzz each target for FUZZ_TIME= (30s)
+	hack/fuzz.sh $(FUZZ_TIME)
+
+soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) and SOAK_RELEASES= (500) end to end
+	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
+	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak$$' ./test/e2e -soak.time $(SOAK_TIME)
+	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoakReleases$$' ./test/e2e -parallel 12 -soak.releases $(SOAK_RELEASES) -soak.time 5h
+
+##@ Other versions, and other systems
+matrix: build kube ## the short end-to-end pass on other versions of Kubernetes: VERSIONS="1.34 1.36" (each is built once)
+	for version in $(VERSIONS); do hack/kube.sh "$$version"; done
+	for version in $(VERSIONS); do $(go_e2e) -tags e2e -short ./test/e2e -e2e.kube="$(CURDIR)/bin/kube-$$version"; done
+
+upgrade: build kube ## upgrade from PREVIOUS= (a commit, or else this one without a field) and back, mid-release, process by process
+	hack/previous.sh $(PREVIOUS)
+	$(go_e2e) -tags e2e,replicas,upgrade -v -run '^TestUpgrade$$' ./test/e2e -e2e.previous="$(CURDIR)/bin/previous"
+
+record: build kube ## record how this version stores objects, as VERSION= of pkg/apiserver/testdata/stored, for tests of later ones
+	$(go_e2e) -tags e2e,record -run '^TestRecord$$' ./test/e2e -e2e.record="$(CURDIR)/pkg/apiserver/testdata/stored/$(VERSION)"
+
+oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=dir, and CORPUS=dir of manifests
+	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
+
+##@ Measure it
+bench: build kube ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic" (docs/performance.md)
+	go run ./hack/bench $(BENCH)
+
+microbench: ## run the benchmarks of single functions
+	go test ./... -run '^$$' -bench . -benchmem
+
+##@ Build parts of it
+build: ## build bin/weir-apiserver and bin/weir-controller; OUT=bin
+	hack/build.sh $(OUT)/weir-apiserver '' ./cmd/apiserver
+	hack/build.sh $(OUT)/weir-controller '' ./cmd/controller
+
+cluster: build kube
+	hack/build.sh bin/weir-cluster '' ./hack/cluster
+
+kube: ## build the Kubernetes programs of local clusters into bin/kube, once
+	hack/kube.sh
+
+clients: ## build the clients that others wrote for this API into bin/clients, once
+	hack/clients.sh
+
+traefik: ## build the proxy of the data plane test into bin/traefik, once
+	hack/traefik.sh
 
 clean: ## remove what was built
 	rm -rf bin

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs tests many times on a busy machine, and counts: hack/flakes.sh TESTS [TIMES] [LOAD]
+#
+# TESTS is a name, or several with bars between. Beside them LOAD loops, one for each
+# core unless told, keep the machine busy. The log of each run that failed is printed.
+# Tests of test/ bring up a control plane for each run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tests=$1 times=${2:-10} load=${3:-$(getconf _NPROCESSORS_ONLN)}
+mapfile -t packages < <(git grep -lE "^func ($tests)\(t \*testing\.T\)" -- '*_test.go' | xargs -r -n 1 dirname | sort -u | sed 's|^|./|')
+if ((${#packages[@]} == 0)); then
+	echo "no test is called $tests" >&2
+	exit 1
+fi
+log=$(mktemp)
+loops=()
+trap 'kill "${loops[@]}" 2>/dev/null; rm -f "$log"' EXIT
+go test -tags e2e,clients,replicas,traffic -run '^$' "${packages[@]}" >/dev/null # compiles, before there is load
+for ((i = 0; i < load; i++)); do
+	(while :; do :; done) &
+	loops+=($!)
+done
+
+failures=0
+for ((i = 1; i <= times; i++)); do
+	began=$SECONDS result=passed
+	if ! go test -tags e2e,clients,replicas,traffic -count=1 -p 1 -timeout 1h -run "^($tests)\$" "${packages[@]}" >"$log" 2>&1; then
+		failures=$((failures + 1)) result=FAILED
+		cat "$log"
+	fi
+	printf 'run %d of %d: %s in %d s\n' "$i" "$times" "$result" $((SECONDS - began))
+done
+echo "$tests: $failures of $times runs failed, beside $load busy loops"
+((failures == 0))
