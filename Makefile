@@ -69,7 +69,7 @@ size: ## print hand-written lines per area, tests left out
 
 ##@ Before a piece of work ends
 e2e: build kube clients ## every end-to-end test on a real control plane; RUN='TestA|TestB' runs some
-	$(go_e2e) -tags e2e,clients,replicas $(run) $(e2e_tests)
+	$(go_e2e) -tags e2e,clients,replicas,long $(run) $(e2e_tests)
 
 attack: build kube ## try what nobody may, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
 	$(go_e2e) -tags e2e $(short) $(run) ./test/attack

@@ -19,7 +19,7 @@ fi
 log=$(mktemp)
 loops=()
 trap 'kill "${loops[@]}" 2>/dev/null; rm -f "$log"' EXIT
-go test -tags e2e,clients,replicas,traffic -run '^$' "${packages[@]}" >/dev/null # compiles, before there is load
+go test -tags e2e,clients,replicas,long,traffic -run '^$' "${packages[@]}" >/dev/null # compiles, before there is load
 for ((i = 0; i < load; i++)); do
 	(while :; do :; done) &
 	loops+=($!)
@@ -28,7 +28,7 @@ done
 failures=0
 for ((i = 1; i <= times; i++)); do
 	began=$SECONDS result=passed
-	if ! go test -tags e2e,clients,replicas,traffic -count=1 -p 1 -timeout 1h -run "^($tests)\$" "${packages[@]}" >"$log" 2>&1; then
+	if ! go test -tags e2e,clients,replicas,long,traffic -count=1 -p 1 -timeout 1h -run "^($tests)\$" "${packages[@]}" >"$log" 2>&1; then
 		failures=$((failures + 1)) result=FAILED
 		cat "$log"
 	fi

@@ -58,7 +58,7 @@ func (a *app) meta(name string) metav1.ObjectMeta {
 func TestGraceIsOwed(t *testing.T) {
 	t.Parallel()
 	p := usual()
-	p.grace = 10
+	p.grace = 5
 	a := start(t, p)
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
@@ -68,8 +68,8 @@ func TestGraceIsOwed(t *testing.T) {
 	a.release("v1")
 	a.until("the pods of v2 are gone", a.runs(versions{"v1": 6}))
 	// What was told a moment before it was seen here may be over a moment earlier.
-	if after := time.Since(told); after < 8*time.Second {
-		t.Errorf("the pods of v2 went %s after routers were told, of 10 s", after)
+	if after := time.Since(told); after < 3*time.Second {
+		t.Errorf("the pods of v2 went %s after routers were told, of 5 s", after)
 	}
 	a.until("the Rollout is Healthy", a.healthy)
 }

@@ -30,7 +30,7 @@ const (
 	interval  = time.Second
 	work      = 10_000_000
 	reference = 11 * time.Millisecond // of work, on one core with nothing beside it
-	kept      = 0.9                  // how much of the slowness before stays with each measurement
+	kept      = 0.9                   // how much of the slowness before stays with each measurement
 )
 
 // Until asks often, until there is no error. The error that it returns has the last one.

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && long
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/weir-rollouts/weir/pkg/certs"
+)
+
+// Certificates and their authorities last for seconds, and follow each other
+// while clients read, hold and connect. Nothing fails. Then all is down for so
+// long that nothing is valid any more, and starts by itself. A release that waits
+// goes on afterwards.
+func TestCertificatesRotate(t *testing.T) {
+	a, releasing := start(t, plain()), midway(t)
+	t.Cleanup(func() { restart(t, func() { forget(t) }) })
+	restart(t, func() { forget(t) }, "--tls-lifetime=10s", "--tls-ca-lifetime=30s", "--tls-ca-overlap=3s")
+	a.until("the webhook answers", a.wouldHold)
+
+	l := a.load()
+	issuers, leaves := sets.New[string](), sets.New[string]()
+	const wanted = 4
+	err := a.await("certificates were replaced", func(ctx context.Context) error {
+		issuer, err := secretOf(ctx, system, certs.AuthoritySecret)
+		leaf, leafErr := secretOf(ctx, system, certs.ServingSecret)
+		if err := errors.Join(err, leafErr); err != nil {
+			return err
+		}
+		issuers.Insert(string(issuer.Data["ca.crt"]))
+		leaves.Insert(string(leaf.Data[corev1.TLSCertKey]))
+		if issuers.Len() < wanted || leaves.Len() < 2*wanted {
+			return fmt.Errorf("%d authorities and %d certificates were seen", issuers.Len(), leaves.Len())
+		}
+		return nil
+	})
+	l.end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d authorities, %d certificates", issuers.Len(), leaves.Len())
+
+	restart(t, func() {
+		secret, err := secretOf(t.Context(), system, certs.AuthoritySecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := certutil.ParseCertsPEM(secret.Data["ca-bundle.crt"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.until("nothing is valid", func(context.Context) error {
+			for _, cert := range made {
+				if time.Now().Before(cert.NotAfter) {
+					return fmt.Errorf("an authority is valid until %s", cert.NotAfter)
+				}
+			}
+			return nil
+		})
+	})
+	a.until("it is read", a.read)
+	a.until("the webhook answers", a.wouldHold)
+	a.until("connections are safe", greet)
+	releasing.sees(releasing.runs(versions{"v1": 4, "v2": 2}))
+	releasing.until("step 1 waits", releasing.waitsAt(1))
+	releasing.promoteAll()
+	releasing.until("the release is complete", releasing.released("v2"))
+}
