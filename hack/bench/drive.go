@@ -85,7 +85,7 @@ func (b *bench) send(ctx context.Context, namespace string, w *watcher, end func
 		})
 	}
 	err := group.Wait()
-	r.took = time.Since(r.began)
+	r.took, r.still = time.Since(r.began), w.standstill()
 	return r, err
 }
 

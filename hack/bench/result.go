@@ -30,6 +30,7 @@ type result struct {
 	releases int
 	began    time.Time
 	took     time.Duration
+	still    time.Duration // the longest time that nothing changed
 	lines    []*timeline
 	spent    *spent
 }
@@ -49,6 +50,7 @@ func (r *result) print(out io.Writer, floor *result) error {
 		sent, lost = sent+s, lost+l
 	}
 	fmt.Fprintf(w, "\napprovals lost\t%d of %d\n", lost, sent)
+	fmt.Fprintf(w, "longest standstill\t%.3f s\n", r.still.Seconds())
 	r.writeSpent(w, floor)
 	return w.Flush()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -43,12 +44,32 @@ type watcher struct {
 	version string
 	// sizes are those of ReplicaSets of that image, by application and name.
 	sizes map[string]map[string]int32
+	// last is when something was seen to change, and still the longest time, in this
+	// round, that nothing did.
+	last  time.Time
+	still time.Duration
 }
 
 func (w *watcher) expect(version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version, w.lines, w.sizes = version, map[string]*timeline{}, map[string]map[string]int32{}
+	w.last, w.still = time.Now(), 0
+}
+
+// standstill is the longest time that nothing has changed.
+func (w *watcher) standstill() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.still
+}
+
+func (w *watcher) changed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.still = max(w.still, now.Sub(w.last))
+	w.last = now
 }
 
 func (w *watcher) begin(name string) *timeline {
@@ -92,6 +113,7 @@ func (w *watcher) start(ctx context.Context, b *bench, namespace string) error {
 }
 
 func (w *watcher) saw(o any) {
+	w.changed()
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		if t := w.line(o.Name); t != nil && o.Annotations[rollouts.AnnotationInProgress] != "" {
