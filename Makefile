@@ -56,7 +56,7 @@ verify: lint ## linters, generated code, licence headers, versions, go.mod, know
 	hack/verify-versions.sh
 	go mod tidy -diff
 	@hack/vuln.sh
-	@hack/size.sh
+	@go run ./hack/size
 
 lint: ## linters only
 	go tool -modfile=hack/tools/go.mod golangci-lint run
@@ -64,8 +64,8 @@ lint: ## linters only
 update: ## regenerate the code that is generated
 	hack/update-codegen.sh
 
-size: ## print hand-written lines per area, tests left out
-	@hack/size.sh
+size: ## print hand-written lines by package, tests left out, and what is largest
+	@go run ./hack/size
 
 ##@ Before a piece of work ends
 e2e: build kube clients ## every end-to-end test on a real control plane; RUN='TestA|TestB' runs some
