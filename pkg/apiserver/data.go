@@ -22,7 +22,8 @@ to the standard output if FILE is -. The server may run, or not. The file
 replaces the one before as a whole or not at all; it has the format of etcd.
 
   weir-apiserver snapshot weir.db
-  kubectl -n weir-system exec deploy/weir-apiserver -- weir-apiserver snapshot - >weir.db
+  kubectl -n weir-system exec deploy/weir-apiserver -- \
+      /weir-apiserver snapshot - --data-dir /var/lib/weir/data >weir.db
   weir-apiserver snapshot weir.db --etcd-servers https://etcd-0:2379 --etcd-cafile ca.crt \
       --etcd-certfile client.crt --etcd-keyfile client.key`
 	aboutRestore = `Make the data directory of a weir-apiserver from a snapshot: FILE, or the
