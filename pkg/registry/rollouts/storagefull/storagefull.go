@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package room answers one question: what is a client told when there is no
-// room left to store anything? It must not know what is stored.
-package room
+// Package storagefull answers one question: what is a client told when etcd has
+// no space left? It must not know what is stored.
+package storagefull
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Getter has the stores that it opens say it.
+// Getter wraps each store that it opens in a Storage.
 type Getter struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -38,22 +38,24 @@ func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 	return options, err
 }
 
-// Storage says when it is full.
+// Storage answers 507 when etcd is full.
 type Storage struct{ storage.Interface }
 
 // Create implements storage.Interface.
 func (s Storage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return tell(s.Interface.Create(ctx, key, obj, out, ttl))
+	return statusError(s.Interface.Create(ctx, key, obj, out, ttl))
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
-	return tell(s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached))
+	return statusError(s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached))
 }
 
-func tell(err error) error {
+// statusError is the answer to a write that etcd refused for lack of space. It
+// passes other errors on.
+func statusError(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}

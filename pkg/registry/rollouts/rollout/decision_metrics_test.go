@@ -14,8 +14,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Every decision is counted once, by what it was answered; one that was only
-// tried, or none at all, is not.
+// Every decision is counted once, by its outcome. A dry run and a request without
+// a decision are not counted.
 func TestDecisionsAreCounted(t *testing.T) {
 	t.Parallel()
 	web := rollouts.Resource("rollouts")
@@ -33,9 +33,9 @@ func TestDecisionsAreCounted(t *testing.T) {
 			t.Parallel()
 			verb := rollouts.Verb("test-" + want)
 			a := &attempt{command: &planner.Command{Verb: verb, Via: rollouts.ViaVerb}, decision: tt.decision}
-			a.tell(t.Context(), "web", true, tt.err)
-			a.tell(t.Context(), "web", false, tt.err)
-			(&attempt{}).tell(t.Context(), "web", false, tt.err)
+			a.recordOutcome(t.Context(), "web", true, tt.err)
+			a.recordOutcome(t.Context(), "web", false, tt.err)
+			(&attempt{}).recordOutcome(t.Context(), "web", false, tt.err)
 			n, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(verb), string(rollouts.ViaVerb), want))
 			if err != nil || n != 1 {
 				t.Errorf("counted %v times (%v), want once", n, err)

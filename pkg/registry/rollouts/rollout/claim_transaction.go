@@ -15,10 +15,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 )
 
-// taking claims a workload in the course of one request. The claim is taken
+// claimTransaction claims a workload during one request. The claim is taken
 // where the store calls the validating admission: the object is complete and
 // valid by then, and not yet stored.
-type taking struct {
+type claimTransaction struct {
 	claims *claim.Claims
 	dry    bool
 
@@ -29,7 +29,7 @@ type taking struct {
 	owner claim.Owner
 }
 
-func (t *taking) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		if next != nil {
 			if err := next(ctx, obj); err != nil {
@@ -48,7 +48,7 @@ func (t *taking) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc 
 	}
 }
 
-func (t *taking) onUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+func (t *claimTransaction) onUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		if next != nil {
 			if err := next(ctx, obj, old); err != nil {
@@ -70,10 +70,10 @@ func (t *taking) onUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjec
 	}
 }
 
-// settle ends the taking once the write has succeeded or failed. A failure that
+// settle ends the transaction once the write has succeeded or failed. A failure that
 // leaves open whether the object was stored keeps the claim: while there is no
 // such object it counts for a minute only.
-func (t *taking) settle(ctx context.Context, err error) {
+func (t *claimTransaction) settle(ctx context.Context, err error) {
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		t.giveBack(ctx)
@@ -83,14 +83,14 @@ func (t *taking) settle(ctx context.Context, err error) {
 }
 
 // giveBack releases the workload of an object that was not created.
-func (t *taking) giveBack(ctx context.Context) {
+func (t *claimTransaction) giveBack(ctx context.Context) {
 	if t.created != nil {
 		t.release(ctx, t.created)
 	}
 	t.created = nil
 }
 
-func (t *taking) release(ctx context.Context, ref *rollouts.ObjectRef) {
+func (t *claimTransaction) release(ctx context.Context, ref *rollouts.ObjectRef) {
 	// The request may have ended because its time was over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

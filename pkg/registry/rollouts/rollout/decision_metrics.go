@@ -20,8 +20,8 @@ var decisions = metrics.NewCounterVec(&metrics.CounterOpts{
 
 func init() { legacyregistry.MustRegister(decisions) }
 
-// outcomes say what a decision was answered, by its error. The first row that
-// fits counts; whatever fits none has failed.
+// outcomes name the outcome of a decision by its error. The first row that
+// matches counts; an error without a row has failed.
 var outcomes = []struct {
 	name string
 	is   func(error) bool
@@ -32,7 +32,7 @@ var outcomes = []struct {
 	{"invalid", apierrors.IsNotFound},
 }
 
-// outcome is recorded, or unchanged if it was so already, or why not.
+// outcome is recorded, unchanged if the status was so already, or the name of the error.
 func (a *attempt) outcome(err error) string {
 	switch {
 	case err == nil && a.decision != 0:
@@ -48,9 +48,9 @@ func (a *attempt) outcome(err error) string {
 	return "failed"
 }
 
-// tell says what a request has decided: to the audit log, to the log, and to
-// whoever counts. What would be decided is not counted.
-func (a *attempt) tell(ctx context.Context, name string, dry bool, err error) {
+// recordOutcome writes the decision of a request to the audit log, to the log and
+// to the metric. A dry run is in the audit log only.
+func (a *attempt) recordOutcome(ctx context.Context, name string, dry bool, err error) {
 	if a.command == nil {
 		return
 	}
