@@ -11,14 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 )
 
-// gateCheck is how often a closed gate looks whether it may open. It happens
+// gateInterval is how often a closed gate checks whether it may open. It does so
 // at the start only, for the time it takes to read one ConfigMap.
-const gateCheck = 5 * time.Millisecond
+const gateInterval = 5 * time.Millisecond
 
-// gate accepts no connection before known says so. The generic server listens
-// before it has read whom the aggregator's certificate is signed by; a request
-// in that gap would be answered with 401, to a user who did nothing wrong.
-type gate struct {
+// listenerGate accepts no connection until known reports true. The generic server
+// listens before it has read the authority of the aggregator's certificate; a
+// request in that gap would be answered with 401, to a user who did nothing wrong.
+type listenerGate struct {
 	net.Listener
 	known func() bool
 
@@ -27,18 +27,18 @@ type gate struct {
 	close  sync.Once
 }
 
-func newGate(l net.Listener, known func() bool) *gate {
-	return &gate{Listener: l, known: known, closed: make(chan struct{})}
+func newListenerGate(l net.Listener, known func() bool) *listenerGate {
+	return &listenerGate{Listener: l, known: known, closed: make(chan struct{})}
 }
 
 // Accept waits for the gate to open, once, and then is the listener's.
-func (g *gate) Accept() (net.Conn, error) {
+func (g *listenerGate) Accept() (net.Conn, error) {
 	g.once.Do(g.wait)
 	return g.Listener.Accept()
 }
 
-func (g *gate) wait() {
-	ticker := time.NewTicker(gateCheck)
+func (g *listenerGate) wait() {
+	ticker := time.NewTicker(gateInterval)
 	defer ticker.Stop()
 	for !g.known() {
 		select {
@@ -50,12 +50,12 @@ func (g *gate) wait() {
 }
 
 // Close implements net.Listener.
-func (g *gate) Close() error {
+func (g *listenerGate) Close() error {
 	g.close.Do(func() { close(g.closed) })
 	return g.Listener.Close()
 }
 
-// frontProxyKnown tells whether the aggregator can be recognised: its
+// frontProxyKnown reports whether the aggregator can be recognised: its
 // authority, and the headers in which it names users.
 func frontProxyKnown(c *authenticatorfactory.RequestHeaderConfig) func() bool {
 	return func() bool {

@@ -10,7 +10,7 @@ import (
 )
 
 // A connection made while the gate is closed is neither refused nor accepted.
-func TestGate(t *testing.T) {
+func TestListenerGate(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]bool{"opens": true, "is closed for good": false} {
 		t.Run(name, func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestGate(t *testing.T) {
 			}
 			var known atomic.Bool
 			asked := make(chan struct{}, 1)
-			g := newGate(listener, func() bool {
+			g := newListenerGate(listener, func() bool {
 				select {
 				case asked <- struct{}{}:
 				default:

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// widely asks whether weir-controller may do something with all objects before it
-// asks about the one of a request. It may by its role, so that one answer of the
-// cluster is good for every release, where otherwise each object is asked about.
-// What the controller sends has passed kube-apiserver's own check by name before.
-type widely struct {
+// controllerAuthorizer asks whether weir-controller may do something with all
+// objects before it asks about the object of a request. The role of the controller
+// allows that, so one answer of the cluster serves every release. A request of the
+// controller has passed kube-apiserver's own check by name before.
+type controllerAuthorizer struct {
 	authorizer.Authorizer
 	controller string
 }
 
 // Authorize implements authorizer.Authorizer.
-func (w widely) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (w controllerAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() == nil || a.GetUser().GetName() != w.controller || !a.IsResourceRequest() {
 		return w.Authorizer.Authorize(ctx, a)
 	}

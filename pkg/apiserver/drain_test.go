@@ -13,10 +13,10 @@ import (
 
 // Connections are let go half of the delay after the server is told to stop, and
 // not before: until then a caller could come back to it. All are answered.
-func TestLeaving(t *testing.T) {
+func TestDrainConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan struct{})
-		server := leaving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server := drainConnections(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusCreated)
 		}), told, 10*time.Second)
 		closes := func() bool {

@@ -43,31 +43,31 @@ func resourceOf(o runtime.Object) string {
 	return ""
 }
 
-// shelves are where the server stores, below its rules: what is put here is not
-// changed by any of them.
-type shelves struct {
-	of     map[string]shelf
+// rawStorage is the storage of the server below its rules: no strategy and no
+// validation changes what is put here.
+type rawStorage struct {
+	of     map[string]resourceStorage
 	claims *claim.Claims
 	ends   []func()
 }
 
-type shelf struct {
+type resourceStorage struct {
 	storage.Interface
 	prefix string
 	list   runtime.Object
 }
 
-func (s shelf) key(o takeover.Object) string {
+func (s resourceStorage) key(o takeover.Object) string {
 	return path.Join(s.prefix, o.GetNamespace(), o.GetName())
 }
 
-// openShelves opens the storage as the server does.
-func (o *Options) openShelves() (_ *shelves, failed error) {
+// openRawStorage opens the storage with the options of the server.
+func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 	c := &Config{options: o, Generic: genericapiserver.NewRecommendedConfig(o.codecs)}
 	if err := c.setStorage(); err != nil {
 		return nil, err
 	}
-	s := &shelves{of: map[string]shelf{}}
+	s := &rawStorage{of: map[string]resourceStorage{}}
 	defer func() {
 		if failed != nil {
 			s.close()
@@ -84,7 +84,7 @@ func (o *Options) openShelves() (_ *shelves, failed error) {
 			return nil, fmt.Errorf("opening the storage of %s: %w", k.resource, err)
 		}
 		s.ends = append(s.ends, end)
-		s.of[k.resource] = shelf{backend, prefix, k.list}
+		s.of[k.resource] = resourceStorage{backend, prefix, k.list}
 		if k.resource != "rollouts" {
 			continue
 		}
@@ -98,38 +98,38 @@ func (o *Options) openShelves() (_ *shelves, failed error) {
 	return s, nil
 }
 
-func (s *shelves) close() {
+func (s *rawStorage) close() {
 	for _, end := range s.ends {
 		end()
 	}
 }
 
-// rollout reads one that is stored.
-func (s *shelves) rollout(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+// rollout reads a stored Rollout.
+func (s *rawStorage) rollout(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 	r := &rollouts.Rollout{}
 	r.Namespace, r.Name = namespace, name
-	shelf := s.of["rollouts"]
-	err := shelf.Get(ctx, shelf.key(r), storage.GetOptions{}, r)
+	stored := s.of["rollouts"]
+	err := stored.Get(ctx, stored.key(r), storage.GetOptions{}, r)
 	if storage.IsNotFound(err) {
 		err = apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
 	}
 	return r, err
 }
 
-// onlyHas wants nothing to be stored already but what is to be stored, as after
-// an import that was interrupted.
-func (s *shelves) onlyHas(ctx context.Context, objects []takeover.Object) error {
+// onlyHas fails if the storage has an object that is not one of these. An import
+// that was interrupted may have stored some of them.
+func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) error {
 	known := map[string]bool{}
 	for _, o := range objects {
 		known[s.of[resourceOf(o)].key(o)+" "+string(o.GetUID())] = true
 	}
-	for resource, shelf := range s.of {
-		list := shelf.list.DeepCopyObject()
-		if err := shelf.GetList(ctx, shelf.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
+	for resource, stored := range s.of {
+		list := stored.list.DeepCopyObject()
+		if err := stored.GetList(ctx, stored.prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
 			return fmt.Errorf("reading the %s that are stored: %w", resource, err)
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if o, ok := item.(takeover.Object); ok && !known[shelf.key(o)+" "+string(o.GetUID())] {
+			if o, ok := item.(takeover.Object); ok && !known[stored.key(o)+" "+string(o.GetUID())] {
 				return fmt.Errorf("weir-apiserver has the object %s %s/%s of its own already, which is not among the custom resources; "+
 					"import into a new data directory, or a new etcd", resource, o.GetNamespace(), o.GetName())
 			}
@@ -143,12 +143,12 @@ func (s *shelves) onlyHas(ctx context.Context, objects []takeover.Object) error 
 }
 
 // put stores an object, or replaces the same one.
-func (s *shelves) put(ctx context.Context, o takeover.Object) error {
-	shelf := s.of[resourceOf(o)]
-	err := shelf.Create(ctx, shelf.key(o), o, nil, 0)
+func (s *rawStorage) put(ctx context.Context, o takeover.Object) error {
+	stored := s.of[resourceOf(o)]
+	err := stored.Create(ctx, stored.key(o), o, nil, 0)
 	if storage.IsExist(err) {
 		uid := o.GetUID()
-		err = shelf.GuaranteedUpdate(ctx, shelf.key(o), o.DeepCopyObject(), false, &storage.Preconditions{UID: &uid},
+		err = stored.GuaranteedUpdate(ctx, stored.key(o), o.DeepCopyObject(), false, &storage.Preconditions{UID: &uid},
 			func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 				return o.DeepCopyObject(), nil, nil
 			}, nil)
@@ -159,7 +159,7 @@ func (s *shelves) put(ctx context.Context, o takeover.Object) error {
 	return nil
 }
 
-// claim makes a Rollout the one of its workload.
-func (s *shelves) claim(ctx context.Context, r *rollouts.Rollout) error {
+// claim records that the workload of a Rollout belongs to it.
+func (s *rawStorage) claim(ctx context.Context, r *rollouts.Rollout) error {
 	return s.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef)
 }

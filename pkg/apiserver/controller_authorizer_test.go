@@ -12,9 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// The controller is asked about once for all objects, and where it may not write
-// all of them, about the one. Everybody else is asked about the one.
-func TestWidely(t *testing.T) {
+// For the controller, the cluster is asked about all objects first and, where that
+// is denied, about the object. For everybody else it is asked about the object.
+func TestControllerAuthorizer(t *testing.T) {
 	t.Parallel()
 	const all, one = "update rollouts/status", "update rollouts/status default/web"
 	tests := map[string]struct {
@@ -44,7 +44,7 @@ func TestWidely(t *testing.T) {
 				}
 				return authorizer.DecisionNoOpinion, "", nil
 			})
-			got, _, err := widely{inner, "controller"}.Authorize(t.Context(), authorizer.AttributesRecord{
+			got, _, err := controllerAuthorizer{inner, "controller"}.Authorize(t.Context(), authorizer.AttributesRecord{
 				User: &user.DefaultInfo{Name: tc.user}, Verb: "update", Namespace: "default", APIGroup: "rollouts.kruise.io",
 				APIVersion: "v1beta1", Resource: "rollouts", Subresource: "status", Name: "web", ResourceRequest: true,
 			})
