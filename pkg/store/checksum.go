@@ -16,9 +16,9 @@ const sector = 512
 
 func newHash() hash.Hash { return sha256.New() }
 
-// sealed passes a snapshot on and checks it: the checksum of all that comes
-// before is its end.
-type sealed struct {
+// checksumWriter passes a snapshot on and checks it: the snapshot ends with the
+// checksum of everything before.
+type checksumWriter struct {
 	out  io.Writer
 	hash hash.Hash
 	// tail is what may be the checksum.
@@ -27,7 +27,7 @@ type sealed struct {
 }
 
 // Write implements io.Writer.
-func (s *sealed) Write(p []byte) (int, error) {
+func (s *checksumWriter) Write(p []byte) (int, error) {
 	s.tail = append(s.tail, p...)
 	if over := len(s.tail) - sha256.Size; over > 0 {
 		s.hash.Write(s.tail[:over]) // it never fails
@@ -38,8 +38,8 @@ func (s *sealed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// check tells what is wrong once all is written.
-func (s *sealed) check() error {
+// check verifies the size and the checksum once the snapshot is written.
+func (s *checksumWriter) check() error {
 	switch {
 	case s.size == 0:
 		return errors.New("it is empty")

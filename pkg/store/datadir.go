@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// volatile tells why what is written to a directory does not survive, or
-// nothing if it does.
-func volatile(dir string) (string, error) {
+// lostOnRestart is the reason why a directory loses its content at a restart,
+// empty if it keeps it.
+func lostOnRestart(dir string) (string, error) {
 	memory, err := inMemory(dir)
 	if err != nil || memory {
 		return "in memory", err
@@ -34,7 +34,7 @@ func volatile(dir string) (string, error) {
 	return "", err
 }
 
-// inMemory tells whether the nearest directory that exists is kept in memory.
+// inMemory reports whether the nearest directory that exists is kept in memory.
 func inMemory(dir string) (bool, error) {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
@@ -45,8 +45,8 @@ func inMemory(dir string) (bool, error) {
 	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC, err
 }
 
-// onEmptyDir tells whether a directory is on a volume that goes with its pod.
-// The kubelet mounts a directory of the node, whose path says so.
+// onEmptyDir reports whether a directory is on a volume that is deleted with its
+// pod. The kubelet mounts a directory of the node, and its path names the plugin.
 func onEmptyDir(mounts, dir string) bool {
 	nearest, source := "", ""
 	for line := range strings.Lines(mounts) {

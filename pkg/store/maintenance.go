@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// upkeepEvery is how often the size is looked at, which reads two numbers.
-	upkeepEvery = 10 * time.Second
+	// maintenanceInterval is how often the size is checked, which reads two numbers.
+	maintenanceInterval = 10 * time.Second
 	// worthwhile is how many free bytes are worth a defragmentation.
 	worthwhile = 64 << 20
 	// quick is how many bytes in use are copied without keeping anybody waiting
@@ -32,30 +32,30 @@ type Usage struct {
 	// Limit is how large the file may grow.
 	Limit int64
 	// Full is set by etcd when a write would have passed the limit. From then on
-	// nothing but deletions is accepted, until somebody says that there is room.
+	// nothing but deletions is accepted, until the alarm is cleared.
 	Full bool
 }
 
 // free is what a defragmentation gives back.
 func (u Usage) free() int64 { return u.Size - u.InUse }
 
-// roomy tells whether there is room after a defragmentation.
-func (u Usage) roomy() bool { return u.InUse <= u.Limit/10*9 }
+// hasSpace reports whether there is space after a defragmentation.
+func (u Usage) hasSpace() bool { return u.InUse <= u.Limit/10*9 }
 
-// fragmented tells whether a defragmentation pays. It copies what is in use, and
+// fragmented reports whether a defragmentation pays. It copies what is in use, and
 // requests wait meanwhile. So it must be quick and give back half of a file or,
 // where the limit is near, give back a tenth of what may be had, so that it will
 // be long until the next one.
 func (u Usage) fragmented() bool {
 	if u.Full {
-		return u.roomy()
+		return u.hasSpace()
 	}
 	half := u.InUse <= quick && u.free() >= worthwhile && u.free() >= u.Size/2
 	near := u.Size >= u.Limit/4*3 && u.free() >= u.Limit/10
 	return half || near
 }
 
-// Usage tells how much of the disk is taken.
+// Usage reads how much of the disk the database takes.
 func (s *Store) Usage() Usage {
 	server := s.etcd.Server
 	u := Usage{Size: server.Backend().Size(), InUse: server.Backend().SizeInUse(), Limit: server.Cfg.QuotaBackendBytes}
@@ -68,12 +68,12 @@ func (s *Store) Usage() Usage {
 // Maintain keeps the database small until the store is closed.
 func (s *Store) Maintain(ctx context.Context) {
 	ctx, s.stop = context.WithCancel(ctx)
-	s.upkeep.Go(func() {
+	s.maintenance.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := s.Tidy(ctx); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Keeping the embedded etcd small")
 			}
-		}, upkeepEvery)
+		}, maintenanceInterval)
 	})
 }
 
@@ -86,7 +86,7 @@ func (s *Store) Tidy(ctx context.Context) error {
 		if err := s.compact(ctx); err != nil {
 			return err
 		}
-		if u = s.settled(ctx); !u.roomy() {
+		if u = s.settled(ctx); !u.hasSpace() {
 			return fmt.Errorf("the embedded etcd is full: %d of %d bytes are in use; "+
 				"delete what is not needed, or raise --data-limit", u.InUse, u.Limit)
 		}
@@ -128,7 +128,7 @@ func (s *Store) settled(ctx context.Context) Usage {
 	// Should it not come to that, there is no room, or it is seen the next time.
 	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Second, true, func(context.Context) (bool, error) {
 		backend.ForceCommit()
-		return s.Usage().roomy(), nil
+		return s.Usage().hasSpace(), nil
 	})
 	return s.Usage()
 }
