@@ -147,7 +147,7 @@ func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object)
 // it is too late to ask why.
 func routeWarnings(r *rollouts.Rollout) []string {
 	style, release := r.Spec.Strategy.Active()
-	return traffic.Doubts(release, "spec.strategy."+style.Key())
+	return traffic.Warnings(release, "spec.strategy."+style.Key())
 }
 
 // rulesFor are the rules of the API version that the client speaks.

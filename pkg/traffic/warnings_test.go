@@ -11,7 +11,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-func TestDoubts(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	const at = "spec.strategy.canary"
 	const end = "; the step will not start unless a script can"
 	half := "50%"
@@ -42,13 +42,13 @@ func TestDoubts(t *testing.T) {
 		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Doubts(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)
+			got := Warnings(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := Doubts(nil, at); got != nil {
+	if got := Warnings(nil, at); got != nil {
 		t.Errorf("nothing leads to %v", got)
 	}
 }

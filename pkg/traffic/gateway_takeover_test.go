@@ -14,10 +14,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestTaken takes over routers as OpenKruise leaves them in the middle of a
+// TestTakeover takes over routers as OpenKruise leaves them in the middle of a
 // release. They count as routed, go on with the next share, and are restored to
 // the same object whether they were routed once more or not.
-func TestTaken(t *testing.T) {
+func TestTakeover(t *testing.T) {
 	for _, kind := range []string{"taken-share", "taken-matches", "taken-virtual"} {
 		t.Run(kind, func(t *testing.T) {
 			objs := routerOf(t, kind)
@@ -46,8 +46,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestNotTaken leaves a route alone that leads to somebody's own Service.
-func TestNotTaken(t *testing.T) {
+// TestNoTakeover leaves a route alone that leads to somebody's own Service.
+func TestNoTakeover(t *testing.T) {
 	objs := routerOf(t, "taken-share")
 	objs.CanaryService = newCanaryService(objs, "two")
 	objs.CanaryService.OwnerReferences = nil

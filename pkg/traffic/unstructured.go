@@ -33,13 +33,13 @@ func listed[T any](all []T) []any {
 	return list
 }
 
-// within is an object inside of another, empty if it is not there.
+// within is an object inside another, nil if it is not there.
 func within(m map[string]any, key string) map[string]any {
 	inner, _ := m[key].(map[string]any)
 	return inner
 }
 
-// str is a text inside of an object.
+// str is a string inside an object.
 func str(m map[string]any, key, otherwise string) string {
 	if s, ok := m[key].(string); ok && s != "" {
 		return s
@@ -47,7 +47,7 @@ func str(m map[string]any, key, otherwise string) string {
 	return otherwise
 }
 
-// whole is a number inside of an object.
+// whole is an integer inside an object.
 func whole(m map[string]any, key string, otherwise int64) int64 {
 	switch n := m[key].(type) {
 	case int64:

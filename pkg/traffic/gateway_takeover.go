@@ -5,9 +5,9 @@ package traffic
 
 import "slices"
 
-// strip takes the canary Service off an HTTPRoute, as OpenKruise does in the end:
-// rules that lead nowhere else go, and beside it the stable one had a weight that
-// nobody has noted.
+// strip removes the canary Service from an HTTPRoute, as OpenKruise does at the
+// end of a release: rules that lead only there go, and the stable Service gets
+// weight 1, since its original weight is not on record.
 func strip(d Data, p Params) (stripped Data, found bool) {
 	var rules []map[string]any
 	for _, rule := range objects(d.Spec["rules"]) {
