@@ -99,18 +99,18 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err != nil {
 		return fmt.Errorf("asking the cluster for policies: %w", err)
 	}
-	doors := cluster.Doors{Policies: policies}
-	beside, err := newCache(mgr, doors)
+	admission := cluster.AdmissionStatus{Policies: policies}
+	beside, err := newCache(mgr, admission)
 	if err != nil {
 		return err
 	}
-	doors.Reader = beside
+	admission.Reader = beside
 	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
 	server := cluster.Server{
 		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, Registrar: &cluster.Registrar{}, Written: &cluster.Written{Clock: clock.RealClock{}},
+		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: clock.RealClock{}},
 	}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -119,7 +119,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
-			Beside: beside, Doors: doors,
+			Beside: beside, AdmissionStatus: admission,
 		},
 		&batchrelease.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
@@ -129,7 +129,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
-		&orphan.Foreign{Server: server, Recorder: mgr.GetEventRecorder("weir")},
+		&orphan.OptionalKinds{Server: server, Recorder: mgr.GetEventRecorder("weir")},
 	}
 	for _, row := range workload.Kinds() {
 		if server.Native(row) {
@@ -227,7 +227,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 // newCache reads objects of few names, which is all that the controller may read
 // of their kinds: ConfigMaps other than those of the manager's cache, and what of
 // admission is installed.
-func newCache(mgr ctrl.Manager, doors cluster.Doors) (cache.Cache, error) {
+func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	}
@@ -235,7 +235,7 @@ func newCache(mgr ctrl.Manager, doors cluster.Doors) (cache.Cache, error) {
 		&corev1.ConfigMap{}: of(rollouts.IndexName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(cluster.WebhookName),
 	}
-	for _, policy := range doors.Policed() {
+	for _, policy := range admission.Policed() {
 		watched[policy] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "weir"})}
 	}
 	c, err := ctrlcluster.New(mgr.GetConfig(), func(o *ctrlcluster.Options) {

@@ -80,7 +80,7 @@ type reconciler interface {
 // reconcilers are those that have a status to commit.
 var reconcilers = map[string]func(cluster.Server) reconciler{
 	"rollout": func(s cluster.Server) reconciler {
-		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: clock(), Doors: cluster.Doors{Reader: s}}
+		return &rollout.Reconciler{Server: s, Recorder: events.NewFakeRecorder(10), Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s}}
 	},
 	"batchrelease": func(s cluster.Server) reconciler {
 		return &batchrelease.Reconciler{Server: s, Clock: clock()}

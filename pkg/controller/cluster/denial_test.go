@@ -45,7 +45,7 @@ func TestDenied(t *testing.T) {
 			server := cluster.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch}
 			told := events.NewFakeRecorder(10)
 			passes := map[string]reconciler{
-				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: clock(), Doors: cluster.Doors{Reader: s.WithWatch}},
+				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s.WithWatch}},
 				"batchrelease": &batchrelease.Reconciler{Server: server, Clock: clock()},
 			}
 			pass := func() (says string) {

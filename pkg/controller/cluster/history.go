@@ -36,7 +36,7 @@ import (
 func (s Server) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.Unfiled(r.Status) {
-		if status, filed := s.Written.filed(planner.HistoryName(r, release.Number)); filed {
+		if status, filed := s.WriteTracker.filed(planner.HistoryName(r, release.Number)); filed {
 			found[release.Number] = status
 			continue
 		}
@@ -121,7 +121,7 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 func (s Server) filed(h *v1alpha1.RolloutHistory) error {
 	status, err := statusOf(h)
 	if err == nil {
-		s.Written.file(h.Name, status)
+		s.WriteTracker.file(h.Name, status)
 	}
 	return err
 }

@@ -29,7 +29,7 @@ type Network struct {
 	// Configuration is where scripts of users are looked for, in this order.
 	Configuration []string
 
-	foreign Foreign
+	optional OptionalKinds
 }
 
 // Read fills in the Services and the routers that are named.
@@ -125,14 +125,14 @@ func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.
 // may not be read. One that nothing routes, neither a provider nor a script of an
 // administrator, is not even looked for, unless there was a script for it before.
 func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
-	if !r.Known() && !n.foreign.Met(r.Kind) {
+	if !r.Known() && !n.optional.Met(r.Kind) {
 		return nil
 	}
 	var versions []string
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
-	kind, absence, err := n.foreign.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
+	kind, absence, err := n.optional.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
 	if r.Absent, r.Hidden = absence.Why, absence.Forbidden; err != nil || r.Absent != "" {
 		return err
 	}

@@ -32,10 +32,10 @@ type Server struct {
 	// Indexes reads what the policies read, from a cache of its own: of all
 	// ConfigMaps it has those of that name, and no others may be read.
 	Indexes client.Reader
-	// Registrar writes them.
-	Registrar *Registrar
-	// Written is what the caches are to show; nil where they are not waited for.
-	Written *Written
+	// IndexWriter writes them.
+	IndexWriter *IndexWriter
+	// WriteTracker has the versions that the caches must show; nil to not wait for them.
+	WriteTracker *WriteTracker
 }
 
 // Create creates an object, but not in a namespace that ends: all that is in it
@@ -61,7 +61,7 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire, hub, nil); err != nil {
 		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
 	}
-	return hub, s.Written.shown(hub)
+	return hub, s.WriteTracker.shown(hub)
 }
 
 // AllRollouts are those of all namespaces. They are read only: they share with
@@ -88,7 +88,7 @@ func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*ro
 	if b == nil || err != nil {
 		return nil, err
 	}
-	return b, s.Written.shown(b)
+	return b, s.WriteTracker.shown(b)
 }
 
 // BatchReleaseOf returns the BatchRelease that has the name of a Rollout, which may
@@ -176,7 +176,7 @@ func (s Server) PutBatchRelease(ctx context.Context, b *rollouts.BatchRelease) e
 // noting remembers a write that was done.
 func (s Server) noting(o client.Object, err error) error {
 	if err == nil {
-		s.Written.note(o)
+		s.WriteTracker.note(o)
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func (s Server) CatchUp(ctx context.Context, row workload.Row, namespace, name s
 		return fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
 	for i := range now.Items {
-		s.Written.note(&now.Items[i])
+		s.WriteTracker.note(&now.Items[i])
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (s Server) read(ctx context.Context, row workload.Row, namespace, name stri
 		return nil, err
 	}
 	for _, o := range append([]object.Object{w.Object}, w.Owned...) {
-		if err := s.Written.shown(o); err != nil {
+		if err := s.WriteTracker.shown(o); err != nil {
 			return nil, err
 		}
 	}

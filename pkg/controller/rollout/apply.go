@@ -33,7 +33,7 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	case planner.Index:
 		return r.Server.Enter(ctx, obs.entry)
 	case planner.Unindex:
-		return r.Server.Strike(ctx, obs.entry)
+		return r.Server.Remove(ctx, obs.entry)
 	case planner.Unlink:
 		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}

@@ -96,7 +96,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, obs *observation) err
 	if err != nil {
 		return err
 	}
-	obs.facts.Unprotected, err = r.Doors.Missing(ctx, resource, obs.entry.Unlisted)
+	obs.facts.Unprotected, err = r.AdmissionStatus.Missing(ctx, resource, obs.entry.Unlisted)
 	return err
 }
 

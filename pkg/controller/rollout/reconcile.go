@@ -27,13 +27,13 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// Beside is the cache that Server.Indexes and Doors read.
+	// Beside is the cache that Server.Indexes and AdmissionStatus read.
 	Beside cache.Cache
-	// Doors is what of admission is installed.
-	Doors   cluster.Doors
-	network cluster.Network
-	turns   cluster.Turns
-	kinds   cluster.Kinds
+	// AdmissionStatus reads which parts of admission are installed.
+	AdmissionStatus cluster.AdmissionStatus
+	network         cluster.Network
+	turns           cluster.Turns
+	kinds           cluster.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 	// Metrics are told what is stored.
@@ -126,7 +126,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
 		return err
 	}
-	if err := r.Server.Strike(ctx, entry); !cluster.Moved(err) {
+	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
 		return err
 	}
 	return nil // what they wrote wakes the next pass

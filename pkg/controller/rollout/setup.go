@@ -29,8 +29,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.Rollouts)).
 		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
 		WithOptions(fair.Options(r.Concurrency))
-	for _, door := range r.Doors.Objects() {
-		b = b.WatchesRawSource(r.Server.WatchDoor(r.Beside, door))
+	for _, object := range r.AdmissionStatus.Objects() {
+		b = b.WatchesRawSource(r.Server.WatchAdmission(r.Beside, object))
 	}
 	c, err := b.Build(r)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestForeignIsListedOnce(t *testing.T) {
 	for name, forbidden := range map[string]bool{"allowed": false, "forbidden": true} {
 		t.Run(name, func(t *testing.T) {
 			s, _, listed := listing(forbidden)
-			var f Foreign
+			var f OptionalKinds
 			watched := 0
 			var all sync.WaitGroup
 			for range 100 {

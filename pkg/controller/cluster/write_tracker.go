@@ -21,12 +21,12 @@ import (
 // wrote. What they are given wakes it, mostly after milliseconds.
 const Patience = time.Second
 
-// Written remembers the versions of what this process wrote until its caches show
+// WriteTracker remembers the versions that this process wrote until its caches show
 // them. A pass over older ones would plan again what is done already, and the
 // server would refuse to store that. So this is a shortcut and no memory: whoever
 // lost it is refused. It is forgotten after a while, lest a cache that is never
 // shown a version stop a release.
-type Written struct {
+type WriteTracker struct {
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
@@ -53,7 +53,7 @@ type filing struct {
 // waits longer has it on record by then.
 const known = time.Minute
 
-func (w *Written) file(name string, status rollouts.RolloutHistoryStatus) {
+func (w *WriteTracker) file(name string, status rollouts.RolloutHistoryStatus) {
 	if w == nil {
 		return
 	}
@@ -69,7 +69,7 @@ func (w *Written) file(name string, status rollouts.RolloutHistoryStatus) {
 	w.histories = kept
 }
 
-func (w *Written) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
+func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
 	if w == nil {
 		return rollouts.RolloutHistoryStatus{}, false
 	}
@@ -80,7 +80,7 @@ func (w *Written) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
 }
 
 // note remembers an object as the server answered it.
-func (w *Written) note(o metav1.Object) {
+func (w *WriteTracker) note(o metav1.Object) {
 	if w == nil || o.GetUID() == "" {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *Written) note(o metav1.Object) {
 	}
 }
 
-func (w *Written) sweep(now time.Time) {
+func (w *WriteTracker) sweep(now time.Time) {
 	kept := map[types.UID]writing{}
 	for uid, was := range w.by {
 		if now.Sub(was.at) < Patience {
@@ -106,8 +106,8 @@ func (w *Written) sweep(now time.Time) {
 	w.by, w.swept = kept, now
 }
 
-// shown fails, as Behind tells, where a cache has an object older than it was written.
-func (w *Written) shown(o metav1.Object) error {
+// shown fails, as Behind reports, where a cache has an object older than it was written.
+func (w *WriteTracker) shown(o metav1.Object) error {
 	if w == nil {
 		return nil
 	}
@@ -128,6 +128,7 @@ func older(a, b string) bool {
 
 var errBehind = errors.New("the cache does not show yet what was written")
 
-// Behind tells that a pass had nothing but what is older than this process wrote.
+// Behind reports whether a pass failed because its cache is older than the writes
+// of this process.
 // It is no failure: what was written wakes the next pass.
 func Behind(err error) bool { return errors.Is(err, errBehind) }

@@ -20,18 +20,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Foreign has the workloads given back whose kinds not every cluster serves: each
-// kind from when it is served. It reconciles the definitions that bring them.
-type Foreign struct {
+// OptionalKinds starts a Reconciler for each kind that not every cluster serves, once
+// it is served. It reconciles the definitions of these kinds.
+type OptionalKinds struct {
 	Server   cluster.Server
 	Recorder events.EventRecorder
 	mgr      ctrl.Manager
-	kinds    cluster.Foreign
+	kinds    cluster.OptionalKinds
 }
 
 // SetupWithManager registers the watches. What one may not read when its definition
 // comes may be readable by the time that a Rollout of it leaves.
-func (r *Foreign) SetupWithManager(mgr ctrl.Manager) error {
+func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
 		Watches(cluster.Definitions(), cluster.Later(cluster.Served, handler.EnqueueRequestsFromMapFunc(defined))).
@@ -69,7 +69,7 @@ func rowOf(name string) (workload.Row, bool) {
 
 // Reconcile begins with a kind once it is served. One that is not, or that may not
 // be read, is looked at again when its definition changes.
-func (r *Foreign) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *OptionalKinds) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row, ok := rowOf(req.Name)
 	if !ok || r.Server.Native(row) {
 		return ctrl.Result{}, nil

@@ -43,10 +43,11 @@ var policyKinds = []schema.GroupVersionKind{
 // shipped is what an installation of this version consists of.
 var shipped = sync.OnceValues(func() (doctor.Installation, error) { return doctor.ReadInstallation(artifacts.Files) })
 
-// Doors reads what of admission is installed, from a cache of those objects.
-type Doors struct {
+// AdmissionStatus reads which parts of admission are installed, from a cache of
+// those objects.
+type AdmissionStatus struct {
 	client.Reader
-	// Policies tells that the cluster serves them.
+	// Policies reports whether the cluster serves policies.
 	Policies bool
 }
 
@@ -60,12 +61,12 @@ func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
 }
 
 // Objects are empty objects of the kinds to watch.
-func (d Doors) Objects() []client.Object {
+func (d AdmissionStatus) Objects() []client.Object {
 	return append([]client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}}, d.Policed()...)
 }
 
-// Policed are those of the kinds of policies.
-func (d Doors) Policed() []client.Object {
+// Policed are empty objects of the kinds of policies.
+func (d AdmissionStatus) Policed() []client.Object {
 	var all []client.Object
 	for _, kind := range policyKinds {
 		if d.Policies {
@@ -81,9 +82,9 @@ func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return o
 }
 
-// WatchDoor wakes every Rollout when one of those objects comes, goes or gets its
-// certificate.
-func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
+// WatchAdmission wakes every Rollout when one of those objects is created, deleted
+// or changed, such as when it gets its certificate.
+func (s Server) WatchAdmission(c cache.Cache, o client.Object) source.Source {
 	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var all v1beta1.RolloutList
 		if err := s.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -100,7 +101,7 @@ func (s Server) WatchDoor(c cache.Cache, o client.Object) source.Source {
 // Missing says which part of admission is not there for a workload of a resource;
 // empty if all is, or if there is no such resource. Unlisted is why the policies do
 // not know the workload, if they do not.
-func (d Doors) Missing(ctx context.Context, resource schema.GroupResource, unlisted string) (string, error) {
+func (d AdmissionStatus) Missing(ctx context.Context, resource schema.GroupResource, unlisted string) (string, error) {
 	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
 	switch {
 	case err != nil:
@@ -114,7 +115,7 @@ func (d Doors) Missing(ctx context.Context, resource schema.GroupResource, unlis
 }
 
 // missingFor is asked where there is a webhook.
-func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
+func (d AdmissionStatus) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
 	i := slices.IndexFunc(w.Webhooks, asked(resource.Group, resource.Resource, admissionregistrationv1.Update))
 	switch {
 	case i < 0:
@@ -136,7 +137,7 @@ func (d Doors) missingFor(ctx context.Context, w *admissionregistrationv1.Mutati
 
 // unknownToPolicies says why policies do not hold a workload, of which unlisted says
 // why it is not in the index.
-func (d Doors) unknownToPolicies(ctx context.Context, unlisted string) (string, error) {
+func (d AdmissionStatus) unknownToPolicies(ctx context.Context, unlisted string) (string, error) {
 	missing, err := d.missingPolicy(ctx)
 	if missing == "" && err == nil && unlisted != "" {
 		missing = "the policies do not know the workload, and the webhook ignores failures: " + unlisted
@@ -196,7 +197,7 @@ func weakened(w *admissionregistrationv1.MutatingWebhookConfiguration, resource 
 }
 
 // missingPolicy is asked where the webhook alone does not do.
-func (d Doors) missingPolicy(ctx context.Context) (string, error) {
+func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 	if !d.Policies {
 		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
 			", and the webhook ignores failures; leave the component policies out, so that its failurePolicy is Fail", nil

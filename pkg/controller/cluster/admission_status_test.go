@@ -78,8 +78,8 @@ func TestMissing(t *testing.T) {
 				w.Webhooks[i].ClientConfig.CABundle = []byte("authority")
 			}
 			tc.change(w)
-			doors := cluster.Doors{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
-			got, err := doors.Missing(t.Context(), schema.ParseGroupResource(tc.resource), "")
+			admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(w).Build()}
+			got, err := admission.Missing(t.Context(), schema.ParseGroupResource(tc.resource), "")
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
@@ -143,7 +143,7 @@ func TestMissingPolicies(t *testing.T) {
 				}
 				objects.WithObjects(o)
 			}
-			got, err := cluster.Doors{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"), why)
+			got, err := cluster.AdmissionStatus{Reader: objects.Build(), Policies: true}.Missing(t.Context(), schema.ParseGroupResource("deployments.apps"), why)
 			if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}

@@ -18,23 +18,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Registrar writes the indexes. All Rollouts of a namespace share one, so where
-// many are made at once each would be refused for the others: what is asked for
-// while one change is under way goes into the next, all of it together.
-type Registrar struct {
+// IndexWriter writes the indexes. All Rollouts of a namespace share one, so the
+// writes of many at once would conflict: edits that arrive during one write go
+// into the next write together.
+type IndexWriter struct {
 	mu sync.Mutex
-	// open are the indexes that somebody writes, by namespace.
-	open map[string]*register
+	// open are the indexes that are being written, by namespace.
+	open map[string]*indexQueue
 }
 
-// register is an index that somebody writes.
-type register struct {
-	// turn is taken by who writes.
+// indexQueue has the edits of an index that is being written.
+type indexQueue struct {
+	// turn is held during a write.
 	turn chan struct{}
-	// waiting and users are guarded by the Registrar.
+	// waiting and users are guarded by the IndexWriter.
 	waiting []*edit
 	users   int
-	// last is what was written, which the cache may not show yet; by who writes.
+	// last is what was written, which the cache may not show yet. It is guarded by turn.
 	last *corev1.ConfigMap
 }
 
@@ -52,13 +52,13 @@ func (s Server) Enter(ctx context.Context, e *Entry) error {
 	return s.enter(ctx, &edit{entry: e, key: e.key})
 }
 
-// Strike takes it out.
-func (s Server) Strike(ctx context.Context, e *Entry) error { return s.enter(ctx, &edit{entry: e}) }
+// Remove removes the entry.
+func (s Server) Remove(ctx context.Context, e *Entry) error { return s.enter(ctx, &edit{entry: e}) }
 
 func (s Server) enter(ctx context.Context, e *edit) error {
-	all := s.Registrar
+	all := s.IndexWriter
 	if all == nil {
-		all = &Registrar{}
+		all = &IndexWriter{}
 	}
 	r := all.join(e)
 	defer all.leave(e.entry.namespace)
@@ -74,15 +74,15 @@ func (s Server) enter(ctx context.Context, e *edit) error {
 	return e.err
 }
 
-func (all *Registrar) join(e *edit) *register {
+func (all *IndexWriter) join(e *edit) *indexQueue {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.open == nil {
-		all.open = map[string]*register{}
+		all.open = map[string]*indexQueue{}
 	}
 	r := all.open[e.entry.namespace]
 	if r == nil {
-		r = &register{turn: make(chan struct{}, 1)}
+		r = &indexQueue{turn: make(chan struct{}, 1)}
 		all.open[e.entry.namespace] = r
 	}
 	r.users++
@@ -90,7 +90,7 @@ func (all *Registrar) join(e *edit) *register {
 	return r
 }
 
-func (all *Registrar) leave(namespace string) {
+func (all *IndexWriter) leave(namespace string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	r := all.open[namespace]
@@ -99,7 +99,7 @@ func (all *Registrar) leave(namespace string) {
 	}
 }
 
-func (all *Registrar) take(r *register) []*edit {
+func (all *IndexWriter) take(r *indexQueue) []*edit {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	edits := r.waiting
@@ -109,7 +109,7 @@ func (all *Registrar) take(r *register) []*edit {
 
 // enterAll writes edits together, and one by one where that is refused for
 // another reason than that somebody else wrote first: it may be about one of them.
-func (s Server) enterAll(ctx context.Context, r *register, edits []*edit) {
+func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
 	err := s.enterInto(ctx, r, edits)
 	alone := err != nil && !Moved(err) && len(edits) > 1
 	for i, e := range edits {
@@ -126,7 +126,7 @@ func (s Server) enterAll(ctx context.Context, r *register, edits []*edit) {
 // enterInto writes edits at the newest version that is known. What was decided
 // from an older one stands only if that says the same of its Rollout. What names no
 // Rollout goes in the same write.
-func (s Server) enterInto(ctx context.Context, r *register, edits []*edit) error {
+func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) error {
 	index := r.last
 	for _, e := range edits {
 		index = newer(index, e.entry.index)

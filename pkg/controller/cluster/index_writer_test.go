@@ -66,7 +66,7 @@ func newIndex(t *testing.T) *index {
 			return send(o, func() error { return c.Delete(ctx, o, opts...) })
 		},
 	})
-	i.Server = cluster.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch, Registrar: &cluster.Registrar{}}
+	i.Server = cluster.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch, IndexWriter: &cluster.IndexWriter{}}
 	return i
 }
 
@@ -128,7 +128,7 @@ func (i *index) enter(e *cluster.Entry) part {
 }
 
 func (i *index) strike(e *cluster.Entry) part {
-	return func(ctx context.Context) error { return i.Strike(ctx, e) }
+	return func(ctx context.Context) error { return i.Remove(ctx, e) }
 }
 
 func listing(names ...string) map[string]string {
@@ -237,7 +237,7 @@ func TestStrangersGoTogether(t *testing.T) {
 			if gone, err := i.Gone(i.t.Context(), e); err != nil || !gone {
 				i.t.Errorf("gone %v, %v", gone, err)
 			}
-			return i.Strike(i.t.Context(), e)
+			return i.Remove(i.t.Context(), e)
 		}, listing("api"), 1},
 		"where it cannot be changed": {immutable(filled()), "web", func(i *index, e *cluster.Entry) error { return i.Enter(i.t.Context(), e) }, listing("api", "web"), 2},
 	} {

@@ -27,10 +27,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Foreign knows the kinds that not every cluster serves. They are watched from
+// OptionalKinds knows the kinds that not every cluster serves. They are watched from
 // the first time that somebody names one, for as long as the process runs: there are
 // no more of them than an administrator has allowed to be listed.
-type Foreign struct {
+type OptionalKinds struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*met
 }
@@ -53,14 +53,14 @@ const AggregateLabel = "rollouts.kruise.io/aggregate-to-weir-controller"
 type Absence struct {
 	// Why is for people; empty if the kind can be read.
 	Why string
-	// Forbidden tells that there may be objects all the same.
+	// Forbidden reports whether there may be objects all the same.
 	Forbidden bool
 }
 
 // Kind finds a kind in one of the versions, or in any if none is given, and has it
 // watched by then. A cache that may not list would never answer, so who may not
 // list reads nothing.
-func (f *Foreign) Kind(ctx context.Context, s Server, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
+func (f *OptionalKinds) Kind(ctx context.Context, s Server, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
 	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
 		return schema.GroupVersionKind{}, Absence{Why: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
@@ -103,7 +103,7 @@ func unlisted(kind schema.GroupKind) Absence {
 }
 
 // of is what is known of a kind.
-func (f *Foreign) of(gvk schema.GroupVersionKind) *met {
+func (f *OptionalKinds) of(gvk schema.GroupVersionKind) *met {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kinds == nil {
@@ -116,7 +116,7 @@ func (f *Foreign) of(gvk schema.GroupVersionKind) *met {
 }
 
 // Met reports whether a kind has been found before.
-func (f *Foreign) Met(kind schema.GroupKind) bool {
+func (f *OptionalKinds) Met(kind schema.GroupKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for gvk := range f.kinds {
@@ -133,7 +133,7 @@ type Kinds struct {
 	Cache      cache.Cache
 	// Releases is the list of what the controller reconciles.
 	Releases func() client.ObjectList
-	foreign  Foreign
+	optional OptionalKinds
 }
 
 // WatchNative watches the rows whose kinds every cluster serves.
@@ -169,17 +169,17 @@ func (k *Kinds) watch(s Server, row workload.Row) error {
 	return nil
 }
 
-// Absent tells why the workloads of a row cannot be read.
+// Absent is the reason why the workloads of a row cannot be read.
 func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence, error) {
 	if s.Native(row) {
 		return Absence{}, nil
 	}
 	watch := func(client.Object) error { return k.watch(s, row) }
-	_, absence, err := k.foreign.Kind(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
+	_, absence, err := k.optional.Kind(ctx, s, row.GVK.GroupKind(), watch, row.GVK.Version)
 	return absence, err
 }
 
-// Native tells that every cluster serves the kind of a row.
+// Native reports whether every cluster serves the kind of a row.
 func (s Server) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
 // Resource is that of a workload; empty where the cluster does not serve it, and
