@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// ordered is a StatefulSet with its pods and revisions, each by the part it plays.
-type ordered struct {
+// statefulSetView is a StatefulSet with its pods and revisions by role.
+type statefulSetView struct {
 	set     *appsv1.StatefulSet
 	history history
 	// pods are those within the size, by ordinal; nil where there is none.
@@ -33,8 +33,8 @@ type ordered struct {
 	stable string
 }
 
-func sortOut(s *appsv1.StatefulSet, owned []object.Object) ordered {
-	o := ordered{set: s, history: historyOf(s, owned, (*appsv1.ControllerRevision).GetName)}
+func sortOut(s *appsv1.StatefulSet, owned []object.Object) statefulSetView {
+	o := statefulSetView{set: s, history: historyOf(s, owned, (*appsv1.ControllerRevision).GetName)}
 	o.place(owned)
 	named := ""
 	if o.settled() && s.APIVersion != "" && s.GroupVersionKind() != statefulSetKind {
@@ -54,7 +54,7 @@ func sortOut(s *appsv1.StatefulSet, owned []object.Object) ordered {
 }
 
 // place puts its pods in their order.
-func (o *ordered) place(owned []object.Object) {
+func (o *statefulSetView) place(owned []object.Object) {
 	o.pods = make([]*corev1.Pod, o.replicas())
 	for _, obj := range owned {
 		p, ok := obj.(*corev1.Pod)
@@ -71,7 +71,7 @@ func (o *ordered) place(owned []object.Object) {
 }
 
 // revisions counts the pods of each, also of those on their way out.
-func (o ordered) revisions() map[string]int32 {
+func (o statefulSetView) revisions() map[string]int32 {
 	pods := map[string]int32{}
 	for _, p := range o.pods {
 		if p != nil {
@@ -93,9 +93,9 @@ func ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
 	return n
 }
 
-func (o ordered) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
+func (o statefulSetView) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
 
-func (o ordered) replicas() int32 {
+func (o statefulSetView) replicas() int32 {
 	if o.set.Spec.Replicas == nil {
 		return 1
 	}
@@ -116,4 +116,4 @@ func isReady(p *corev1.Pod) bool {
 
 // lastStays reports whether the native controller would take the update revision for the
 // current one as soon as every pod runs it, and make all that come of it.
-func (o ordered) lastStays() bool { return o.update != o.stable }
+func (o statefulSetView) lastStays() bool { return o.update != o.stable }

@@ -17,9 +17,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// placed is a DaemonSet with its pods and revisions, each by the part it plays.
+// daemonSetView is a DaemonSet with its pods and revisions by role.
 // Revisions are named by the label value of their pods.
-type placed struct {
+type daemonSetView struct {
 	set     *appsv1.DaemonSet
 	history history
 	pods    []*corev1.Pod
@@ -35,8 +35,8 @@ type placed struct {
 
 // place is given what its controller names as the live revision, if that is not
 // Kubernetes' own.
-func place(d *appsv1.DaemonSet, owned []object.Object, named string) placed {
-	p := placed{set: d, history: historyOf(d, owned, labelled)}
+func place(d *appsv1.DaemonSet, owned []object.Object, named string) daemonSetView {
+	p := daemonSetView{set: d, history: historyOf(d, owned, labelled)}
 	for _, obj := range owned {
 		if pod, ok := obj.(*corev1.Pod); ok && metav1.IsControlledBy(pod, d) {
 			p.pods = append(p.pods, pod)
@@ -61,16 +61,16 @@ func labelled(cr *appsv1.ControllerRevision) string {
 
 // served is the revision of most pods that do not run the live template: of the
 // nodes that have joined since that was set, all do. Without any it is the live one.
-func (p placed) served() string {
+func (p daemonSetView) served() string {
 	pods, _ := census(p.pods)
 	return p.history.served(p.live, p.live, pods)
 }
 
-func (p placed) settled() bool { return p.set.Status.ObservedGeneration >= p.set.Generation }
+func (p daemonSetView) settled() bool { return p.set.Status.ObservedGeneration >= p.set.Generation }
 
 // size is the number of nodes that are to have a pod. A status that counts fewer than
 // have one is not believed.
-func (p placed) size() int32 {
+func (p daemonSetView) size() int32 {
 	var pods int32
 	nodes := map[string]bool{}
 	for _, pod := range p.pods {
@@ -83,15 +83,15 @@ func (p placed) size() int32 {
 }
 
 // allStable tells that nothing is left to bring back.
-func (p placed) allStable() bool { return p.live == p.stable && len(p.others()) == 0 }
+func (p daemonSetView) allStable() bool { return p.live == p.stable && len(p.others()) == 0 }
 
 // underway tells that pods are still to get the template that is asked for.
-func (p placed) underway() bool {
+func (p daemonSetView) underway() bool {
 	return p.update != p.stable && slices.ContainsFunc(p.pods, func(pod *corev1.Pod) bool { return counts(pod) && revisionOf(pod) != p.update })
 }
 
 // others are the pods that do not run the live template.
-func (p placed) others() []*corev1.Pod {
+func (p daemonSetView) others() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(p.pods), func(pod *corev1.Pod) bool { return !counts(pod) || revisionOf(pod) == p.live })
 }
 
@@ -99,7 +99,7 @@ func (p placed) others() []*corev1.Pod {
 // template. Never are more pods not ready than the owner allows to be missing; the
 // next ones are due when those that came are ready. One that is not ready costs
 // nothing.
-func (p placed) due(to planner.Drive) []*corev1.Pod {
+func (p daemonSetView) due(to planner.Drive) []*corev1.Pod {
 	if !p.settled() || p.live == "" || to.Abort && p.live != p.stable {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (p placed) due(to planner.Drive) []*corev1.Pod {
 
 // coming is how many nodes have a pod of the live template, or none and will get
 // one. Where the node of the old pod is lost nothing comes.
-func (p placed) coming() int32 {
+func (p daemonSetView) coming() int32 {
 	var live, others, stuck int32
 	for _, pod := range p.pods {
 		switch {
@@ -144,7 +144,7 @@ func (p placed) coming() int32 {
 
 // available is how many pods serve. For how long they have is known to the native
 // controller.
-func (p placed) available() int32 {
+func (p daemonSetView) available() int32 {
 	var n int32
 	for _, pod := range p.pods {
 		if isReady(pod) {
@@ -159,7 +159,7 @@ func (p placed) available() int32 {
 
 // sooner says which pod goes first: one that is not ready, then one of a release
 // that was superseded, then the one that its user, or else its age, makes cheaper.
-func (p placed) sooner(a, b *corev1.Pod) int {
+func (p daemonSetView) sooner(a, b *corev1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(order(a), order(b)),
 		cmp.Compare(superseded(b, p.stable), superseded(a, p.stable)),

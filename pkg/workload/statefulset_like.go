@@ -15,15 +15,15 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// shaped releases StatefulSets of any other group like native ones, if they have
-// what those have.
-type shaped struct{ statefulSet }
+// statefulSetLike releases StatefulSets of any other group like native ones, if they
+// have the same fields.
+type statefulSetLike struct{ statefulSet }
 
-// shapedRow is the row of a StatefulSet of a group that the table does not know.
-func shapedRow(gvk schema.GroupVersionKind, style rollouts.Style) (Row, bool) {
+// statefulSetLikeRow is the row of a StatefulSet of a group that the table does not know.
+func statefulSetLikeRow(gvk schema.GroupVersionKind, style rollouts.Style) (Row, bool) {
 	for _, r := range Table {
 		if r.GVK == statefulSetKind && gvk.Kind == r.GVK.Kind && strings.Contains(gvk.Group, ".") && style == r.Style {
-			r.GVK, r.Adapter = gvk, shaped{statefulSet{statefulSetLabel}}
+			r.GVK, r.Adapter = gvk, statefulSetLike{statefulSet{statefulSetLabel}}
 			return r, true
 		}
 	}
@@ -31,7 +31,7 @@ func shapedRow(gvk schema.GroupVersionKind, style rollouts.Style) (Row, bool) {
 }
 
 // Observe implements Adapter.
-func (a shaped) Observe(obj object.Object, owned []object.Object) planner.Workload {
+func (a statefulSetLike) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	w := a.statefulSet.Observe(obj, owned)
 	if missing := missing(obj.(*appsv1.StatefulSet), owned); missing != "" {
 		w.Unfit = cmp.Or(w.Unfit, "the StatefulSet has no "+missing+", and is released only if it has what one of apps/v1 has")
@@ -39,8 +39,8 @@ func (a shaped) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	return w
 }
 
-// missing names what a release could not do without. Of one that was made a moment
-// ago its controller has said nothing yet.
+// missing names a field that a release needs and that the object lacks. The
+// controller of a new object may not have written its status yet.
 func missing(s *appsv1.StatefulSet, owned []object.Object) string {
 	revisions := historyOf(s, owned, (*appsv1.ControllerRevision).GetName)
 	switch st := s.Status; {
