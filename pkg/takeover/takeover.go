@@ -119,8 +119,8 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	if release == nil {
 		return
 	}
-	for _, doubt := range traffic.Doubts(release, "spec.strategy."+key.Key()) {
-		p.remark("Rollout", r, doubt)
+	for _, warning := range traffic.Warnings(release, "spec.strategy."+key.Key()) {
+		p.remark("Rollout", r, warning)
 	}
 	style := rollouts.StyleFor(&r.Spec.Strategy, ref)
 	row, served := workload.Find(ref.APIVersion, ref.Kind, style)

@@ -210,7 +210,7 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,
 		Opens:       true,
-		Adapter:     surgingClones{cloneSet{cloneSetLabel}},
+		Adapter:     cloneSetBlueGreen{cloneSet{cloneSetLabel}},
 	},
 }
 
@@ -236,5 +236,5 @@ func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 			return r, true
 		}
 	}
-	return shapedRow(gv.WithKind(kind), style)
+	return statefulSetLikeRow(gv.WithKind(kind), style)
 }

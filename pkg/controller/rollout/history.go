@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) file(ctx context.Context, obs *observation, filings []planner.Filing) error {
 	for _, f := range filings {
 		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
-		made, err := r.Server.File(ctx, effect.Part{
+		made, err := r.Server.File(ctx, cluster.Part{
 			Rollout: obs.rollout, Workload: obs.workload, Stable: f.Release.StableRevision, Kept: obs.kept, Traffic: obs.objects,
 		}, f)
 		if err != nil {

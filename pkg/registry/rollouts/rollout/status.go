@@ -111,7 +111,7 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	w.progress = progress
 	ctx, said := attempting(ctx)
 	out, created, err := s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
-	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
 	}
