@@ -227,7 +227,7 @@ func ownersOf[V any](keys []string, original, written, now map[string]V, ours fu
 	return original
 }
 
-// mentions tells that a part of a spec, or an annotation, knows the update
+// mentions reports whether a part of a spec, or an annotation, knows the update
 // revision.
 func (e inPlace) mentions(p Params) func(part any) bool {
 	mark := p.Canary

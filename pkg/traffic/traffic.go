@@ -42,7 +42,7 @@ type Objects struct {
 	RevisionKey string
 	// PodLabels are put on the pods of the update revision only.
 	PodLabels map[string]string
-	// Shared tells that one Service serves both revisions: none is pinned or
+	// Shared reports whether one Service serves both revisions: none is pinned or
 	// made, and routers tell revisions apart by themselves.
 	Shared bool
 	// Template are the labels of the workload's pods; nil if it does not exist.

@@ -123,7 +123,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	return w
 }
 
-// rolling tells that pods of another template are still to be replaced.
+// rolling reports whether pods of another template are still to be replaced.
 func (o cloneSetView) rolling() bool {
 	st := o.set.Status
 	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas ||
@@ -184,7 +184,7 @@ func leaves(partition *intstr.IntOrString, replicas int32) int32 {
 	return left
 }
 
-// stops tells that a partition lets no pod be replaced, however many there will be.
+// stops reports whether a partition lets no pod be replaced, however many there will be.
 func stops(partition *intstr.IntOrString, replicas int32) bool {
 	return partition != nil && *partition == all || leaves(partition, replicas) >= max(replicas, 1)
 }

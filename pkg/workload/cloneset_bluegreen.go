@@ -155,7 +155,7 @@ func (o cloneSetView) beside(share intstr.IntOrString) (*intstr.IntOrString, []s
 	}
 }
 
-// whole tells that all pods of stable are there.
+// whole reports whether all pods of stable are there.
 func (o cloneSetView) whole() bool {
 	var n int32
 	for _, p := range o.pods {

@@ -73,7 +73,7 @@ func (o cloneSetView) takeUp(want *CloneSet) {
 	setAside(want, "")
 }
 
-// goesBack tells that the stable template has to be the live one.
+// goesBack reports whether the stable template has to be the live one.
 func (o cloneSetView) goesBack(to planner.Drive) bool {
 	switch {
 	case o.replicas() == 0:
@@ -91,7 +91,7 @@ func (o cloneSetView) goesBack(to planner.Drive) bool {
 	return false
 }
 
-// back tells that nothing is left to do of an abort. Without pods the stable
+// back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
 func (o cloneSetView) back(to planner.Drive) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)

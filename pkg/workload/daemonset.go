@@ -51,7 +51,7 @@ func (p daemonSetView) facts() planner.Workload {
 	return w
 }
 
-// rolling tells that pods of another template are still to be replaced.
+// rolling reports whether pods of another template are still to be replaced.
 func (p daemonSetView) rolling() bool {
 	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size() || len(p.others()) > 0)
 }

@@ -82,10 +82,10 @@ func (p daemonSetView) size() int32 {
 	return max(p.set.Status.DesiredNumberScheduled, pods)
 }
 
-// allStable tells that nothing is left to bring back.
+// allStable reports whether nothing is left to bring back.
 func (p daemonSetView) allStable() bool { return p.live == p.stable && len(p.others()) == 0 }
 
-// underway tells that pods are still to get the template that is asked for.
+// underway reports whether pods are still to get the template that is asked for.
 func (p daemonSetView) underway() bool {
 	return p.update != p.stable && slices.ContainsFunc(p.pods, func(pod *corev1.Pod) bool { return counts(pod) && revisionOf(pod) != p.update })
 }
@@ -197,7 +197,7 @@ func cost(pod *corev1.Pod) int {
 	return n
 }
 
-// unreachable tells that a pod was declared not ready though its containers are, as far
+// unreachable reports whether a pod was declared not ready though its containers are, as far
 // as its kubelet has said: that does not answer.
 func unreachable(pod *corev1.Pod) bool {
 	ready, containers := condition(pod, corev1.PodReady), condition(pod, corev1.ContainersReady)

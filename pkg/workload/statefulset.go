@@ -54,19 +54,19 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	return w
 }
 
-// back tells that nothing is left to do of an abort. Without pods the stable
+// back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
 func (o statefulSetView) back(to planner.Drive) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
-// rolling tells that pods of another template are still to be replaced.
+// rolling reports whether pods of another template are still to be replaced.
 func (o statefulSetView) rolling() bool {
 	st := o.set.Status
 	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas || o.outdated()
 }
 
-// outdated tells that a pod of another template is there, whatever the status counts.
+// outdated reports whether a pod of another template is there, whatever the status counts.
 func (o statefulSetView) outdated() bool {
 	return slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return p != nil && counts(p) && revisionOf(p) != o.live })
 }
@@ -250,7 +250,7 @@ func (o statefulSetView) stuck() []*corev1.Pod {
 	return stuck
 }
 
-// hangs tells that a pod is not ready, and that nobody is about to replace it.
+// hangs reports whether a pod is not ready, and that nobody is about to replace it.
 func hangs(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && !isReady(p) && !updating(p)
 }

@@ -81,7 +81,7 @@ func setAside(want metav1.Object, aside string) {
 	}
 }
 
-// goesBack tells that the stable template has to be the live one.
+// goesBack reports whether the stable template has to be the live one.
 func (o statefulSetView) goesBack(to planner.Drive) bool {
 	if o.replicas() == 0 {
 		return o.update != o.stable

@@ -21,7 +21,7 @@ type statefulSetView struct {
 	history history
 	// pods are those within the size, by ordinal; nil where there is none.
 	pods []*corev1.Pod
-	// beyond tells that pods are still there that the size has no place for.
+	// beyond reports whether pods are still there that the size has no place for.
 	beyond bool
 	// live is the revision of the live template, and update the one to release;
 	// they differ while that is set aside. Empty until the native controller
@@ -104,7 +104,7 @@ func (o statefulSetView) replicas() int32 {
 
 func revisionOf(p *corev1.Pod) string { return p.Labels[appsv1.ControllerRevisionHashLabelKey] }
 
-// counts tells that a pod is neither on its way out nor done.
+// counts reports whether a pod is neither on its way out nor done.
 func counts(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
 }

@@ -182,7 +182,7 @@ func (r *Reconciler) pods(ctx context.Context, w *cluster.Workload, revision str
 	return all, nil
 }
 
-// owned tells whether the controller of the BatchRelease is, or was, a Rollout.
+// owned reports whether the controller of the BatchRelease is, or was, a Rollout.
 func owned(b *rollouts.BatchRelease) bool {
 	ref := metav1.GetControllerOf(b)
 	return ref != nil && ref.Kind == "Rollout"

@@ -33,7 +33,7 @@ func WorkloadChanged() predicate.Predicate {
 	}}
 }
 
-// counted tells that the pods of a Deployment are counted by its ReplicaSets. Those of
+// counted reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
 // one that is made beside another are counted by its status.
 func counted(d *appsv1.Deployment) bool {
 	return d.Annotations[rollouts.AnnotationInProgress] != "" && d.Labels[rollouts.LabelCanaryDeployment] == ""

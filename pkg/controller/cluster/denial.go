@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Denial tells that the server has answered a write, and does not want it.
+// Denial reports whether the server has answered a write, and does not want it.
 // Whatever may be otherwise a moment later by itself is none.
 func Denial(err error) (d planner.Denial, denied bool) {
 	var answer apierrors.APIStatus

@@ -87,7 +87,7 @@ type Part struct {
 }
 
 // File stores a history: made without a status, which is a write of its own.
-// It tells whether it was made.
+// It reports whether it was made.
 func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
 	h, err := s.history(ctx, p.Rollout, f.Release.Number)
 	if err != nil {

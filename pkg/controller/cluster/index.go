@@ -32,7 +32,7 @@ type Entry struct {
 	index              *corev1.ConfigMap
 	namespace, rollout string
 	key                string
-	// Listed tells that it names the Rollout, and Right that it does so for the
+	// Listed reports whether it names the Rollout, and Right that it does so for the
 	// workload alone, or not at all where it cannot.
 	Listed, Right bool
 	// Unlisted says why it cannot name the workload.
@@ -113,7 +113,7 @@ func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string
 	return names, nil
 }
 
-// stands tells that an index says the same of the Rollout and of its workload as
+// stands reports whether an index says the same of the Rollout and of its workload as
 // the one that was read.
 func (e *Entry) stands(index *corev1.ConfigMap) bool {
 	if index == e.index {
@@ -196,7 +196,7 @@ func changed(old, now map[string]string) sets.Set[string] {
 	return names
 }
 
-// Gone tells that the server has no such Rollout.
+// Gone reports whether the server has no such Rollout.
 func (s Server) Gone(ctx context.Context, e *Entry) (bool, error) {
 	strangers, err := s.strangers(ctx, e.namespace, e.index)
 	return strangers.Has(e.rollout), err

@@ -36,7 +36,7 @@ func (s Server) patch(ctx context.Context, base, want client.Object) error {
 	return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// coverable tells that what a change of the Deployment rests on can be tested. The pods
+// coverable reports whether what a change of the Deployment rests on can be tested. The pods
 // of one that is made beside another are counted by its status.
 func coverable(d *appsv1.Deployment) bool {
 	return len(d.Labels) > 0 && len(d.Annotations) > 0 && d.Labels[rollouts.LabelCanaryDeployment] == ""
@@ -65,7 +65,7 @@ func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) 
 	return json.Marshal(append(tests, changes...))
 }
 
-// unmet tells that a test of the patch failed, or something else that is wrong with
+// unmet reports whether a test of the patch failed, or something else that is wrong with
 // it: a change that is invalid has causes.
 func unmet(err error) bool {
 	var status apierrors.APIStatus

@@ -275,13 +275,13 @@ func describe(o client.Object) string {
 	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
 }
 
-// Moved tells that somebody else wrote first. It is no failure: the next pass
+// Moved reports whether somebody else wrote first. It is no failure: the next pass
 // sees what they wrote and decides anew.
 func Moved(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// Vanished tells that the object that a pass is about, or another one of ours by its
+// Vanished reports whether the object that a pass is about, or another one of ours by its
 // name, has gone since it was read. That is no failure either: its deletion is on the
 // way to here.
 func Vanished(err error, name string) bool {

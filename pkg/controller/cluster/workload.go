@@ -374,7 +374,7 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark
 	return nil
 }
 
-// Named tells that a Rollout or a BatchRelease which counts names the workload.
+// Named reports whether a Rollout or a BatchRelease which counts names the workload.
 // The caches may be behind, so where they know none the server is asked.
 func (s Server) Named(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
 	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
@@ -403,7 +403,7 @@ func naming(ctx context.Context, from client.Reader, key string, counts func(cli
 	return false, nil
 }
 
-// Live tells that an object ends the hold of the workload that it names. A
+// Live reports whether an object ends the hold of the workload that it names. A
 // Rollout at rest that is disabled does not, and neither does one that is over.
 func Live(o client.Object) bool {
 	r, ok := o.(*v1beta1.Rollout)

@@ -36,17 +36,17 @@ func (r *Reconciler) file(ctx context.Context, obs *observation, filings []plann
 	return nil
 }
 
-// over tells that a release among them has ended.
+// over reports whether a release among them has ended.
 func over(filings []planner.Filing) bool {
 	return slices.ContainsFunc(filings, func(f planner.Filing) bool { return f.Release.EndTime != nil })
 }
 
-// leaves tells that the Rollout is about to go, and its record with it.
+// leaves reports whether the Rollout is about to go, and its record with it.
 func leaves(plan planner.Plan) bool {
 	return slices.Contains(plan.Actions, planner.Action(planner.DropFinalizer{}))
 }
 
-// hopeless tells that a history cannot be stored, however often it is tried: the
+// hopeless reports whether a history cannot be stored, however often it is tried: the
 // namespace is being deleted, or this program may not. A Rollout does not stay
 // for that.
 func hopeless(err error) bool {

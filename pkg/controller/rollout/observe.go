@@ -32,7 +32,7 @@ type observation struct {
 	kept    *workload.File
 	beside  []object.Object
 	objects traffic.Objects
-	// unread tells that the workload may not be read.
+	// unread reports whether the workload may not be read.
 	unread bool
 }
 
@@ -143,7 +143,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row wor
 	return r.Server.Workload(ctx, row, namespace, name, planner.KnownOf(obs.rollout, obs.batch))
 }
 
-// absent tells that no workload of the kind can be read. What a release was under
+// absent reports whether no workload of the kind can be read. What a release was under
 // way of is gone then, but not if it is only that it may not be read.
 func (r *Reconciler) absent(ctx context.Context, obs *observation, row workload.Row) (bool, error) {
 	absence, err := r.kinds.Absent(ctx, r.Server, row)
