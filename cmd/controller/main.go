@@ -32,7 +32,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,10 +42,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
-	"github.com/weir-rollouts/weir/pkg/controller/forgotten"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
+	"github.com/weir-rollouts/weir/pkg/controller/orphan"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -95,22 +95,22 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	policies, err := effect.ServesPolicies(mgr.GetRESTMapper())
+	policies, err := cluster.ServesPolicies(mgr.GetRESTMapper())
 	if err != nil {
 		return fmt.Errorf("asking the cluster for policies: %w", err)
 	}
-	doors := effect.Doors{Policies: policies}
-	beside, err := newCache(mgr, doors)
+	admission := cluster.AdmissionStatus{Policies: policies}
+	beside, err := newCache(mgr, admission)
 	if err != nil {
 		return err
 	}
-	doors.Reader = beside
-	if err := effect.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
+	admission.Reader = beside
+	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
-	server := effect.Server{
+	server := cluster.Server{
 		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, Registrar: &effect.Registrar{}, Written: &effect.Written{Clock: clock.RealClock{}},
+		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: clock.RealClock{}},
 	}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -119,7 +119,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&rollout.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
-			Beside: beside, Doors: doors,
+			Beside: beside, AdmissionStatus: admission,
 		},
 		&batchrelease.Reconciler{
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
@@ -129,11 +129,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
-		&forgotten.Foreign{Server: server, Recorder: mgr.GetEventRecorder("weir")},
+		&orphan.OptionalKinds{Server: server, Recorder: mgr.GetEventRecorder("weir")},
 	}
 	for _, row := range workload.Kinds() {
 		if server.Native(row) {
-			controllers = append(controllers, &forgotten.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
+			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
 		}
 	}
 	for _, c := range controllers {
@@ -201,14 +201,14 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:             &shutdown,
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		MapperProvider: effect.NewMapper(clock.RealClock{}),
+		MapperProvider: cluster.NewMapper(clock.RealClock{}),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:        {Transform: onlyTrouble},
-				&corev1.Service{}:    {Transform: onlySelector},
-				effect.Definitions(): {Transform: onlyName},
-				&corev1.ConfigMap{}:  onlyScripts(o.configuration),
+				&corev1.Pod{}:         {Transform: onlyTrouble},
+				&corev1.Service{}:     {Transform: onlySelector},
+				cluster.Definitions(): {Transform: onlyName},
+				&corev1.ConfigMap{}:   onlyScripts(o.configuration),
 			},
 		},
 	})
@@ -227,18 +227,18 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 // newCache reads objects of few names, which is all that the controller may read
 // of their kinds: ConfigMaps other than those of the manager's cache, and what of
 // admission is installed.
-func newCache(mgr ctrl.Manager, doors effect.Doors) (cache.Cache, error) {
+func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	}
 	watched := map[client.Object]cache.ByObject{
 		&corev1.ConfigMap{}: of(rollouts.IndexName),
-		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(effect.WebhookName),
+		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(cluster.WebhookName),
 	}
-	for _, policy := range doors.Policed() {
+	for _, policy := range admission.Policed() {
 		watched[policy] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "weir"})}
 	}
-	c, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
+	c, err := ctrlcluster.New(mgr.GetConfig(), func(o *ctrlcluster.Options) {
 		o.Scheme, o.HTTPClient = mgr.GetScheme(), mgr.GetHTTPClient()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mgr.GetRESTMapper(), nil }
 		o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: watched}

@@ -65,7 +65,7 @@ func (t *timeline) sawSize(size int32) {
 	t.size = size
 }
 
-// sawState tells whether a step has begun to wait.
+// sawState reports whether a step has begun to wait.
 func (t *timeline) sawState(step int32, paused bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *timeline) approving(step int32) {
 	w.approved, w.size = time.Now(), t.size
 }
 
-// waitsAt tells whether that step still waits, as far as is seen. One that is
+// waitsAt reports whether that step still waits, as far as is seen. One that is
 // merely slow has another state.
 func (t *timeline) waitsAt(step int32) bool {
 	t.mu.Lock()
@@ -152,7 +152,7 @@ func (t *timeline) approvals() (sent, lost int) {
 	return sent, lost
 }
 
-// isScaled tells whether the first batch was seen, and the hold before it.
+// isScaled reports whether the first batch was seen, and the hold before it.
 func (t *timeline) isScaled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

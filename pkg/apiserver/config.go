@@ -48,7 +48,7 @@ func (o *Options) Config() (*Config, error) {
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(withRequest(api, g.Serializer), g.Serializer), g)
-		return leaving(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
+		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {
 		return nil, fmt.Errorf("applying the run options: %w", err)
@@ -81,7 +81,7 @@ func (o *Options) Config() (*Config, error) {
 // setAccess says whom the server lets in.
 func (c *Config) setAccess() {
 	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
-		serving.Listener = newGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+		serving.Listener = newListenerGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
 	}
 	if c.options.Standalone.Enabled {
 		c.setStandalone()
@@ -90,7 +90,7 @@ func (c *Config) setAccess() {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
 	}
 	if inner := c.Generic.Authorization.Authorizer; inner != nil {
-		c.Generic.Authorization.Authorizer = widely{inner, c.ControllerUser}
+		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.ControllerUser}
 	}
 }
 

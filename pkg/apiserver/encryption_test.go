@@ -39,7 +39,7 @@ func encrypted(t *testing.T, keys ...string) func(*apiserver.Options) {
 	return func(o *apiserver.Options) { o.Recommended.Etcd.EncryptionProviderConfigFilepath = file }
 }
 
-// onDisk tells whether some file of a directory has the text.
+// onDisk reports whether some file of a directory has the text.
 func onDisk(t *testing.T, dir, text string) bool {
 	t.Helper()
 	found := false

@@ -126,21 +126,21 @@ func (i *importing) store(ctx context.Context, plan *takeover.Plan) error {
 		defer closed()
 		i.options.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
 	}
-	shelves, err := i.options.openShelves()
+	raw, err := i.options.openRawStorage()
 	if err != nil {
 		return err
 	}
-	defer shelves.close()
-	if err := shelves.onlyHas(ctx, plan.Objects); err != nil {
+	defer raw.close()
+	if err := raw.onlyHas(ctx, plan.Objects); err != nil {
 		return err
 	}
 	for _, o := range plan.Objects {
-		if err := shelves.put(ctx, o); err != nil {
+		if err := raw.put(ctx, o); err != nil {
 			return err
 		}
 	}
 	for _, r := range plan.Owners {
-		if err := shelves.claim(ctx, r); err != nil {
+		if err := raw.claim(ctx, r); err != nil {
 			return err
 		}
 	}

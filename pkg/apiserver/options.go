@@ -94,7 +94,7 @@ func NewOptions() *Options {
 	return o
 }
 
-// external tells whether etcd runs elsewhere.
+// external reports whether etcd runs elsewhere.
 func (o *Options) external() bool {
 	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
 }

@@ -52,7 +52,7 @@ func withoutParameters(obj any) (any, error) {
 	return obj, nil
 }
 
-// aboutUs tells that a policy may match what is served here.
+// aboutUs reports whether a policy may match what is served here.
 func aboutUs(m *admissionregistrationv1.MatchResources) bool {
 	return m != nil && slices.ContainsFunc(m.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
 		return slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, rollouts.GroupName)

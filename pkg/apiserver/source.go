@@ -91,7 +91,7 @@ func (s *source) blocked(ctx context.Context, manager string) ([]string, error) 
 	return blocked, nil
 }
 
-// running tells whether a Deployment has pods, or wants some.
+// running reports whether a Deployment has pods, or wants some.
 func (s *source) running(ctx context.Context, deployment string) (bool, error) {
 	namespace, name, _ := strings.Cut(deployment, "/")
 	d, err := s.kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})

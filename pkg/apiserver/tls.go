@@ -74,7 +74,7 @@ func (t *TLSOptions) addFlags(all *pflag.FlagSet) {
 	all.DurationVar(&t.Overlap, "tls-ca-overlap", t.Overlap, "how long a new certificate authority is published before it signs, and an old one after it has")
 }
 
-// selfManaged tells whether certificates come from Secrets.
+// selfManaged reports whether certificates come from Secrets.
 func (o *Options) selfManaged() bool {
 	if o.TLS.Mode != "" {
 		return o.TLS.Mode == TLSSelfManaged

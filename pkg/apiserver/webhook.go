@@ -103,7 +103,7 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 
 	mux := http.NewServeMux()
 	mux.Handle(workload.Path, certified(handler, c.Webhook.ClientCA))
-	handle := leaving(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
+	handle := drainConnections(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
 	stopped, _, err := c.Webhook.Serve(handle, webhookDrain, drained)
 	if err != nil {
 		cancel()

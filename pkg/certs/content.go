@@ -42,7 +42,7 @@ func (c *content) AddListener(l dynamiccertificates.Listener) {
 	c.listeners = append(c.listeners, l)
 }
 
-// set tells whether that is news.
+// set reports whether that is news.
 func (c *content) set(cert, key []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -162,7 +162,7 @@ func (m *Manager) run(ctx context.Context) {
 	}
 }
 
-// moved tells whether a write was refused because somebody else was faster.
+// moved reports whether a write was refused because somebody else was faster.
 func moved(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // pass looks once, and does what is to be done now. The zero time means that

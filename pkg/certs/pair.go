@@ -53,12 +53,12 @@ func readPair(certPEM, keyPEM []byte) pair {
 	return p
 }
 
-// valid tells whether the certificate may be shown now.
+// valid reports whether the certificate may be shown now.
 func (p pair) valid(now time.Time) bool {
 	return p.cert != nil && !now.Before(p.cert.NotBefore) && now.Before(p.cert.NotAfter)
 }
 
-// signs tells whether it is an authority that can sign now.
+// signs reports whether it is an authority that can sign now.
 func (p pair) signs(now time.Time) bool {
 	return p.valid(now) && p.key != nil && p.cert.IsCA
 }

@@ -27,9 +27,9 @@ type Policy struct {
 type State struct {
 	// Secrets are the data of the Secrets that exist, by name.
 	Secrets map[string]map[string][]byte
-	// Asked tells that somebody wants a new authority.
+	// Asked reports whether somebody wants a new authority.
 	Asked bool
-	// Published tells whether a bundle is what everybody outside of the Secrets
+	// Published reports whether a bundle is what everybody outside of the Secrets
 	// goes by.
 	Published func(bundle []byte) bool
 }
@@ -46,7 +46,7 @@ type Write struct {
 type Plan struct {
 	// Writes are independent of each other.
 	Writes []Write
-	// Answered tells that the first write does what was asked for.
+	// Answered reports whether the first write does what was asked for.
 	Answered bool
 	// Bundle is what to publish; empty if there is nothing yet that is stored.
 	Bundle []byte

@@ -34,7 +34,7 @@ type Facts struct {
 	Webhooks map[string]admissionv1.MutatingWebhookConfiguration
 	// Served are the certificates that were seen, by place.
 	Served map[string]Served
-	// PoliciesServed tells whether the cluster knows the policies of Policies.
+	// PoliciesServed reports whether the cluster knows the policies of Policies.
 	PoliciesServed bool
 	// Policies are the policies of the installation, and their bindings, that
 	// exist, by kind and name.
@@ -79,9 +79,9 @@ type APIService struct {
 	// Service is namespace/name of the Service; empty if kube-apiserver serves
 	// the version itself.
 	Service string
-	// Automanaged tells that kube-apiserver writes the object for a CRD.
+	// Automanaged reports whether kube-apiserver writes the object for a CRD.
 	Automanaged bool
-	// SkipsVerification tells that any certificate will do.
+	// SkipsVerification reports whether any certificate will do.
 	SkipsVerification bool
 	CABundle          []byte
 	Available         bool

@@ -121,7 +121,7 @@ var policyKinds = []string{
 const policyFiles = "-f artifacts/policies/policies.yaml -f artifacts/policies/statefulsets.yaml -f artifacts/policies/daemonsets.yaml " +
 	"-f artifacts/policies/records.yaml -f artifacts/policies/fit.yaml"
 
-// holding tells whether policies hold without the webhook.
+// holding reports whether policies hold without the webhook.
 func holding(f Facts) bool {
 	wanted := f.Wanted.Of(policyKinds...)
 	return f.PoliciesServed && len(wanted) > 0 && len(policiesWrong(f)) == 0

@@ -68,9 +68,9 @@ func availableFix(s APIService) string {
 type place struct {
 	name   string
 	bundle []byte
-	// verified tells that kube-apiserver has connected with this bundle.
+	// verified reports whether kube-apiserver has connected with this bundle.
 	verified bool
-	// skips tells that nothing is verified.
+	// skips reports whether nothing is verified.
 	skips bool
 }
 

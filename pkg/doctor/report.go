@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Well tells that nothing was found.
+// Well reports whether nothing was found.
 func Well(results []Result) bool {
 	return !slices.ContainsFunc(results, func(r Result) bool { return r.Status != OK })
 }

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lua runs the scripts by which users teach routing to kinds of routers
-// that are not known here. A script is given an object and returns another. It
-// must not know anything else: there is no file, network, clock or chance in
-// it, so that the same route is computed each time, and it ends, whatever it
-// does. What a script costs is counted and not timed; a slow machine refuses
-// no script that a fast one runs.
+// Package lua runs the scripts by which administrators teach routing to kinds of
+// routers that are not known here. A script is given an object and returns
+// another. It knows nothing else: there is no file, network, clock or chance in
+// it, so that the same route is computed each time. Limits are against mistakes,
+// such as a loop without end. Most are counted, so that a slow machine refuses no
+// script that a fast one runs.
 package lua
 
 import (
@@ -23,70 +23,71 @@ const chunkName = "script"
 
 // Run gives a script the global obj and returns the table that it returns. Whole
 // numbers come back as int64, others as float64.
-func Run(script string, obj map[string]any) (map[string]any, error) {
-	return newBudget().run(script, obj)
-}
-
-func (b *budget) run(script string, obj map[string]any) (out map[string]any, err error) {
-	limitLibrary()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %v", chunkName, r)
-		}
-	}()
-	proto, err := scripts.compile(script)
-	if err != nil {
-		return nil, err
-	}
+func Run(script string, obj map[string]any) (out map[string]any, err error) {
+	limitLists()
 	state := lua.NewState(lua.Options{
 		SkipOpenLibs: true, CallStackSize: maxDepth, MinimizeStackMemory: true,
 		RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 1024,
 	})
 	defer state.Close()
-	state.SetContext(b)
-	c := &converter{b: b, lists: map[*lua.LTable]bool{}}
-	open(state, b, c)
-	in, err := c.in(obj, "obj", 0)
-	if err != nil {
-		return nil, err
+	b, stop := newBudget(state)
+	defer stop()
+	if out, err = b.run(script, obj); b.over() != nil {
+		err = b.over()
 	}
-	state.SetGlobal("obj", in)
-	state.Push(state.NewFunctionFromProto(proto))
-	err = state.PCall(0, lua.MultRet, nil)
-	switch {
-	case b.over != nil:
-		return nil, b.over
-	case err != nil:
+	if err != nil {
 		return nil, said(err)
 	}
-	result, ok := state.Get(-1).(*lua.LTable)
+	return out, nil
+}
+
+func (b *budget) run(script string, obj map[string]any) (map[string]any, error) {
+	if len(script) > maxScript {
+		return nil, fmt.Errorf("%s is longer than %d KiB", chunkName, maxScript>>10)
+	}
+	fn, err := b.state.Load(strings.NewReader(script), chunkName)
+	if err != nil {
+		return nil, fmt.Errorf("reading the script: %w", err)
+	}
+	c := &converter{b: b, lists: map[*lua.LTable]bool{}}
+	open(b.state, b, c)
+	in, err := c.in(obj, 0)
+	if err != nil {
+		return nil, fmt.Errorf("obj%w", err)
+	}
+	b.state.SetGlobal("obj", in)
+	b.state.SetContext(b)
+	b.state.Push(fn)
+	if err := b.state.PCall(0, lua.MultRet, nil); err != nil {
+		return nil, err
+	}
+	result, ok := b.state.Get(-1).(*lua.LTable)
 	if !ok {
-		return nil, fmt.Errorf("%s must return a table, and returns %s", chunkName, state.Get(-1).Type())
+		return nil, fmt.Errorf("%s must return a table, and returns %s", chunkName, b.state.Get(-1).Type())
 	}
-	return c.table(result, "the result")
+	return c.result(result)
 }
 
-// said is an error of a script in its own words, without a trace of the stack.
+// said is an error in one line for people, in the script's own words and without a
+// trace of the stack.
 func said(err error) error {
-	var failed *lua.ApiError
-	if !errors.As(err, &failed) {
-		return err
+	text := err.Error()
+	if failed := (*lua.ApiError)(nil); errors.As(err, &failed) {
+		switch {
+		case failed.Type == lua.ApiErrorSyntax || failed.Type == lua.ApiErrorFile:
+		case lua.LVCanConvToString(failed.Object):
+			text = failed.Object.String()
+		default:
+			text = chunkName + " raised an error that is no text"
+		}
 	}
-	if failed.Object == nil || failed.Object.Type() != lua.LTString && failed.Object.Type() != lua.LTNumber {
-		return fmt.Errorf("%s raised an error that is no text", chunkName)
-	}
-	text := strings.ToValidUTF8(failed.Object.String(), "?")
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	if len(text) > maxMessage {
-		text = text[:maxMessage] + "…"
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
-	return errors.New(strings.TrimSpace(text))
+	return errors.New(text)
 }
 
-// limitLibrary sets what the library keeps in variables of its own: a table
-// whose entry n is set has room for all before it, a function with variable
-// arguments keeps them twice, and one instruction may look through that many tables.
-var limitLibrary = sync.OnceFunc(func() {
-	lua.MaxArrayIndex = maxList
-	lua.CompatVarArg = false
-	lua.MaxTableGetLoop = 10
-})
+// limitLists limits what the library keeps in a variable of its own: a table whose
+// entry n is set has room for all before it, up to here.
+var limitLists = sync.OnceFunc(func() { lua.MaxArrayIndex = maxList })

@@ -4,13 +4,11 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	lua "github.com/yuin/gopher-lua"
@@ -20,37 +18,24 @@ import (
 // empty table. One that came in as a list or as an object is remembered and
 // leaves as such. One that the script made is as absent as it is in OpenKruise,
 // whose scripts say by it that a field is to go.
+//
+// Its errors begin with the path to the value: each caller puts a name before it.
 type converter struct {
 	b *budget
 	// lists tells of every table that came in whether it was a list.
 	lists map[*lua.LTable]bool
-	// texts is the length of all texts that went out.
-	texts int
 }
 
 // exact is the first whole number that may be another after a script.
 const exact = 1 << 53
 
+var errDeep = errors.New(" is nested too deep, or contains itself")
+
 // in turns a value into one of scripts.
-func (c *converter) in(v any, path string, depth int) (lua.LValue, error) {
-	if depth > maxValues {
-		return nil, fmt.Errorf("%.100s… is nested too deep", path)
-	}
-	if err := c.b.step(stepsOfInstruction); err != nil {
+func (c *converter) in(v any, depth int) (lua.LValue, error) {
+	if err := c.enter(depth); err != nil {
 		return nil, err
 	}
-	switch v := v.(type) {
-	case []any:
-		return c.list(v, path, depth)
-	case map[string]any:
-		return c.object(v, path, depth)
-	default:
-		return c.scalar(v, path)
-	}
-}
-
-// scalar turns a value that has no others in it into one of scripts.
-func (c *converter) scalar(v any, path string) (lua.LValue, error) {
 	switch v := v.(type) {
 	case nil:
 		return lua.LNil, nil
@@ -58,106 +43,86 @@ func (c *converter) scalar(v any, path string) (lua.LValue, error) {
 		return lua.LBool(v), nil
 	case string:
 		return lua.LString(v), c.b.text(len(v))
-	case int:
-		return c.number(float64(v), path)
-	case int32:
-		return c.number(float64(v), path)
 	case int64:
-		return c.number(float64(v), path)
+		return number(v)
 	case float64:
 		return lua.LNumber(v), nil
-	default:
-		return nil, fmt.Errorf("%s is a %T", path, v)
+	case []any:
+		if len(v) >= maxList {
+			return nil, fmt.Errorf(" has more than %d entries", maxList-1)
+		}
+		return c.table(true, len(v), depth, func(i int) (lua.LValue, any) { return lua.LNumber(i + 1), v[i] })
+	case map[string]any:
+		// In order, since that is the order in which a script will see them.
+		names := slices.Sorted(maps.Keys(v))
+		return c.table(false, len(v), depth, func(i int) (lua.LValue, any) { return lua.LString(names[i]), v[names[i]] })
 	}
+	return nil, fmt.Errorf(" is a %T", v)
 }
 
-func (c *converter) number(n float64, path string) (lua.LValue, error) {
-	if math.Abs(n) >= exact {
-		return nil, fmt.Errorf("%s is a number too large for a script", path)
+func number(n int64) (lua.LValue, error) {
+	if n >= exact || n <= -exact {
+		return nil, errors.New(" is a number too large for a script")
 	}
 	return lua.LNumber(n), nil
 }
 
-func (c *converter) list(v []any, path string, depth int) (lua.LValue, error) {
-	if len(v) >= maxList {
-		return nil, fmt.Errorf("%s has more than %d entries", path, maxList-1)
+// enter counts a value.
+func (c *converter) enter(depth int) error {
+	if depth > maxDepth {
+		return errDeep
 	}
-	t, err := c.made(true, len(v))
-	if err != nil {
-		return nil, err
-	}
-	for i, item := range v {
-		entry, err := c.in(item, at(path, i), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		t.Append(entry)
-	}
-	return t, nil
+	return c.b.step(1)
 }
 
-func (c *converter) object(v map[string]any, path string, depth int) (lua.LValue, error) {
-	t, err := c.made(false, len(v))
-	if err != nil {
-		return nil, err
+// at puts a key before an error, other than one that has too many.
+func at(key lua.LValue, err error) error {
+	if n, ok := key.(lua.LNumber); ok && !errors.Is(err, errDeep) {
+		return fmt.Errorf("[%d]%w", int(n)-1, err)
+	} else if !errors.Is(err, errDeep) {
+		return fmt.Errorf(".%s%w", key, err)
 	}
-	// In order, since that is the order in which a script will see them.
-	for _, k := range slices.Sorted(maps.Keys(v)) {
-		entry, err := c.in(v[k], under(path, k), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if entry != lua.LNil {
-			t.RawSetString(k, entry)
-		}
-	}
-	return t, nil
+	return err
 }
 
-// maxPath is how long the path to a value may be in a message.
-const maxPath = 200
-
-// under is the path to a part of what is at a path; one that is too long ends there.
-func under(path, name string) string {
-	if len(path)+len(name) > maxPath {
-		return strings.TrimSuffix(path, "…") + "…"
-	}
-	return path + "." + name
-}
-
-func at(path string, i int) string {
-	if len(path) > maxPath {
-		return path
-	}
-	return path + "[" + strconv.Itoa(i) + "]"
-}
-
-func (c *converter) made(list bool, size int) (*lua.LTable, error) {
+// table is a list or an object as a table.
+func (c *converter) table(list bool, size, depth int, entry func(i int) (lua.LValue, any)) (lua.LValue, error) {
 	t := &lua.LTable{Metatable: lua.LNil}
 	c.lists[t] = list
-	return t, c.b.take(sizeOfTable + size*sizeOfValue)
-}
-
-// table is what an object has become.
-func (c *converter) table(t *lua.LTable, path string) (map[string]any, error) {
-	v, err := c.out(t, path, nil)
-	if err != nil {
-		return nil, err
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		return v, nil
-	case []any:
-		if len(v) > 0 {
-			return nil, fmt.Errorf("%s is a list and must have names", path)
+	for i := range size {
+		key, value := entry(i)
+		v, err := c.in(value, depth+1)
+		if err != nil {
+			return nil, at(key, err)
+		}
+		if list {
+			t.Append(v)
+		} else if v != lua.LNil {
+			t.RawSet(key, v)
 		}
 	}
-	return map[string]any{}, nil
+	return t, c.b.step(stepsOfTable)
 }
 
-// out turns a value of a script back. Above are the tables that it is in.
-func (c *converter) out(v lua.LValue, path string, above []*lua.LTable) (any, error) {
-	if err := c.b.step(1); err != nil {
+// result is what an object has become.
+func (c *converter) result(t *lua.LTable) (map[string]any, error) {
+	v, err := c.out(t, 0)
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		err = errors.New(" is a list and must have names")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the result%w", err)
+	}
+	object, _ := v.(map[string]any)
+	if object == nil {
+		object = map[string]any{}
+	}
+	return object, nil
+}
+
+// out turns a value of a script back.
+func (c *converter) out(v lua.LValue, depth int) (any, error) {
+	if err := c.enter(depth); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -167,29 +132,21 @@ func (c *converter) out(v lua.LValue, path string, above []*lua.LTable) (any, er
 		return bool(v), nil
 	case lua.LString:
 		if !utf8.ValidString(string(v)) {
-			return nil, fmt.Errorf("%s is no valid text", path)
+			return nil, errors.New(" is no valid text")
 		}
-		c.texts += len(v)
-		return string(v), c.b.take(sizeOfValue + len(v))
+		return string(v), c.b.step(len(v) / bytesOfStep)
 	case lua.LNumber:
-		return whole(float64(v), path)
+		return whole(float64(v))
 	case *lua.LTable:
-		if slices.Contains(above, v) {
-			return nil, fmt.Errorf("%s contains itself", path)
-		}
-		if len(above) > maxValues {
-			return nil, fmt.Errorf("%.100s… is nested too deep", path)
-		}
-		return c.entries(v, path, append(above, v))
-	default:
-		return nil, fmt.Errorf("%s is a %s", path, v.Type())
+		return c.entries(v, depth)
 	}
+	return nil, fmt.Errorf(" is a %s", v.Type())
 }
 
-func whole(n float64, path string) (any, error) {
+func whole(n float64) (any, error) {
 	switch {
 	case math.IsNaN(n) || math.IsInf(n, 0):
-		return nil, fmt.Errorf("%s is no number", path)
+		return nil, errors.New(" is no number")
 	case n == math.Trunc(n) && math.Abs(n) < exact:
 		return int64(n), nil
 	default:
@@ -198,46 +155,29 @@ func whole(n float64, path string) (any, error) {
 }
 
 // entries is a table as a list or an object; nil if it is empty and was neither.
-func (c *converter) entries(t *lua.LTable, path string, above []*lua.LTable) (any, error) {
-	if err := c.b.take(sizeOfTable); err != nil {
+func (c *converter) entries(t *lua.LTable, depth int) (any, error) {
+	if err := c.b.step(stepsOfTable); err != nil {
 		return nil, err
 	}
-	if err := c.b.walk(places(t) + gone(t)); err != nil {
-		return nil, err
-	}
-	names, numbers, err := keys(t, path)
-	if err == nil {
-		err = c.named(names)
-	}
-	if err != nil {
-		return nil, err
-	}
+	names, numbers, err := keys(t)
+	list, known := c.lists[t]
 	switch {
-	case numbers > 0:
-		return c.listOf(t, numbers, path, above)
-	case len(names) > 0:
-		return c.objectOf(t, names, path, above)
-	default:
-		return c.empty(t), nil
+	case err != nil:
+		return nil, err
+	case numbers > 0 || len(names) == 0 && list:
+		return c.listOf(t, numbers, depth)
+	case len(names) > 0 || known:
+		return c.objectOf(t, names, depth)
 	}
+	return nil, nil
 }
 
-// named counts the sorting of names.
-func (c *converter) named(names []string) error {
-	size := 0
-	for _, name := range names {
-		size += entriesOfStep + len(name)
-	}
-	c.texts += size
-	return c.b.look(size * bits.Len(uint(len(names))))
-}
-
-func (c *converter) listOf(t *lua.LTable, size int, path string, above []*lua.LTable) (any, error) {
+func (c *converter) listOf(t *lua.LTable, size, depth int) (any, error) {
 	list := make([]any, size)
 	for i := range list {
-		entry, err := c.out(t.RawGetInt(i+1), at(path, i), above)
+		entry, err := c.out(t.RawGetInt(i+1), depth+1)
 		if err != nil {
-			return nil, err
+			return nil, at(lua.LNumber(i+1), err)
 		}
 		// An entry that went would move those after it.
 		if entry == nil {
@@ -248,68 +188,34 @@ func (c *converter) listOf(t *lua.LTable, size int, path string, above []*lua.LT
 	return list, nil
 }
 
-func (c *converter) objectOf(t *lua.LTable, names []string, path string, above []*lua.LTable) (any, error) {
+func (c *converter) objectOf(t *lua.LTable, names []string, depth int) (any, error) {
 	object := make(map[string]any, len(names))
-	for _, k := range names {
-		v, err := c.out(t.RawGetString(k), under(path, k), above)
+	for _, name := range names {
+		v, err := c.out(t.RawGetString(name), depth+1)
 		if err != nil {
-			return nil, err
+			return nil, at(lua.LString(name), err)
 		}
 		if v != nil {
-			object[k] = v
+			object[name] = v
 		}
 	}
 	return object, nil
 }
 
-func (c *converter) empty(t *lua.LTable) any {
-	list, known := c.lists[t]
-	switch {
-	case !known:
-		return nil
-	case list:
-		return []any{}
-	default:
-		return map[string]any{}
-	}
-}
-
 // keys are the names in a table, or how many entries it has as a list.
-func keys(t *lua.LTable, path string) (names []string, numbers int, err error) {
-	last := 0
+func keys(t *lua.LTable) (names []string, numbers int, err error) {
+	others := 0
 	t.ForEach(func(k, _ lua.LValue) {
-		switch k := k.(type) {
-		case lua.LString:
-			if !utf8.ValidString(string(k)) {
-				err = fmt.Errorf("a name in %s is no valid text", path)
-			}
-			names = append(names, string(k))
-		case lua.LNumber:
-			n, bad := place(float64(k), path)
-			if bad != nil {
-				err = bad
-				return
-			}
-			numbers, last = numbers+1, max(last, n)
-		default:
-			err = fmt.Errorf("%s has an entry by a %s", path, k.Type())
+		if name, ok := k.(lua.LString); ok && utf8.ValidString(string(name)) {
+			names = append(names, string(name))
+		} else {
+			others++
 		}
 	})
-	switch {
-	case err != nil:
-	case numbers > 0 && len(names) > 0:
-		err = fmt.Errorf("%s has both numbers and names as keys", path)
-	case last != numbers:
-		err = fmt.Errorf("%s is a list with gaps", path)
+	numbers = t.MaxN()
+	if others != numbers || others > 0 && len(names) > 0 {
+		err = errors.New(" has keys that are neither all names nor all numbers from 1 without a gap")
 	}
 	slices.Sort(names)
 	return names, numbers, err
-}
-
-// place is a number as the place of an entry in a list.
-func place(n float64, path string) (int, error) {
-	if n != math.Trunc(n) || n < 1 || n > maxList {
-		return 0, fmt.Errorf("%s has an entry of number %v; a list counts from 1", path, n)
-	}
-	return int(n), nil
 }

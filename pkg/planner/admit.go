@@ -7,9 +7,9 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 
 // Admission is what is known when somebody makes or updates a workload.
 type Admission struct {
-	// Held tells that the stored workload is held.
+	// Held reports whether the stored workload is held.
 	Held bool
-	// Changed tells that the update changes the template or the rollout id.
+	// Changed reports whether the update changes the template or the rollout id.
 	Changed bool
 	// Unholdable says why a changed template cannot be held; empty if it can.
 	Unholdable string
@@ -58,7 +58,7 @@ func Admit(a Admission) Verdict {
 	return Verdict{Records: true, By: by}
 }
 
-// Holds tells whether a Rollout holds its workload when the template changes.
+// Holds reports whether a Rollout holds its workload when the template changes.
 // While it waits for the workload to be labelled and settled it does not: the
 // native rolling update under way is not interrupted.
 func Holds(r *rollouts.Rollout) bool {

@@ -19,7 +19,7 @@ import (
 type BatchObserved struct {
 	Now     time.Time
 	Release *rollouts.BatchRelease
-	// Owned tells that its controller is, or was, a Rollout, and Wanted that it is the
+	// Owned reports whether its controller is, or was, a Rollout, and Wanted that it is the
 	// one of its name, which exists.
 	Owned, Wanted bool
 	// Taken is the Rollout that releases the workload of a BatchRelease that is not
@@ -160,11 +160,11 @@ type batchPass struct {
 	actions []Action
 	events  []Event
 	rule    string
-	// begins tells that a plan is taken up, and another that it is at another batch.
+	// begins reports whether a plan is taken up, and another that it is at another batch.
 	begins, another bool
 }
 
-// deleted tells that nobody is to be driven any more. One that was let go of already,
+// deleted reports whether nobody is to be driven any more. One that was let go of already,
 // and that finalizers of others keep, is driven on for its Rollout: an abort needs it.
 func (x *batchPass) deleted() bool {
 	return x.Release.DeletionTimestamp != nil && (guarded(x.Release) || !x.Wanted)
@@ -174,7 +174,7 @@ func (x *batchPass) completed() bool {
 	return x.status.Phase == rollouts.PhaseCompleted && !x.planChanged()
 }
 
-// otherRevision tells that the template is not the one that the plan is meant
+// otherRevision reports whether the template is not the one that the plan is meant
 // for; whoever wrote the plan must decide what happens then.
 func (x *batchPass) otherRevision() bool {
 	return x.plan.Revision != "" && !x.w.Is(x.plan.Revision)
@@ -208,7 +208,7 @@ func (x *batchPass) letGo() {
 	}
 }
 
-// loose tells that the native controller could go on by what the workload was last
+// loose reports whether the native controller could go on by what the workload was last
 // told, though it stays held when nobody tells it any more. Its Rollout could not tell
 // that from a hold that somebody took off.
 func (x *batchPass) loose() bool {
@@ -274,7 +274,7 @@ func (x *batchPass) atWork(wait bool) bool {
 	return x.w.Drive == nil && (wait && x.w.Rolling || x.w.Leans != "")
 }
 
-// returning tells that the template is stable's again and pods of another
+// returning reports whether the template is stable's again and pods of another
 // revision are still to go. They go while the workload is held, so that a
 // template which comes meanwhile starts from the same stable revision.
 func (x *batchPass) returning() bool {
@@ -352,13 +352,13 @@ func (x *batchPass) drive() {
 	}
 }
 
-// asleep tells that the batch was stopped before there was a pod of it, in a style in
+// asleep reports whether the batch was stopped before there was a pod of it, in a style in
 // which new pods come beside the old ones: it is told nothing until it goes on.
 func (x *batchPass) asleep() bool {
 	return x.plan.Paused && !x.replaces() && !x.plan.Abort && x.w.Replicas > 0 && x.w.UpdatedReplicas == 0
 }
 
-// barred tells that nothing is left to be told but what somebody else's object stands
+// barred reports whether nothing is left to be told but what somebody else's object stands
 // in the way of. It goes on when that is gone.
 func (x *batchPass) barred(want Drive) bool {
 	return x.w.Rival != "" && x.w.Drive != nil && *x.w.Drive == want && !want.Abort && x.w.Paused && len(x.w.Astray) == 0
@@ -376,12 +376,12 @@ func (x *batchPass) putRight(want Drive) {
 	}
 }
 
-// told tells whether the workload has been told so.
+// told reports whether the workload has been told so.
 func (x *batchPass) told(want Drive) bool {
 	return x.w.Drive != nil && *x.w.Drive == want && x.w.Obeyed
 }
 
-// stopped tells that pods are missing which the native controller is to bring,
+// stopped reports whether pods are missing which the native controller is to bring,
 // and that it is still stopped since another template was refused. A batch that
 // is complete needs nothing of it, and where stable is gone it would bring all.
 func (x *batchPass) stopped() bool {

@@ -47,7 +47,7 @@ func (x *batchPass) batch() Drive {
 	return Drive{Partition: share, KeepOne: x.keepsOne(share), Abort: x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision}
 }
 
-// keepsOne tells that a share is a number of pods which was not all of them at some
+// keepsOne reports whether a share is a number of pods which was not all of them at some
 // time in this batch. It is none of a smaller size either, as a percentage is not:
 // the last stable pod goes when somebody has said so, not when the size changes.
 func (x *batchPass) keepsOne(share intstr.IntOrString) bool {
@@ -68,7 +68,7 @@ func (x *batchPass) stopAt(want Drive) intstr.IntOrString {
 	return intstr.FromInt32(min(x.w.UpdatedReplicas, x.pods(want)))
 }
 
-// reached tells whether the pods are as the batch wants them.
+// reached reports whether the pods are as the batch wants them.
 func (x *batchPass) reached() bool {
 	if x.plan.Abort {
 		return x.back()
@@ -82,14 +82,14 @@ func (x *batchPass) reached() bool {
 	return updated >= desired && ready+tolerated >= desired && (desired == 0 || ready > 0) && (tolerated > 0 || x.madeRoom(desired))
 }
 
-// madeRoom tells that no more pods of other revisions are asked for than are to
+// madeRoom reports whether no more pods of other revisions are asked for than are to
 // stay. Where stable cannot get ready, more must.
 func (x *batchPass) madeRoom(desired int32) bool {
 	others := x.w.Replicas - desired
 	return !x.replaces() || x.w.StableReplicas <= others || x.w.StableReadyReplicas < others && !x.w.AtStable
 }
 
-// replaces tells that update pods take the place of stable ones.
+// replaces reports whether update pods take the place of stable ones.
 func (x *batchPass) replaces() bool {
 	return x.plan.RollingStyle == rollouts.StylePartition || x.plan.RollingStyle == ""
 }
@@ -117,7 +117,7 @@ func (x *batchPass) share(batch intstr.IntOrString) intstr.IntOrString {
 	return intstr.FromInt32(n + Limit(x.plan.RollingStyle, batch, x.w.Replicas-n))
 }
 
-// back tells whether an aborted workload runs stable pods only, all of them ready.
+// back reports whether an aborted workload runs stable pods only, all of them ready.
 func (x *batchPass) back() bool {
 	w := x.w
 	return x.limit(x.plan.Batches[0].CanaryReplicas) == 0 &&

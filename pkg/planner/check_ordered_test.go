@@ -46,7 +46,7 @@ func (c *checks) ordered(actor string, old, next object.Object) {
 // though the native controller was told, and how many may: one comes on the way to it.
 type surplus struct {
 	may, pods int
-	// untold tells that a size has grown since.
+	// untold reports whether a size has grown since.
 	untold bool
 }
 
@@ -75,7 +75,7 @@ func (c *checks) takenOver(o object.Object, was, now string) {
 	}
 }
 
-// all tells that all pods were asked for, or still are.
+// all reports whether all pods were asked for, or still are.
 func (c *checks) all(o object.Object) bool {
 	b, every := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), intstr.FromString("100%")
 	return b.Status.Drive.Partition == every || b.Spec.Plan.Batches[b.Status.CurrentBatch].CanaryReplicas == every

@@ -15,7 +15,7 @@ import (
 
 // Invariants of workloads of which pods are deleted for a release.
 
-// within tells that a pod is not beyond the size.
+// within reports whether a pod is not beyond the size.
 func (c *checks) within(o object.Object, p *corev1.Pod) bool {
 	if _, ok := o.(*appsv1.DaemonSet); ok {
 		return c.w.store.objects[key{kindNode, nodeOf(p)}] != nil

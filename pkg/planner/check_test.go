@@ -48,7 +48,7 @@ type checks struct {
 	grown bool
 	// surplus is what came of that.
 	surplus surplus
-	// aborted tells that a release was aborted, so that a pause may be left
+	// aborted reports whether a release was aborted, so that a pause may be left
 	// until the workload is resumed.
 	aborted bool
 	// images are the tags that revisions run, by their hash.
@@ -285,7 +285,7 @@ func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
 	}
 }
 
-// excused tells that nobody promised the pods that go: some have failed, the
+// excused reports whether nobody promised the pods that go: some have failed, the
 // workload is gone, or it is the native controller's own rolling update.
 func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
 	switch {

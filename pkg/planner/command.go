@@ -80,7 +80,7 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	return "", nil
 }
 
-// kept tells that an approval as older clients give it is kept for the resume.
+// kept reports whether an approval as older clients give it is kept for the resume.
 func kept(s standing, c Command) bool {
 	return s == frozen && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
 }

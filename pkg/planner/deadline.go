@@ -112,7 +112,7 @@ func (x *pass) stalledFor(reasons ...rollouts.StallReason) bool {
 	return false
 }
 
-// working tells that the release waits for pods or for the network, and for
+// working reports whether the release waits for pods or for the network, and for
 // nobody's word.
 func (x *pass) working() bool {
 	if x.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
@@ -138,14 +138,14 @@ func (x *pass) working() bool {
 	}
 }
 
-// superseding tells that another template is taking over, whatever the step of
+// superseding reports whether another template is taking over, whatever the step of
 // the one before was at.
 func (x *pass) superseding() bool {
 	p := x.progress()
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
-// moved tells that this pass takes the release further.
+// moved reports whether this pass takes the release further.
 func (x *pass) moved() bool {
 	was, p := x.was(), x.progress()
 	return x.Rollout.Status.Phase != x.status.Phase || x.Rollout.Status.Activity() != x.activity() ||
@@ -154,7 +154,7 @@ func (x *pass) moved() bool {
 		x.lacks() != "" && was.Message != p.Message
 }
 
-// rescaled tells that somebody has changed the workload, so that its pods are
+// rescaled reports whether somebody has changed the workload, so that its pods are
 // counted anew; that alone is no progress.
 func (x *pass) rescaled() bool {
 	return x.was().ObservedWorkloadGeneration != x.progress().ObservedWorkloadGeneration

@@ -10,12 +10,12 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 // before, so that the first pods that come are stable's, and goes on when the Service
 // is pinned again.
 
-// emptied tells that no pod is left of a workload of size 0.
+// emptied reports whether no pod is left of a workload of size 0.
 func (x *pass) emptied() bool {
 	return x.w.Replicas == 0 && !x.w.hasPods() && !x.w.Shrinks && x.w.RunsOn == ""
 }
 
-// guards tells that a step keeps the Service on stable pods, unless the size says
+// guards reports whether a step keeps the Service on stable pods, unless the size says
 // otherwise.
 func (x *pass) guards(step *rollouts.Step) bool {
 	every := x.replaces() && step.Replicas != nil && *step.Replicas == allOfThem
@@ -58,12 +58,12 @@ func (x *pass) awake(step *rollouts.Step) {
 	}
 }
 
-// stopped tells that the batch was, of a workload that has a size again.
+// stopped reports whether the batch was, of a workload that has a size again.
 func (x *pass) stopped() bool {
 	return x.Batch.forward() && x.Batch.Plan.Paused && x.w.Replicas > 0
 }
 
-// repinned tells that every router knows that the Service selects stable pods alone,
+// repinned reports whether every router knows that the Service selects stable pods alone,
 // where the step needs that. What routers were told is to be found again then.
 func (x *pass) repinned(step *rollouts.Step) bool {
 	r, pin := x.Route, x.pin()

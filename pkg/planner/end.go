@@ -170,14 +170,14 @@ func (x *pass) awaits(routed bool) string {
 	}
 }
 
-// stableShort tells that stable cannot take all requests before it gets pods
+// stableShort reports whether stable cannot take all requests before it gets pods
 // that the update revision has: stopped in this style, the native controller
 // spreads what a larger size adds over both.
 func (x *pass) stableShort() bool {
 	return x.style == rollouts.StyleBlueGreen && x.updateShare() > 0
 }
 
-// hasStable tells that there is a stable revision to go back to, and makes its
+// hasStable reports whether there is a stable revision to go back to, and makes its
 // set anew where it was deleted.
 func (x *pass) hasStable() bool {
 	switch {
@@ -270,7 +270,7 @@ func (x *pass) carrier() string {
 	}
 }
 
-// onlyUpdate tells that only the update revision has ready pods, so that a
+// onlyUpdate reports whether only the update revision has ready pods, so that a
 // Service pinned to stable would lose every request.
 func (x *pass) onlyUpdate() bool {
 	return x.w.StableReadyReplicas == 0 && x.w.UpdatedReadyReplicas > 0

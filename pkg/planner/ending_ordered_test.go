@@ -13,7 +13,7 @@ import (
 
 // Endings of workloads whose live template is not always the one asked for.
 
-// wanted is the image that the owner asks for, and aside tells that it is not that
+// wanted is the image that the owner asks for, and aside reports whether it is not that
 // of the live template, since the stable one is set meanwhile.
 func (e *end) wanted(o object.Object) string {
 	if tag, known := e.check.images[e.asked(o)]; known {

@@ -167,7 +167,7 @@ func (e *end) stable() string {
 	return e.check.images[p.StableRevision]
 }
 
-// lost tells that neither a set nor a history is left of a revision.
+// lost reports whether neither a set nor a history is left of a revision.
 func (e *end) lost(revision string) bool {
 	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil && e.kept(e.rollout(), revision) == nil
 }
@@ -229,7 +229,7 @@ func (e *end) abort() {
 	e.revert()
 }
 
-// refused tells that another template waits for the abort of a blue-green release.
+// refused reports whether another template waits for the abort of a blue-green release.
 func (e *end) refused() bool {
 	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
 	return c != nil && c.Reason == string(rollouts.StalledRefused)
@@ -325,7 +325,7 @@ func (e *end) release() {
 	e.traceless()
 }
 
-// hopeless tells that a release is being aborted to a version that cannot run.
+// hopeless reports whether a release is being aborted to a version that cannot run.
 func (e *end) hopeless() bool {
 	r := e.rollout()
 	if r == nil || r.Status.Active() == nil || r.Status.Activity() != rollouts.ActivityAborting {

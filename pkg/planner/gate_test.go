@@ -68,7 +68,7 @@ var order = []rollouts.StepState{
 	rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
 }
 
-// beyond tells that the progress is past the pause of the step.
+// beyond reports whether the progress is past the pause of the step.
 func beyond(p *rollouts.Progress, step int32) bool {
 	return p.CurrentStepIndex > step ||
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepPaused)
@@ -102,14 +102,14 @@ func (g gates) pass(c *checks, actor string, old, next *rollouts.Rollout) {
 	}
 }
 
-// frozen tells that steps were being taken until somebody paused them.
+// frozen reports whether steps were being taken until somebody paused them.
 func frozen(r *rollouts.Rollout) bool {
 	p := r.Status.Active()
 	return p != nil && r.Status.Phase == rollouts.PhaseProgressing && going(r) && r.Status.Activity() != rollouts.ActivityFinalising &&
 		(p.Paused || r.Spec.Strategy.Paused)
 }
 
-// led tells that a user took the release to another step, which is what the
+// led reports whether a user took the release to another step, which is what the
 // verbs jump and retry are for.
 func led(old, next *rollouts.Rollout) bool {
 	n := len(old.Status.Decisions)
@@ -120,7 +120,7 @@ func led(old, next *rollouts.Rollout) bool {
 	return verb == rollouts.VerbJump || verb == rollouts.VerbRetry
 }
 
-// sameRelease tells that steps of one revision and one plan are being taken.
+// sameRelease reports whether steps of one revision and one plan are being taken.
 func sameRelease(old, next *rollouts.Rollout) bool {
 	was, is := old.Status.Active(), next.Status.Active()
 	return was != nil && old.Status.Phase == rollouts.PhaseProgressing && (going(old) || going(next)) &&
@@ -138,13 +138,13 @@ func (g gates) left(c *checks, actor string, step int32, old, next *rollouts.Rol
 	}
 }
 
-// upgraded tells that the progress is past the pods of the step.
+// upgraded reports whether the progress is past the pods of the step.
 func upgraded(p *rollouts.Progress, step int32) bool {
 	return p.CurrentStepIndex > step ||
 		p.CurrentStepIndex == step && slices.Index(order, p.State) > slices.Index(order, rollouts.StepUpgrade)
 }
 
-// batchReady tells that the batch was ready once, of the plan that the caches show.
+// batchReady reports whether the batch was ready once, of the plan that the caches show.
 func (g gates) batchReady(c *checks, name string, index int32) bool {
 	b := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, name)
 	if b == nil {
@@ -158,7 +158,7 @@ func (g gates) batchReady(c *checks, name string, index int32) bool {
 	return false
 }
 
-// going tells that steps are being taken; a release that ends has none.
+// going reports whether steps are being taken; a release that ends has none.
 func going(r *rollouts.Rollout) bool {
 	a := r.Status.Activity()
 	return a == rollouts.ActivityInRolling || a == rollouts.ActivityPaused || a == rollouts.ActivityInitializing ||
@@ -183,7 +183,7 @@ func (g gates) open(c *checks, old, next *rollouts.Rollout, step int32) bool {
 	})
 }
 
-// over tells that a timed pause has passed.
+// over reports whether a timed pause has passed.
 func (g gates) over(c *checks, at gate, pause time.Duration) bool {
 	since, known := g.since[at]
 	return pause == 0 || known && !c.w.now.Before(since.Add(pause))
@@ -228,7 +228,7 @@ func (c *checks) approval(actor string, was, is rollouts.Decision, next *rollout
 	}
 }
 
-// passedBy tells that the release has gone on without the decision.
+// passedBy reports whether the release has gone on without the decision.
 func passedBy(p *rollouts.Progress, d rollouts.Decision) bool {
 	return p.UpdateRevision == d.Revision && p.CurrentStepIndex != d.Step && !p.FullyPromoted
 }

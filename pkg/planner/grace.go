@@ -43,7 +43,7 @@ func changesTraffic(a Action) bool {
 	}
 }
 
-// changesWays tells that routers have something new to learn, whatever they were
+// changesWays reports whether routers have something new to learn, whatever they were
 // told before: an order to pin or to route may only put back what was there.
 func changesWays(a Action) bool {
 	switch a.(type) {

@@ -116,7 +116,7 @@ func (x *pass) bypassed() bool {
 	return x.w.Rolling && x.changedUnheld()
 }
 
-// changedUnheld tells that the template is not the one that was recorded at rest, of
+// changedUnheld reports whether the template is not the one that was recorded at rest, of
 // this workload and while it was in service.
 func (x *pass) changedUnheld() bool {
 	p := x.was()
@@ -145,7 +145,7 @@ func (x *pass) catch() {
 	x.act(Hold{})
 }
 
-// begun tells that pods of the release were given, of which its template was held.
+// begun reports whether pods of the release were given, of which its template was held.
 func (x *pass) begun() bool {
 	p := x.was()
 	return p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade

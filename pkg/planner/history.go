@@ -60,7 +60,7 @@ func Filings(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryS
 	return out
 }
 
-// due tells that there is something to say about a release: it is over, or
+// due reports whether there is something to say about a release: it is over, or
 // aborted and waiting for somebody, which may take long.
 func due(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
 	if r.EndTime != nil {

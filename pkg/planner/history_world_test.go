@@ -107,7 +107,7 @@ func (w *world) observeKept(o *observation) {
 	}
 }
 
-// onlyRecord tells that a status is written for the record of releases alone.
+// onlyRecord reports whether a status is written for the record of releases alone.
 func onlyRecord(old, next rollouts.RolloutStatus) bool {
 	if equality.Semantic.DeepEqual(old.Releases, next.Releases) {
 		return false

@@ -232,5 +232,5 @@ func tagOf(t *corev1.PodTemplateSpec) string {
 	return tag
 }
 
-// bad tells that the image cannot be pulled.
+// bad reports whether the image cannot be pulled.
 func bad(t corev1.PodTemplateSpec) bool { return tagOf(&t) == "failed" || tagOf(&t) == "not-exists" }

@@ -140,7 +140,7 @@ func limitsOf(u *appsv1.RollingUpdateDeployment, n int32) (surge, unavailable in
 	return int32(up), min(int32(down), n)
 }
 
-// scaling tells that an active set was sized for another number of replicas.
+// scaling reports whether an active set was sized for another number of replicas.
 func (k *kube) scaling() bool {
 	for _, rs := range k.active() {
 		if desired, ok := number(rs, desiredKey); ok && desired != k.n() {

@@ -58,7 +58,7 @@ const (
 	LabelNamed PodLabels = "named"
 )
 
-// Marks tells whether the pods of a release are labelled with their batch.
+// Marks reports whether the pods of a release are labelled with their batch.
 func Marks(labels PodLabels, style rollouts.Style, w *Workload) bool {
 	return w != nil && (labels != LabelNamed || style == rollouts.StyleBlueGreen || w.RolloutID != "")
 }
@@ -115,13 +115,13 @@ func (x *batchPass) marking() bool {
 	return !x.plan.Abort && x.plan.RolloutID != "" && Marks(x.Labels, x.plan.RollingStyle, x.w)
 }
 
-// comesBack tells that pods of the batch are still on their way back to the stable
+// comesBack reports whether pods of the batch are still on their way back to the stable
 // revision. They belong to it before those that never left, and are the youngest.
 func (x *batchPass) comesBack() bool {
 	return x.status.NoNeedUpdateReplicas != nil && int32(len(x.Pods)) < x.limit(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas) //nolint:gosec // of the size of a workload
 }
 
-// marked tells that every pod is known and has its label. One that the native
+// marked reports whether every pod is known and has its label. One that the native
 // controller counts may be on its way to here.
 func (x *batchPass) marked() bool {
 	return !x.marking() || int32(len(x.Pods)) >= x.w.UpdatedReplicas && len(x.marks()) == 0 //nolint:gosec // of the size of a workload

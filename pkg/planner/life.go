@@ -162,7 +162,7 @@ func (x *pass) recordSettled(p *rollouts.Progress) {
 	}
 }
 
-// unrecorded tells that the progress does not describe a workload at rest, as
+// unrecorded reports whether the progress does not describe a workload at rest, as
 // at first, or when a release was interrupted.
 func (x *pass) unrecorded(p *rollouts.Progress) bool {
 	return p.UpdateRevision == "" || p.State != rollouts.StepCompleted && !x.w.Held
@@ -174,7 +174,7 @@ func (x *pass) unseen() bool {
 	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == ""
 }
 
-// leftover tells that marks are left of a hold that is over.
+// leftover reports whether marks are left of a hold that is over.
 func (x *pass) leftover() bool {
 	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
 }
@@ -402,7 +402,7 @@ func (x *pass) leavePaused() bool {
 	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", true))
 }
 
-// broughtBack tells that an abort is over, as far as it can be.
+// broughtBack reports whether an abort is over, as far as it can be.
 func (x *pass) broughtBack() bool {
 	if x.doing(rollouts.ActivityAborted) {
 		return true

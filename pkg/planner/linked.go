@@ -27,7 +27,7 @@ func (a Unlink) String() string { return "let go of " + routingPath(a.Name) }
 
 func routingPath(name string) string { return "trafficrouting/" + name }
 
-// names tells that the Rollout names a TrafficRouting.
+// names reports whether the Rollout names a TrafficRouting.
 func (r *Routing) names() bool { return r != nil && r.Name != "" }
 
 // unroutable names the TrafficRouting where there is none; one that is being
@@ -39,7 +39,7 @@ func (r *Routing) unroutable() string {
 	return routingPath(r.Name)
 }
 
-// holds tells that the TrafficRouting routes, or did until now, for the Rollout
+// holds reports whether the TrafficRouting routes, or did until now, for the Rollout
 // alone.
 func (r *Routing) holds() bool { return r.names() && (r.Linked || r.Busy) }
 

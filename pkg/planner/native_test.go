@@ -24,7 +24,7 @@ type native interface {
 	size(o object.Object) *int32
 	// sync is one turn of its controller.
 	sync(s *store, name string)
-	// stopped tells that its controller replaces nothing; resume ends that.
+	// stopped reports whether its controller replaces nothing; resume ends that.
 	stopped(o object.Object) bool
 	resume(o object.Object)
 	// governed is how its controller is told to treat it, for people.
@@ -33,7 +33,7 @@ type native interface {
 	limits(owner object.Object, n int32) (surge, unavailable int32)
 	// adopt writes the owner's strategy over what is there.
 	adopt(o, owner object.Object)
-	// rested tells that the strategy is the owner's, and returned that all is; but
+	// rested reports whether the strategy is the owner's, and returned that all is; but
 	// for the stop, if there is one.
 	rested(o, owner object.Object) bool
 	returned(o, owner object.Object) bool

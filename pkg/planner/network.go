@@ -56,7 +56,7 @@ func Made(r *rollouts.Rollout) []types.UID {
 	return r.Status.Network.Made
 }
 
-// inFlight tells that a release is, or is being taken back.
+// inFlight reports whether a release is, or is being taken back.
 func inFlight(s *rollouts.RolloutStatus) bool {
 	return s.Phase == rollouts.PhaseProgressing || s.Phase == rollouts.PhaseTerminating || s.Phase == rollouts.PhaseDisabling
 }

@@ -92,7 +92,7 @@ func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.
 	}
 }
 
-// wanted tells whether the Rollout of a BatchRelease exists, and else which one
+// wanted reports whether the Rollout of a BatchRelease exists, and else which one
 // releases its workload.
 func (w *world) wanted(b *rollouts.BatchRelease) (wanted bool, taken string) {
 	rollout := find[*rollouts.Rollout](w.view(kindRollout), kindRollout, b.Name)
@@ -188,7 +188,7 @@ func (w *world) sizePass(name string) {
 	})
 }
 
-// made tells that the caches show a BatchRelease which has made the object.
+// made reports whether the caches show a BatchRelease which has made the object.
 func (w *world) made(o object.Object) bool {
 	return slices.ContainsFunc(each[*rollouts.BatchRelease](w.view(kindBatch)), func(b *rollouts.BatchRelease) bool { return planner.Beside(b, o) })
 }

@@ -31,7 +31,7 @@ func (x *pass) freeze() {
 	x.keep()
 }
 
-// halfBack tells that the release was aborted, and tried again since: requests and
+// halfBack reports whether the release was aborted, and tried again since: requests and
 // pods may be anywhere on their way back.
 func (x *pass) halfBack() bool {
 	return x.Batch != nil && x.Batch.Plan.Abort && x.progress().State == rollouts.BeforeStepUpgrade
@@ -87,7 +87,7 @@ func (x *pass) keep() {
 	x.tellSurplus(step)
 }
 
-// onlyOthers tells that stable has no ready pod, and other revisions have some.
+// onlyOthers reports whether stable has no ready pod, and other revisions have some.
 func (x *pass) onlyOthers() bool {
 	return x.onlyUpdate() || x.w.StableReadyReplicas == 0 && !x.live() && x.w.SupersededReplicas > 0
 }

@@ -22,7 +22,7 @@ type Observed struct {
 	Unsupported string
 	// Workload is nil when the object does not exist.
 	Workload *Workload
-	// Indexed tells that the policies know that this Rollout holds the workload,
+	// Indexed reports whether the policies know that this Rollout holds the workload,
 	// and Listed that an entry of theirs names the Rollout at all.
 	Indexed, Listed bool
 	// Unprotected says which part of admission is missing; empty if none is.
@@ -51,7 +51,7 @@ type Observed struct {
 type Kept struct {
 	// Template is a digest of the template.
 	Template string
-	// Live tells that the live template is that one.
+	// Live reports whether the live template is that one.
 	Live bool
 	// Revision is the label value of another set that has its template, or empty.
 	Revision string
@@ -64,15 +64,15 @@ type Workload struct {
 	Generation int64
 	// Asked is when the native controller was last to look at it, by AskAgain.
 	Asked string
-	// Settled tells that the native controller has observed the generation.
+	// Settled reports whether the native controller has observed the generation.
 	Settled bool
-	// Labelled tells that admission can see the workload.
+	// Labelled reports whether admission can see the workload.
 	Labelled bool
-	// Noted tells that a policy has noted an edit of the held workload.
+	// Noted reports whether a policy has noted an edit of the held workload.
 	Noted bool
-	// Held tells that the workload is taken from its native controller.
+	// Held reports whether the workload is taken from its native controller.
 	Held bool
-	// Mine tells that something of ours is still on the workload.
+	// Mine reports whether something of ours is still on the workload.
 	Mine bool
 	// Surges reports that new pods come beside the old ones, of which none go.
 	Surges bool
@@ -81,7 +81,7 @@ type Workload struct {
 	Loose bool
 	// Astray are the keys of ours on the workload that somebody else has written.
 	Astray []string
-	// Paused tells that the native controller releases nothing.
+	// Paused reports whether the native controller releases nothing.
 	Paused bool
 	// GoesOn says what its owner does to let it go on.
 	GoesOn   string
@@ -90,7 +90,7 @@ type Workload struct {
 	// there is one: without any the native controller would make every pod that comes of
 	// the update revision, whatever it is told.
 	LastStays bool
-	// Shrinks tells that pods are still there that the size has no place for.
+	// Shrinks reports whether pods are still there that the size has no place for.
 	Shrinks bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
@@ -100,9 +100,9 @@ type Workload struct {
 	// PodTemplateHash is the label value of the pods of the live template;
 	// empty until something made such pods possible.
 	PodTemplateHash string
-	// AtStable tells that the live template is the stable revision's.
+	// AtStable reports whether the live template is the stable revision's.
 	AtStable bool
-	// Rolling tells that a native rolling update is under way.
+	// Rolling reports whether a native rolling update is under way.
 	Rolling bool
 	// RolloutID is the release's name given by the user, if any.
 	RolloutID string
@@ -122,14 +122,14 @@ type Workload struct {
 	Rolled string
 	// Keeper is the kind of object that keeps the template of a revision.
 	Keeper string
-	// StableGone tells that the one of the stable revision does not exist.
+	// StableGone reports whether the one of the stable revision does not exist.
 	StableGone bool
 	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
 	// reports that an abort sets that template. Both make no difference while the
 	// digest is that in the store.
 	StableTemplate string
 	BackByTemplate bool
-	// Strays tells that the native controller gave pods to other sets while the
+	// Strays reports whether the native controller gave pods to other sets while the
 	// stable one was gone, and goes on with both.
 	Strays bool
 	// Revisions are those that have a set, by the label value of their pods.
@@ -149,12 +149,12 @@ type Workload struct {
 	Unavailable int32
 	// Drive is what the workload was last told; nil when it is not driven.
 	Drive *Drive
-	// Joins tells that a pod which comes is of the live template also while the
+	// Joins reports whether a pod which comes is of the live template also while the
 	// workload is held.
 	Joins bool
-	// Native tells that the owner's own strategy is in force.
+	// Native reports whether the owner's own strategy is in force.
 	Native bool
-	// Extra tells that something was made beside the workload.
+	// Extra reports whether something was made beside the workload.
 	Extra bool
 	// ExtraUID identifies it; ExtraAstray tells that somebody has changed what it runs,
 	// how many pods it has, or whose it is.
@@ -175,15 +175,15 @@ type Workload struct {
 	Rival string
 	// Deleted says what keeps the workload, which was deleted: it counts as gone.
 	Deleted string
-	// Obeyed tells that all that Drive means is written.
+	// Obeyed reports whether all that Drive means is written.
 	Obeyed bool
-	// Untold tells that what others read of the pods on the workload is not so.
+	// Untold reports whether what others read of the pods on the workload is not so.
 	Untold bool
 	// Unfit says why a workload cannot be released as it is; empty if it can.
 	Unfit string
 }
 
-// Is tells whether the live template is of the revision. Revisions are
+// Is reports whether the live template is of the revision. Revisions are
 // computed by content, and the way of computing may change while a release is
 // under way; the label on the pods' set still tells then.
 func (w *Workload) Is(revision string) bool {
@@ -218,7 +218,7 @@ type Drive struct {
 type Batch struct {
 	// Plan is what it was asked for.
 	Plan rollouts.ReleasePlan
-	// Observed tells that its controller has seen this plan.
+	// Observed reports whether its controller has seen this plan.
 	Observed bool
 	Phase    rollouts.Phase
 	State    rollouts.BatchState
@@ -230,9 +230,9 @@ type Batch struct {
 	Message string
 	// Denied is a write to the workload that the server does not want; nil if none.
 	Denied *Denial
-	// Terminating tells that it is being deleted, and about to go.
+	// Terminating reports whether it is being deleted, and about to go.
 	Terminating bool
-	// Kept tells that it was deleted and let go of, and that finalizers of others keep
+	// Kept reports whether it was deleted and let go of, and that finalizers of others keep
 	// it. It is used on, since no other can have its name.
 	Kept bool
 }
@@ -269,7 +269,7 @@ type (
 	Unindex struct{}
 	// Hold takes a workload that admission has missed.
 	Hold struct {
-		// Again tells that it was held before, and what its owner wrote is noted.
+		// Again reports whether it was held before, and what its owner wrote is noted.
 		Again bool
 	}
 	// TakeUp does what admission would have done about an edit that a policy noted.

@@ -123,7 +123,7 @@ func (x *pass) forgetFiled() {
 	x.status.Releases = kept
 }
 
-// isFiled tells that a release is over and its history says all of it.
+// isFiled reports whether a release is over and its history says all of it.
 func (x *pass) isFiled(r rollouts.ReleaseRecord) bool {
 	have, exists := x.Histories[r.Number]
 	return exists && r.EndTime != nil && sameHistory(have, HistoryStatus(x.Rollout.Status, r))
@@ -153,12 +153,12 @@ func (x *pass) noteStep(r *rollouts.ReleaseRecord) bool {
 	return fresh
 }
 
-// upgrading tells that the pods of the step are not there yet.
+// upgrading reports whether the pods of the step are not there yet.
 func upgrading(p *rollouts.Progress) bool {
 	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 }
 
-// visits tells that the visit is to where the release is: to this step, and not
+// visits reports whether the visit is to where the release is: to this step, and not
 // one that was upgraded before and is upgraded again.
 func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
 	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !upgrading(p))

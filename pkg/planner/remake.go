@@ -42,7 +42,7 @@ func (x *pass) judgeKept() {
 	}
 }
 
-// stableLost tells that the stable set has to be made anew before anything else. Where
+// stableLost reports whether the stable set has to be made anew before anything else. Where
 // that takes the stable template itself, only an abort may.
 func (x *pass) stableLost() bool {
 	switch {
@@ -113,7 +113,7 @@ func (x *pass) remade(revision string) string {
 	return message
 }
 
-// batchBack tells that no batch is about to set the template of the release again.
+// batchBack reports whether no batch is about to set the template of the release again.
 func (x *pass) batchBack() bool {
 	if b := x.Batch; b != nil && !b.Plan.Abort {
 		x.back(0, x.abortOf())
@@ -173,7 +173,7 @@ func (w *Workload) keptFrom(wait, keepPaused bool) string {
 // EventBatchMade announces that the BatchRelease of a step that waits was deleted.
 const EventBatchMade = "BatchReleaseMadeAgain"
 
-// batchGone tells that somebody deleted the BatchRelease of a step whose pods are
+// batchGone reports whether somebody deleted the BatchRelease of a step whose pods are
 // there: nobody keeps their sizes. Another plan, or another template, has it made as
 // that wants it. A blue-green release refuses other templates only while it is there.
 func (x *pass) batchGone() bool {

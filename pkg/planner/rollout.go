@@ -207,7 +207,7 @@ func (x *pass) stamp() {
 	x.progress().LastUpdateTime = &at
 }
 
-// elapsed tells whether d has passed since the last stamp, and if not, wakes
+// elapsed reports whether d has passed since the last stamp, and if not, wakes
 // the next pass when it will have.
 func (x *pass) elapsed(d time.Duration) bool {
 	since := x.progress().LastUpdateTime
@@ -220,13 +220,13 @@ func (x *pass) elapsed(d time.Duration) bool {
 	return x.reached(x.progress().LastUpdateTime.Add(d))
 }
 
-// ahead tells that a stored time is still to come: the clock that it was taken
+// ahead reports whether a stored time is still to come: the clock that it was taken
 // from has been set back since, or another one is late. Nobody knows how much of
 // a wait from then on has passed, so it begins anew and lasts no longer than it
 // was meant to, however wrong the clock was.
 func ahead(since *metav1.Time, now time.Time) bool { return since.After(roundUp(now).Time) }
 
-// reached tells whether it is that late, and if not, wakes the next pass then.
+// reached reports whether it is that late, and if not, wakes the next pass then.
 func (x *pass) reached(at time.Time) bool {
 	left := at.Sub(x.Now)
 	if left <= 0 {
@@ -263,7 +263,7 @@ func (x *pass) doing(as ...rollouts.Activity) bool { return slices.Contains(as, 
 func (x *pass) deleted() bool { return x.Rollout.DeletionTimestamp != nil }
 func (x *pass) gone() bool    { return x.w == nil }
 
-// leaves tells that the Rollout is disabled, or was. A give-back that has begun comes
+// leaves reports whether the Rollout is disabled, or was. A give-back that has begun comes
 // to its end first: the workload is half given back, and no release could go on from there.
 func (x *pass) leaves() bool {
 	return x.Rollout.Spec.Disabled || x.status.Phase == rollouts.PhaseDisabling
@@ -302,14 +302,14 @@ func (x *pass) rolledBack() bool {
 	return x.w.Held && x.w.AtStable && !over && !x.returning() && !x.edited()
 }
 
-// returning tells that the way back to the stable template is a release too, or
+// returning reports whether the way back to the stable template is a release too, or
 // is going to be one.
 func (x *pass) returning() bool {
 	started := x.live() || x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
 	return (x.backInBatches() && started || x.repeats()) && !x.aborted()
 }
 
-// repeats tells that the release under way is of the revision that serves already,
+// repeats reports whether the release under way is of the revision that serves already,
 // under a name of its own: no pod comes or goes for it.
 func (x *pass) repeats() bool {
 	p := x.was()
@@ -317,7 +317,7 @@ func (x *pass) repeats() bool {
 	return same && x.live() && x.named() != "" && x.w.StableReplicas == 0
 }
 
-// backInBatches tells that its user wants that. Where traffic is routed, bad pods
+// backInBatches reports whether its user wants that. Where traffic is routed, bad pods
 // would go on getting requests meanwhile.
 func (x *pass) backInBatches() bool {
 	asked := x.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
@@ -349,7 +349,7 @@ func (x *pass) supersededWhenAborted() bool {
 	return x.aborted() && over && x.superseded()
 }
 
-// refused tells that another template was set while a blue-green release has
+// refused reports whether another template was set while a blue-green release has
 // pods: there is no room for those of a third revision. Where the old ones are
 // on their way out, it waits for that.
 func (x *pass) refused() bool {
@@ -371,7 +371,7 @@ func (x *pass) supersededWhenEnding() bool {
 	}
 }
 
-// superseded tells that the held template is neither that of this release nor
+// superseded reports whether the held template is neither that of this release nor
 // the stable one. The hash label recognises the template when the way of
 // hashing has changed since the release began.
 func (x *pass) superseded() bool {
@@ -389,7 +389,7 @@ func (x *pass) revision() string {
 	return p.UpdateRevision
 }
 
-// live tells that the template is still the one of this release.
+// live reports whether the template is still the one of this release.
 func (x *pass) live() bool {
 	p := x.was()
 	return x.w.Is(p.UpdateRevision) || x.w.Is(p.PodTemplateHash)

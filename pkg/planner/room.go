@@ -127,7 +127,7 @@ func outdatedBy(all []rollouts.Decision, d rollouts.Decision, same func(rollouts
 	return slices.ContainsFunc(all, func(o rollouts.Decision) bool { return o.ID > d.ID && same(o) })
 }
 
-// unfiled tells that a decision is in no history yet. The first release after
+// unfiled reports whether a decision is in no history yet. The first release after
 // an update of this program may have no record.
 func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
 	for _, r := range s.Releases {

@@ -18,7 +18,7 @@ import (
 type Route struct {
 	// Missing names an object that must exist and does not, such as service/web.
 	Missing string
-	// Unserved tells that the stable Service does not exist.
+	// Unserved reports whether the stable Service does not exist.
 	Unserved bool
 	// Barred says why neither the Service nor the routers are this release's to
 	// change: another has taken them, or the Service is of another workload.
@@ -40,7 +40,7 @@ type Route struct {
 	// is that has the name of one of them.
 	Made  []types.UID
 	Rival string
-	// Shared tells that one Service serves both revisions: none is pinned or made.
+	// Shared reports whether one Service serves both revisions: none is pinned or made.
 	Shared bool
 	// Weight is the share sent to the update revision; nil without a share.
 	Weight *int32
@@ -48,9 +48,9 @@ type Route struct {
 	Matches []rollouts.RouteMatch
 	// Headers rewrites those of requests to the update revision.
 	Headers *rollouts.HeaderModifier
-	// Routed tells that routers know the update revision at all.
+	// Routed reports whether routers know the update revision at all.
 	Routed bool
-	// Edited tells that somebody else has changed what routers were told.
+	// Edited reports whether somebody else has changed what routers were told.
 	Edited bool
 }
 
@@ -68,18 +68,18 @@ func RouteOf(step rollouts.Step) Route {
 	return Route{Weight: percent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
 }
 
-// Says tells whether two routes send the same requests the same way.
+// Says reports whether two routes send the same requests the same way.
 func (r Route) Says(other Route) bool {
 	return weight(r.Weight) == weight(other.Weight) && matches(r.Matches) == matches(other.Matches) &&
 		modifier(r.Headers) == modifier(other.Headers)
 }
 
-// Nothing tells that no request is sent to the update revision.
+// Nothing reports whether no request is sent to the update revision.
 func (r Route) Nothing() bool {
 	return len(r.Matches) == 0 && (r.Weight == nil || *r.Weight == 0)
 }
 
-// carries tells whether the observed route is the wanted one. No share of the
+// carries reports whether the observed route is the wanted one. No share of the
 // traffic needs no router that knows the update revision, only the Service that
 // selects it, by which its owner tries it out.
 func (r *Route) carries(want Route, revision string) bool {
@@ -92,7 +92,7 @@ func (r *Route) carries(want Route, revision string) bool {
 	return r.Routed && !r.Edited && r.Says(want)
 }
 
-// able tells that routers can be told anything but to forget the update revision.
+// able reports whether routers can be told anything but to forget the update revision.
 func (r *Route) able() bool { return r.obstacle() == "" }
 
 // obstacle is why nothing can be routed; empty when something can.
@@ -260,7 +260,7 @@ func (x *pass) unpinEmptied(step *rollouts.Step) {
 	}
 }
 
-// between tells that the way to a step, or out of the release, has begun.
+// between reports whether the way to a step, or out of the release, has begun.
 func (x *pass) between() bool {
 	p := x.progress()
 	return p.State == rollouts.BeforeStepUpgrade || p.FinalisingStep != ""
@@ -281,7 +281,7 @@ func (x *pass) serving() string {
 // noReadyPod is why the requests of a step go to stable.
 const noReadyPod = "the new version has no ready pod, and stable gets every request until it has"
 
-// onlyStable tells that stable has ready pods and the update revision has none, so that
+// onlyStable reports whether stable has ready pods and the update revision has none, so that
 // requests sent there would be lost. Pods of a set that was deleted may run on.
 func (x *pass) onlyStable() bool {
 	return x.w.StableReadyReplicas > 0 && x.serving() == "" && x.w.RunsOn == ""

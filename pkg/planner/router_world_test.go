@@ -343,7 +343,7 @@ type way struct {
 	at     map[string]any
 	to     string
 	weight int64
-	// alone tells that the rule leads nowhere else, first that it begins there.
+	// alone reports whether the rule leads nowhere else, first that it begins there.
 	first bool
 }
 

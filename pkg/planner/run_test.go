@@ -110,7 +110,7 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// pausing tells that a step waits for its pause to end.
+// pausing reports whether a step waits for its pause to end.
 func (w *world) pausing() bool {
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		if p := r.Status.Active(); p != nil && p.State == rollouts.StepPaused && w.rule == "in progress" {

@@ -43,14 +43,14 @@ func SizeSets(s Scaling) Scale {
 	return x.plan()
 }
 
-// stableGone tells that no set of the stable revision is there to go back to, or to
+// stableGone reports whether no set of the stable revision is there to go back to, or to
 // begin with: the native controller would give all pods to the first set that has one.
 func (s *Scaling) stableGone() bool {
 	x := sizing{Scaling: *s}
 	return s.Stable == nil && (s.Abort || !s.Full && x.total() == 0)
 }
 
-// fits tells that frozen sizes are those of the workload, whose size may change all
+// fits reports whether frozen sizes are those of the workload, whose size may change all
 // the same.
 func (s *Scaling) fits() bool {
 	x := sizing{Scaling: *s}
@@ -336,7 +336,7 @@ func sizeZero(s Scaling) Scale {
 	return Scale{Steps: x.steps, Rule: rule}
 }
 
-// rivalsStable tells that at size 0 the native controller would prefer the
+// rivalsStable reports whether at size 0 the native controller would prefer the
 // set to the stable one, though it must not.
 func (s *Scaling) rivalsStable(set *Set) bool {
 	if s.Stable == nil || (s.Full && !s.Abort) || set.Name == s.Stable.Name {

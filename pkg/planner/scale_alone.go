@@ -59,7 +59,7 @@ func (x *alone) written(set *Set) bool {
 	return slices.ContainsFunc(x.steps, func(s ScaleStep) bool { return s.Name == set.Name })
 }
 
-// rescaled tells that a set was sized for another size of the Deployment.
+// rescaled reports whether a set was sized for another size of the Deployment.
 func (x *alone) rescaled(active []*Set) bool {
 	return slices.ContainsFunc(active, x.stale)
 }

@@ -13,20 +13,20 @@ type Scaling struct {
 	Surge, Unavailable int32
 	// Target is how many pods of the update revision are wanted.
 	Target int32
-	// Full tells that the target is all pods, whatever the size is.
+	// Full reports whether the target is all pods, whatever the size is.
 	Full bool
-	// Abort tells that the update revision goes away.
+	// Abort reports whether the update revision goes away.
 	Abort bool
-	// Native tells that the owner's strategy is in force, as before the first
+	// Native reports whether the owner's strategy is in force, as before the first
 	// drive and after an abort: the native controller sizes, we only guard.
 	Native bool
 	// Frozen keeps sizes as they are, as long as they fit: the live template is
 	// another one than that of Update.
 	Frozen bool
-	// Resumes tells that the native controller sizes the sets again when stable is
+	// Resumes reports whether the native controller sizes the sets again when stable is
 	// whole, and has to find its notes on them. Until then no pod is available to it.
 	Resumes bool
-	// Alone tells that no release drives the Deployment, only its annotation.
+	// Alone reports whether no release drives the Deployment, only its annotation.
 	Alone bool
 	// Update is the set of the live template; nil until it exists.
 	Update *Set
@@ -45,15 +45,15 @@ type Set struct {
 	Replicas int32
 	// Ready and Available never exceed what exists.
 	Ready, Available int32
-	// Unjudged tells that the counters may be wrong: the time that pods must be
+	// Unjudged reports whether the counters may be wrong: the time that pods must be
 	// ready was changed a moment ago, or the size more than once.
 	Unjudged bool
-	// Shrinks tells that pods are counted that are to go, or are gone already. Once
+	// Shrinks reports whether pods are counted that are to go, or are gone already. Once
 	// the set were larger again, nobody could tell them from those that stay.
 	Shrinks  bool
 	Revision int64
 	Created  time.Time
-	// Annotated tells that the native controller left its size annotations.
+	// Annotated reports whether the native controller left its size annotations.
 	Annotated bool
 	// Noted is the size of the Deployment that the set was sized for, as one of
 	// them says; 0 if unknown.

@@ -239,7 +239,7 @@ func TestSizesBounds(t *testing.T) {
 	}
 }
 
-// crowded tells that three revisions have pods, of which some do not get ready:
+// crowded reports whether three revisions have pods, of which some do not get ready:
 // then one pod too many may be what ends a standstill.
 func crowded(s *planner.Scaling) bool {
 	all, available := totals(s)

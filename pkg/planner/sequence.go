@@ -114,7 +114,7 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 	return true
 }
 
-// overdue tells that what was issued has not shown for a whole grace period,
+// overdue reports whether what was issued has not shown for a whole grace period,
 // so that it is issued, and waited for, anew.
 func (x *pass) overdue() bool {
 	since := x.progress().LastUpdateTime
@@ -145,7 +145,7 @@ func (x *pass) remaining(row rollouts.FinalisingStep, last rollouts.ReleasePlan)
 	return remains{action: x.Route.reach(row)}
 }
 
-// strays tells that routers do another route than the wanted, and can be told so.
+// strays reports whether routers do another route than the wanted, and can be told so.
 func (r *Route) strays(want Route) bool { return r.Routed && r.able() && !r.carries(want, r.Canary) }
 
 // reach is what brings the network to where a row wants it; nil where it is.
@@ -245,12 +245,12 @@ func (x *pass) lastPlan(policy rollouts.FinalizingPolicy, revision string, keepP
 	return plan
 }
 
-// abortable tells that a completed release has not begun to give its workload back.
+// abortable reports whether a completed release has not begun to give its workload back.
 func abortable(style rollouts.Style, p *rollouts.Progress) bool {
 	return before(teardowns[style].succeeded, p)
 }
 
-// before tells that rows that end with the workload given back have not come so far.
+// before reports whether rows that end with the workload given back have not come so far.
 func before(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
 	return p.FinalisingStep != rollouts.FinalisingEnd &&
 		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)

@@ -82,12 +82,12 @@ var standings = []struct {
 	{starting, isDoing(rollouts.ActivityInitializing)},
 }
 
-// departs tells that the Rollout is on its way out, whether that was seen yet or not.
+// departs reports whether the Rollout is on its way out, whether that was seen yet or not.
 func departs(r *rollouts.Rollout) bool {
 	return r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing
 }
 
-// unfinished tells that a release is not over. A Rollout that leaves has still to undo
+// unfinished reports whether a release is not over. A Rollout that leaves has still to undo
 // one where it was doing something.
 func unfinished(r *rollouts.Rollout) bool {
 	switch r.Status.Phase {

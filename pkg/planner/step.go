@@ -20,7 +20,7 @@ type stage struct {
 	state rollouts.StepState
 	do    func(*pass, *rollouts.Step) bool
 	next  rollouts.StepState
-	// routed tells that the traffic of the step is in place.
+	// routed reports whether the traffic of the step is in place.
 	routed bool
 }
 
@@ -102,7 +102,7 @@ func stageOf(state rollouts.StepState) stage {
 	return stages[0]
 }
 
-// stayed tells that the stored status was already in the current stage, so
+// stayed reports whether the stored status was already in the current stage, so
 // that whatever the stage issues has been issued before.
 func (x *pass) stayed() bool {
 	was, p := x.was(), x.progress()
@@ -154,19 +154,19 @@ func (x *pass) prepare(step *rollouts.Step) bool {
 	}
 }
 
-// pins tells that the stable Service selects stable pods only at a step. One
+// pins reports whether the stable Service selects stable pods only at a step. One
 // that is pinned to no pod would lose every request.
 func (x *pass) pins(step *rollouts.Step) bool {
 	return step.Routed() && !x.Route.Shared && !x.everyPod(step) && !x.stableEmpty() && !x.outgrown(step)
 }
 
-// outgrown tells that the new version is to have every pod of a workload of this size,
+// outgrown reports whether the new version is to have every pod of a workload of this size,
 // at a step or at one from which the release has gone back.
 func (x *pass) outgrown(step *rollouts.Step) bool {
 	return x.replaces() && x.w.Replicas > 0 && !x.w.AtStable && (x.everyPod(step) || max(x.given(), x.driven()) >= x.w.Replicas)
 }
 
-// missing tells that the network lacks what the step needs, and says so.
+// missing reports whether the network lacks what the step needs, and says so.
 func (x *pass) missing() bool {
 	if x.Route.Missing != "" {
 		x.cause = x.Route.obstacle()
@@ -219,26 +219,26 @@ func (x *pass) dwelling() bool {
 	return false
 }
 
-// replaces tells that update pods take the place of stable ones.
+// replaces reports whether update pods take the place of stable ones.
 func (x *pass) replaces() bool { return x.style == rollouts.StylePartition }
 
-// everyPod tells that after the step no stable pod is left in the workload, or
+// everyPod reports whether after the step no stable pod is left in the workload, or
 // that there is none at all.
 func (x *pass) everyPod(step *rollouts.Step) bool {
 	return x.w.Replicas == 0 || x.replaces() && step.Replicas != nil && x.kept(x.progress().CurrentStepIndex-1, x.w.Limit(x.style, *step.Replicas)) >= x.w.Replicas
 }
 
-// spared tells that a step has no pod of the new version, since the last stable one stays.
+// spared reports whether a step has no pod of the new version, since the last stable one stays.
 func (x *pass) spared(step *rollouts.Step) bool {
 	return x.spares(step) && x.w.Replicas == 1 && x.w.UpdatedReplicas == 0
 }
 
-// spares tells that a step would have every pod if the last stable one did not stay.
+// spares reports whether a step would have every pod if the last stable one did not stay.
 func (x *pass) spares(step *rollouts.Step) bool {
 	return x.replaces() && step.Replicas != nil && x.w.Limit(x.style, *step.Replicas) < Limit(x.style, *step.Replicas, x.w.Replicas)
 }
 
-// stableEmpty tells that stable has no ready pod though there should be pods.
+// stableEmpty reports whether stable has no ready pod though there should be pods.
 func (x *pass) stableEmpty() bool { return x.w.StableReadyReplicas == 0 && x.w.Replicas > 0 }
 
 // upgrade wants the batch of the step, and is done when it is ready and routers

@@ -134,7 +134,7 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 }
 
-// timed tells that a step goes on by itself.
+// timed reports whether a step goes on by itself.
 func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration != nil }
 
 // leavingWaits is what a Rollout that is deleted waits for.

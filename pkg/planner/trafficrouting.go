@@ -83,12 +83,12 @@ var routingRules = []struct {
 	{"at rest", func(*routing) bool { return true }, (*routing).rest},
 }
 
-// Used tells that a release is under way that needs the TrafficRouting.
+// Used reports whether a release is under way that needs the TrafficRouting.
 func Used(r *rollouts.TrafficRouting) bool {
 	return slices.ContainsFunc(r.Finalizers, func(f string) bool { return strings.Contains(f, rollouts.FinalizerProgressing) })
 }
 
-// Routes tells that something of a TrafficRouting may be in the network.
+// Routes reports whether something of a TrafficRouting may be in the network.
 func Routes(r *rollouts.TrafficRouting) bool {
 	x := routing{was: r.Status}
 	return x.unsettled() || r.Status.Phase == rollouts.PhaseTerminating
@@ -122,7 +122,7 @@ func (x *routing) guarded() bool {
 
 func (x *routing) unguarded() bool { return !x.guarded() }
 
-// unsettled tells that there may be something of the network to take back.
+// unsettled reports whether there may be something of the network to take back.
 func (x *routing) unsettled() bool {
 	return x.was.LastUpdateTime != nil || x.was.Phase == rollouts.PhaseProgressing || x.was.Phase == rollouts.PhaseFinalizing
 }
@@ -166,7 +166,7 @@ func (x *routing) rest() {
 	x.become(rollouts.PhaseHealthy)
 }
 
-// blocked tells that nothing can be routed, and says why.
+// blocked reports whether nothing can be routed, and says why.
 func (x *routing) blocked() bool {
 	why := "spec.objectRef names nothing"
 	if x.Route != nil {
@@ -207,7 +207,7 @@ func (x *routing) progress() {
 	}
 }
 
-// refused tells that routers do not take up the route, or not yet, and says why.
+// refused reports whether routers do not take up the route, or not yet, and says why.
 func (x *routing) refused() bool {
 	why := x.Route.Refused
 	if pending := x.Route.Pending; why == "" && pending != "" {
@@ -216,7 +216,7 @@ func (x *routing) refused() bool {
 	return x.fails(why)
 }
 
-// correct tells that routers do not do what they did, though nothing else was wanted.
+// correct reports whether routers do not do what they did, though nothing else was wanted.
 func (x *routing) correct() {
 	if x.Route.Edited || x.was.Routed && x.was.ObservedGeneration == x.Routing.Generation {
 		x.tell(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
@@ -294,7 +294,7 @@ func (x *routing) overdue() bool {
 	return since == nil || x.Now.After(since.Add(x.grace()))
 }
 
-// elapsed tells whether d has passed since the last change of the network, and
+// elapsed reports whether d has passed since the last change of the network, and
 // if not, wakes the next pass when it will have.
 func (x *routing) elapsed(d time.Duration) bool {
 	since := x.plan.Status.LastUpdateTime
@@ -313,15 +313,15 @@ func (x *routing) elapsed(d time.Duration) bool {
 type Routing struct {
 	// Name is empty when the Rollout names none.
 	Name string
-	// Exists tells that there is one that is not being deleted.
+	// Exists reports whether there is one that is not being deleted.
 	Exists bool
-	// Linked tells that it routes for the Rollout, and Lost that it does no
+	// Linked reports whether it routes for the Rollout, and Lost that it does no
 	// more, since it was deleted and has taken its routes back.
 	Linked, Lost bool
-	// Busy tells that its routes are in place or are being taken back, and that
+	// Busy reports whether its routes are in place or are being taken back, and that
 	// no other Rollout needs them.
 	Busy bool
-	// Routed tells that requests go as it says.
+	// Routed reports whether requests go as it says.
 	Routed bool
 	// Message is what it says of itself.
 	Message string
@@ -352,7 +352,7 @@ func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []str
 	return f
 }
 
-// busy tells that routes are not taken back yet; those for others do not count.
+// busy reports whether routes are not taken back yet; those for others do not count.
 func busy(phase rollouts.Phase, alone bool) bool {
 	switch phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:

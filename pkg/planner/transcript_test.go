@@ -168,7 +168,7 @@ func (t *transcript) acted(a planner.Action) {
 	}
 }
 
-// labelled tells that labels of pods are written down. Those of a release without a
+// labelled reports whether labels of pods are written down. Those of a release without a
 // name are there as well, and say nothing that its batches do not.
 func (t *transcript) labelled() bool {
 	named := func(o object.Object) bool { return o.GetLabels()[rollouts.LabelRolloutID] != "" }

@@ -23,7 +23,7 @@ func (AskAgain) String() string { return "have the native controller look at the
 
 const askEvery = time.Minute
 
-// notNamed tells that the native controller has not seen the template yet, so that
+// notNamed reports whether the native controller has not seen the template yet, so that
 // nobody can tell which revision it is. It is held, or nothing has changed.
 func (x *pass) notNamed() bool { return x.Unsupported == "" && x.w.UpdateRevision == "" }
 

@@ -68,7 +68,7 @@ type world struct {
 type doom struct {
 	what string
 	each bool
-	// died tells that this one was tried before, and is spared now.
+	// died reports whether this one was tried before, and is spared now.
 	died bool
 }
 

@@ -63,7 +63,7 @@ func (o *Options) Validate() []error {
 	if o.Ephemeral {
 		return nil
 	}
-	why, err := volatile(o.DataDir)
+	why, err := lostOnRestart(o.DataDir)
 	if err != nil {
 		return []error{fmt.Errorf("looking at --data-dir: %w", err)}
 	}
@@ -76,13 +76,13 @@ func (o *Options) Validate() []error {
 
 // Store is the embedded etcd: one member, reachable through a unix socket only.
 type Store struct {
-	etcd    *embed.Etcd
-	lock    *os.File
-	sockets string
-	log     zap.AtomicLevel
-	clock   clock.PassiveClock
-	upkeep  sync.WaitGroup
-	// stop ends the upkeep.
+	etcd        *embed.Etcd
+	lock        *os.File
+	sockets     string
+	log         zap.AtomicLevel
+	clock       clock.PassiveClock
+	maintenance sync.WaitGroup
+	// stop ends the maintenance.
 	stop context.CancelFunc
 }
 
@@ -222,7 +222,7 @@ func (s *Store) Failed() <-chan error { return s.etcd.Err() }
 // Close stops the store once its clients are gone.
 func (s *Store) Close() {
 	s.stop()
-	s.upkeep.Wait()
+	s.maintenance.Wait()
 	if s.etcd != nil {
 		// etcd calls it an error that its listeners close.
 		s.log.SetLevel(zap.FatalLevel)

@@ -47,7 +47,7 @@ type Remark struct {
 	// Of names the object.
 	Of   string
 	Text string
-	// Refused tells that nothing may be stored because of it.
+	// Refused reports whether nothing may be stored because of it.
 	Refused bool
 }
 
@@ -62,7 +62,7 @@ type Plan struct {
 	Remarks []Remark
 }
 
-// Refused tells that nothing may be stored.
+// Refused reports whether nothing may be stored.
 func (p *Plan) Refused() bool {
 	return slices.ContainsFunc(p.Remarks, func(r Remark) bool { return r.Refused })
 }
@@ -119,8 +119,8 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	if release == nil {
 		return
 	}
-	for _, doubt := range traffic.Doubts(release, "spec.strategy."+key.Key()) {
-		p.remark("Rollout", r, doubt)
+	for _, warning := range traffic.Warnings(release, "spec.strategy."+key.Key()) {
+		p.remark("Rollout", r, warning)
 	}
 	style := rollouts.StyleFor(&r.Spec.Strategy, ref)
 	row, served := workload.Find(ref.APIVersion, ref.Kind, style)
@@ -144,7 +144,7 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	}
 }
 
-// underWay tells that a release is neither before its beginning nor over.
+// underWay reports whether a release is neither before its beginning nor over.
 func underWay(r *rollouts.Rollout) bool {
 	return slices.Contains([]rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling}, r.Status.Phase)
 }
@@ -190,7 +190,7 @@ func rename(r *rollouts.Rollout) {
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-// recognise tells whether the template of the workload is the one that was
+// recognise reports whether the template of the workload is the one that was
 // released, and gives it the name that Weir computes: names of revisions differ
 // between implementations, and between versions of one.
 func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, f *Found) bool {

@@ -18,9 +18,9 @@ import (
 type gateway struct {
 	// join is what a request meets that meets both, or nil if none can.
 	join func(own map[string]any, m rollouts.RouteMatch) (map[string]any, error)
-	// apart tells that no request meets both.
+	// apart reports whether no request meets both.
 	apart func(a, b map[string]any) bool
-	// beats tells that a may decide about a request that meets both, if its rule
+	// beats reports whether a may decide about a request that meets both, if its rule
 	// comes first: the Gateway API prefers what says more about a request.
 	beats func(a, b map[string]any) bool
 }
@@ -59,7 +59,7 @@ func (g gateway) edit(d Data, p Params) (Data, error) {
 	return d, nil
 }
 
-// leads tells that a backend is the Service of that name.
+// leads reports whether a backend is the Service of that name.
 func (p Params) leads(ref map[string]any, service string) bool {
 	return ref["name"] == service && str(ref, "kind", "Service") == "Service" && str(ref, "group", "") == "" &&
 		str(ref, "namespace", p.Namespace) == p.Namespace

@@ -104,7 +104,7 @@ func pathOfStep(m *rollouts.PathMatch) path {
 
 func (a path) every() bool { return a == path{pathPrefix, "/"} }
 
-// covers tells that a prefix has another path below it: whole elements count.
+// covers reports whether a prefix has another path below it: whole elements count.
 func (a path) covers(value string) bool {
 	prefix := strings.TrimSuffix(a.value, "/")
 	return a.kind == pathPrefix && (strings.TrimSuffix(value, "/") == prefix || strings.HasPrefix(value, prefix+"/"))
@@ -133,7 +133,7 @@ func apartHTTP(a, b map[string]any) bool {
 	return err == nil && !met || differ(a, b, "method")
 }
 
-// differ tells that both want another value of a field.
+// differ reports whether both want another value of a field.
 func differ(a, b map[string]any, key string) bool {
 	x, y := str(a, key, ""), str(b, key, "")
 	return x != "" && y != "" && x != y

@@ -23,7 +23,7 @@ import (
 type Other struct {
 	// Who is such as rollout/other, and What such as service/web.
 	Who, What string
-	// First tells that it has taken the object before this one.
+	// First reports whether it has taken the object before this one.
 	First bool
 }
 

@@ -17,18 +17,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// beside routes by a second Ingress, which the ingress controller takes for the
-// canary of the first. Its annotations are those of the first, respelled.
-type beside struct{ dialect }
+// canaryIngress routes by a second Ingress, which the ingress controller treats as
+// the canary of the first. Its annotations are derived from those of the first.
+type canaryIngress struct{ dialect }
 
 // dialect adds a route to the annotations of an Ingress. The map is its own.
 type dialect func(annotations map[string]string, p Params) (map[string]string, error)
 
-var _ Provider = beside{}
+var _ Provider = canaryIngress{}
 
 // Observe implements Provider. A canary Ingress without a record was made by
 // whoever served the API before.
-func (b beside) Observe(o Objects, r Router) planner.Route {
+func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
 	c := r.Beside
 	if c == nil || !o.made(c) || leaves(c) && len(o.ledBack(c)) == 0 {
 		return planner.Route{}
@@ -45,20 +45,20 @@ func (b beside) Observe(o Objects, r Router) planner.Route {
 }
 
 // Can implements Provider.
-func (b beside) Can(o Objects, r Router, want planner.Route) error {
+func (b canaryIngress) Can(o Objects, r Router, want planner.Route) error {
 	_, err := b.canary(o, r, want, want)
 	return err
 }
 
-// Doubt implements Provider.
-func (b beside) Doubt(p Params) error {
+// Supports implements Provider.
+func (b canaryIngress) Supports(p Params) error {
 	_, err := b.dialect(map[string]string{}, p)
 	return err
 }
 
 // Route implements Provider. The canary Ingress is created with the values
 // wanted, never first with others, and not for a share of nothing.
-func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
+func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return b.Restore(o, r)
 	}
@@ -81,7 +81,7 @@ func (b beside) Route(o Objects, r Router, want planner.Route) ([]object.Change,
 
 // Restore implements Provider. Routers go on with one that is being deleted until it
 // is gone, which finalizers of others may keep from coming.
-func (b beside) Restore(o Objects, r Router) ([]object.Change, error) {
+func (b canaryIngress) Restore(o Objects, r Router) ([]object.Change, error) {
 	c := r.Beside
 	switch {
 	case c == nil || !o.made(c):
@@ -112,7 +112,7 @@ func (o Objects) ledBack(c *networkingv1.Ingress) []object.Change {
 // canary is the stable Ingress, less what leads elsewhere than to the stable
 // Service, leading to the canary Service, with a route on record of which this
 // router does its part.
-func (b beside) canary(o Objects, r Router, whole, part planner.Route) (*networkingv1.Ingress, error) {
+func (b canaryIngress) canary(o Objects, r Router, whole, part planner.Route) (*networkingv1.Ingress, error) {
 	stable, ok := r.Object.(*networkingv1.Ingress)
 	if !ok {
 		return nil, fmt.Errorf("%s does not exist", r.path())
@@ -172,7 +172,7 @@ func canaryRules(rules []networkingv1.IngressRule, p Params) []networkingv1.Ingr
 
 // wanted is the canary Ingress that exists as it should be. What others added
 // to it stays; what the route on record needed and the next does not, goes.
-func (b beside) wanted(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
+func (b canaryIngress) wanted(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
 	next, err := b.canary(o, r, want, o.mine(b, r, want))
 	if err != nil {
 		return nil, err

@@ -97,8 +97,8 @@ func (e inPlace) Can(o Objects, r Router, want planner.Route) error {
 	return err
 }
 
-// Doubt implements Provider.
-func (e inPlace) Doubt(p Params) error {
+// Supports implements Provider.
+func (e inPlace) Supports(p Params) error {
 	if e.limits == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (e inPlace) Doubt(p Params) error {
 
 // routed is an original with a route.
 func (e inPlace) routed(original Data, p Params) (Data, error) {
-	if err := e.Doubt(p); err != nil {
+	if err := e.Supports(p); err != nil {
 		return Data{}, err
 	}
 	return e.edit(original.copied(), p)
@@ -227,7 +227,7 @@ func ownersOf[V any](keys []string, original, written, now map[string]V, ours fu
 	return original
 }
 
-// mentions tells that a part of a spec, or an annotation, knows the update
+// mentions reports whether a part of a spec, or an annotation, knows the update
 // revision.
 func (e inPlace) mentions(p Params) func(part any) bool {
 	mark := p.Canary

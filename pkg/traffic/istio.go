@@ -75,7 +75,7 @@ func (p Params) virtualRules(rules []map[string]any, before [][]map[string]any) 
 	return all
 }
 
-// serves tells that a rule sends requests to the stable Service.
+// serves reports whether a rule sends requests to the stable Service.
 func (p Params) serves(rule map[string]any) bool {
 	return slices.ContainsFunc(objects(rule["route"]), p.isStable)
 }

@@ -59,9 +59,9 @@ const (
 	matchPattern = "RegularExpression"
 )
 
-// spell adds a route to annotations. One header, one cookie and, where there
+// render adds a route to annotations. One header, one cookie and, where there
 // are keys for it, one query parameter can be matched, each of which is enough.
-func (d canaryKeys) spell(annotations map[string]string, p Params) (map[string]string, error) {
+func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]string, error) {
 	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + valueOf, keyHeader + patternOf, keyCookie} {
 		delete(annotations, d.prefix+k)
 	}

@@ -22,7 +22,7 @@ func scripted(r Router) Provider {
 		return fmt.Errorf("the script %s of %s: %w", r.ScriptKey(), r.ScriptFrom, err)
 	}
 	if r.Ingress() {
-		return beside{func(annotations map[string]string, p Params) (map[string]string, error) {
+		return canaryIngress{func(annotations map[string]string, p Params) (map[string]string, error) {
 			next, err := runIngress(r.Script, annotations, p)
 			if err != nil {
 				return nil, says(err)
@@ -43,7 +43,7 @@ func scripted(r Router) Provider {
 // unable is a provider that can take back what was routed, and no more.
 func unable(r Router, why error) Provider {
 	if r.Ingress() {
-		return beside{func(map[string]string, Params) (map[string]string, error) { return nil, why }}
+		return canaryIngress{func(map[string]string, Params) (map[string]string, error) { return nil, why }}
 	}
 	return inPlace{edit: func(Data, Params) (Data, error) { return Data{}, why }}
 }

@@ -39,10 +39,10 @@ const (
 
 // Table is every kind of router that needs no script.
 var Table = []Row{
-	{Kind: kindIngress, Class: classNginx, Provider: beside{nginx.spell}},
-	{Kind: kindIngress, Class: aliyunALB.name, Provider: beside{aliyunALB.spell}},
-	{Kind: kindIngress, Class: mse.name, Provider: beside{mse.spell}},
-	{Kind: kindIngress, Class: higress.name, Provider: beside{higress.spell}},
+	{Kind: kindIngress, Class: classNginx, Provider: canaryIngress{nginx.render}},
+	{Kind: kindIngress, Class: aliyunALB.name, Provider: canaryIngress{aliyunALB.render}},
+	{Kind: kindIngress, Class: mse.name, Provider: canaryIngress{mse.render}},
+	{Kind: kindIngress, Class: higress.name, Provider: canaryIngress{higress.render}},
 	{Kind: kindIngress, Class: classAWSALB, Provider: inPlace{edit: awsALB, limits: weightsOnly("an ALB of AWS"), annotations: albActions}},
 	{Kind: kindHTTPRoute, Provider: inPlace{edit: httpRoute.edit, accepted: accepted, strip: strip}},
 	{Kind: kindGRPCRoute, Provider: inPlace{edit: grpcRoute.edit, accepted: accepted}},

@@ -42,7 +42,7 @@ type Objects struct {
 	RevisionKey string
 	// PodLabels are put on the pods of the update revision only.
 	PodLabels map[string]string
-	// Shared tells that one Service serves both revisions: none is pinned or
+	// Shared reports whether one Service serves both revisions: none is pinned or
 	// made, and routers tell revisions apart by themselves.
 	Shared bool
 	// Template are the labels of the workload's pods; nil if it does not exist.
@@ -92,7 +92,7 @@ type Router struct {
 	// Absent says why there cannot be such an object, such as that the cluster
 	// does not serve the kind.
 	Absent string
-	// Hidden tells that there may be one all the same.
+	// Hidden reports whether there may be one all the same.
 	Hidden bool
 }
 
@@ -139,17 +139,17 @@ func (r Router) Known() bool {
 	return err == nil
 }
 
-// Ingress tells that the router is an Ingress.
+// Ingress reports whether the router is an Ingress.
 func (r Router) Ingress() bool { return r.Kind == kindIngress }
 
-// Doubled tells that the router is routed by an Ingress beside it, or may be.
+// Doubled reports whether the router is, or may be, routed by a canary Ingress.
 func (r Router) Doubled() bool {
 	provider, err := find(r)
-	_, doubled := provider.(beside)
+	_, doubled := provider.(canaryIngress)
 	return doubled || err != nil
 }
 
-// HTTPRoute tells that the router is an HTTPRoute of the Gateway API.
+// HTTPRoute reports whether the router is an HTTPRoute of the Gateway API.
 func (r Router) HTTPRoute() bool { return r.Kind == kindHTTPRoute }
 
 // ScriptKey is where a ConfigMap of scripts has the one for a router.
@@ -160,7 +160,7 @@ func (r Router) ScriptKey() string {
 	return "lua.traffic.routing." + r.Kind.Kind + "." + r.Kind.Group
 }
 
-// exists tells that there is an object of the owner's, or one made beside it.
+// exists reports whether there is an object of the owner, or a canary Ingress.
 func (r Router) exists() bool { return r.Object != nil || r.Beside != nil }
 
 // path is how a message names the object.
@@ -175,10 +175,11 @@ type Provider interface {
 	// Route sends the wanted share or the matching requests to the update
 	// revision; neither is as much as Restore.
 	Route(o Objects, r Router, want planner.Route) ([]object.Change, error)
-	// Can tells why the router could not do it; nil when it could.
+	// Can returns why the router could not do it; nil when it could.
 	Can(o Objects, r Router, want planner.Route) error
-	// Doubt tells why no such router could do it, whatever it is told by its owner.
-	Doubt(p Params) error
+	// Supports returns why no such router could do it, whatever its owner configures;
+	// nil if one could.
+	Supports(p Params) error
 	// Restore makes the router forget the update revision.
 	Restore(o Objects, r Router) ([]object.Change, error)
 }

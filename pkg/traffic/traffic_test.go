@@ -116,7 +116,9 @@ func TestChanges(t *testing.T) {
 	canary := func(o Objects) ([]object.Change, error) { return CanaryService(o, "two") }
 	remove := func(o Objects) ([]object.Change, error) { return RemoveCanaryService(o), nil }
 	route := func(want planner.Route) op {
-		return func(o Objects) ([]object.Change, error) { return beside{nginx.spell}.Route(o, o.Routers[0], want) }
+		return func(o Objects) ([]object.Change, error) {
+			return canaryIngress{nginx.render}.Route(o, o.Routers[0], want)
+		}
 	}
 	bare := func(*testing.T) Objects { return Objects{RevisionKey: "pod-template-hash"} }
 	at := func(want planner.Route, edits ...func(*Objects)) func(*testing.T) Objects {

@@ -180,7 +180,7 @@ func readOwner(obj metav1.Object) (types.UID, bool) {
 	}), true
 }
 
-// alone tells that no release drives a workload, but its annotation does: every
+// alone reports whether no release drives a workload, but its annotation does: every
 // release names its revision there, and those who write it by hand do not.
 func alone(obj metav1.Object) bool {
 	_, controlled := readOwner(obj)
@@ -268,7 +268,7 @@ func label(obj metav1.Object, key, value string) {
 	obj.SetLabels(m)
 }
 
-// hasAny tells whether m has one of keys.
+// hasAny reports whether m has one of keys.
 func hasAny(m map[string]string, keys []string) bool {
 	for _, k := range keys {
 		if _, ok := m[k]; ok {
@@ -293,7 +293,7 @@ func without(m map[string]string, keys ...string) map[string]string {
 	return m
 }
 
-// Marked tells that something is held or driven, or a copy of what is.
+// Marked reports whether something is held or driven, or a copy of what is.
 func Marked(o metav1.Object) bool {
 	a := o.GetAnnotations()
 	return a[rollouts.AnnotationInProgress] != "" || a[rollouts.AnnotationControlInfo] != ""

@@ -22,16 +22,16 @@ import (
 
 // cloneSet releases a CloneSet by its partition: Kruise brings as many pods to the
 // live template as that leaves, in place where the owner asks for it.
-type cloneSet struct{ selfSized }
+type cloneSet struct{ baseAdapter }
 
 var _ Adapter = cloneSet{}
 
 // all is the share that leaves every pod as it is.
 var all = intstr.FromString("100%")
 
-// clones is a CloneSet with its pods and revisions, each by the part it plays.
+// cloneSetView is a CloneSet with its pods and revisions by role.
 // Revisions are named by the end of their names, as pods are labelled.
-type clones struct {
+type cloneSetView struct {
 	set     *CloneSet
 	history history
 	pods    []*corev1.Pod
@@ -44,8 +44,8 @@ type clones struct {
 	stable string
 }
 
-func sortClones(c *CloneSet, owned []object.Object) clones {
-	o := clones{set: c}
+func sortClones(c *CloneSet, owned []object.Object) cloneSetView {
+	o := cloneSetView{set: c}
 	o.history = historyOf(c, owned, func(r *appsv1.ControllerRevision) string { return short(r.Name) })
 	o.pods = countedPods(c, owned)
 	named := ""
@@ -90,9 +90,9 @@ func cloneOf(p *corev1.Pod) string {
 	return short(p.Labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-func (o clones) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
+func (o cloneSetView) settled() bool { return o.set.Status.ObservedGeneration >= o.set.Generation }
 
-func (o clones) replicas() int32 {
+func (o cloneSetView) replicas() int32 {
 	if o.set.Spec.Replicas == nil {
 		return 1
 	}
@@ -123,8 +123,8 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	return w
 }
 
-// rolling tells that pods of another template are still to be replaced.
-func (o clones) rolling() bool {
+// rolling reports whether pods of another template are still to be replaced.
+func (o cloneSetView) rolling() bool {
 	st := o.set.Status
 	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas ||
 		slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return cloneOf(p) != o.live })
@@ -132,7 +132,7 @@ func (o clones) rolling() bool {
 
 // count is the facts about pods. What Kruise has not counted yet, others do not
 // see either; it knows better when a pod is done that it updates in place.
-func (o clones) count(w *planner.Workload) {
+func (o cloneSetView) count(w *planner.Workload) {
 	every, ready := map[string]int32{}, map[string]int32{}
 	for _, p := range o.pods {
 		every[cloneOf(p)]++
@@ -158,7 +158,7 @@ func (o clones) count(w *planner.Workload) {
 
 // unavailable is how many pods Kruise replaces at once. Where none may be missing
 // it makes one more first, so that there is one at least.
-func (o clones) unavailable() int32 {
+func (o cloneSetView) unavailable() int32 {
 	u := o.set.Spec.UpdateStrategy
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(u.MaxUnavailable, intstr.FromString("20%")), int(o.replicas()), u.MaxSurge == nil)
 	if err != nil {
@@ -184,7 +184,7 @@ func leaves(partition *intstr.IntOrString, replicas int32) int32 {
 	return left
 }
 
-// stops tells that a partition lets no pod be replaced, however many there will be.
+// stops reports whether a partition lets no pod be replaced, however many there will be.
 func stops(partition *intstr.IntOrString, replicas int32) bool {
 	return partition != nil && *partition == all || leaves(partition, replicas) >= max(replicas, 1)
 }

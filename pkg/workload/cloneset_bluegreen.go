@@ -15,30 +15,30 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// surgingClones releases a CloneSet by surge, as blueGreen does a Deployment: no
+// cloneSetBlueGreen releases a CloneSet by surge, as blueGreen does a Deployment: no
 // pod is available for years, and Kruise takes no ready pod for one that is not.
-type surgingClones struct{ cloneSet }
+type cloneSetBlueGreen struct{ cloneSet }
 
-var _ Adapter = surgingClones{}
+var _ Adapter = cloneSetBlueGreen{}
 
 // inPlaceOnly is the type of update with which Kruise refuses every surge.
 const inPlaceOnly = "InPlaceOnly"
 
 // Observe implements Adapter.
-func (surgingClones) Observe(obj object.Object, owned []object.Object) planner.Workload {
+func (cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	o := sortClones(obj.(*CloneSet), owned)
 	w := cloneSet{}.Observe(obj, owned)
 	disabled := len(scalers(obj, owned, true)) > 0
 	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
 	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
-	w.Unfit = surgingClones{}.Unfit(obj)
+	w.Unfit = cloneSetBlueGreen{}.Unfit(obj)
 	w.LastStays = false // none goes before the end
 	w.Unavailable = o.natively().unavailable()
 	return w
 }
 
 // Unfit implements Adapter.
-func (surgingClones) Unfit(obj object.Object) string {
+func (cloneSetBlueGreen) Unfit(obj object.Object) string {
 	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (surgingClones) Unfit(obj object.Object) string {
 }
 
 // natively is the CloneSet with the surge of its owner.
-func (o clones) natively() clones {
+func (o cloneSetView) natively() cloneSetView {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	if own := clonesOwner(want); own.MinReadySeconds != nil {
 		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
@@ -60,7 +60,7 @@ func (o clones) natively() clones {
 // Keep implements Adapter. What the owner writes meanwhile is given back in the
 // end. Another template goes nowhere: by its partition, since of a surge that is
 // used up Kruise would mark pods to be replaced, and would remember that.
-func (s surgingClones) Keep(oldObj, newObj object.Object) {
+func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
 	s.cloneSet.Keep(oldObj, newObj)
 	own := clonesOwner(c)
@@ -86,7 +86,7 @@ func (s surgingClones) Keep(oldObj, newObj object.Object) {
 }
 
 // Drive implements Adapter. Nobody else scales from before the first new pod.
-func (surgingClones) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (cloneSetBlueGreen) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
 	var changes []object.Change
 	if !to.Abort {
@@ -102,7 +102,7 @@ func (surgingClones) Drive(obj object.Object, owned []object.Object, to planner.
 // stable template, so that Kruise takes none of stable's for too many. So it is
 // at size 0, where Kruise would otherwise take no pod at all, and until stable
 // is whole again.
-func (o clones) switched(to planner.Drive) *CloneSet {
+func (o cloneSetView) switched(to planner.Drive) *CloneSet {
 	native := o.natively()
 	want, u := native.set, &native.set.Spec.UpdateStrategy
 	switch {
@@ -130,7 +130,7 @@ func (o clones) switched(to planner.Drive) *CloneSet {
 // itself it would neither add to the pods of a step nor make one again that was
 // lost. For pods that are to go it surges all the same, and a ready one goes only
 // when it may be missing. So some are named as long as new ones are to come.
-func (o clones) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
+func (o cloneSetView) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
 	var old []string
 	for _, p := range o.pods {
 		if cloneOf(p) != o.live {
@@ -155,8 +155,8 @@ func (o clones) beside(share intstr.IntOrString) (*intstr.IntOrString, []string)
 	}
 }
 
-// whole tells that all pods of stable are there.
-func (o clones) whole() bool {
+// whole reports whether all pods of stable are there.
+func (o cloneSetView) whole() bool {
 	var n int32
 	for _, p := range o.pods {
 		if cloneOf(p) == o.stable {
@@ -167,14 +167,14 @@ func (o clones) whole() bool {
 }
 
 // Rest implements Adapter. An abort can be left over a weekend: its autoscaler is back.
-func (s surgingClones) Rest(obj object.Object, owned []object.Object) []object.Change {
+func (s cloneSetBlueGreen) Rest(obj object.Object, owned []object.Object) []object.Change {
 	return append(s.cloneSet.Rest(obj, owned), aim(scalers(obj, owned, true), obj.GetName())...)
 }
 
 // Restore implements Adapter. A partition of the owner's would leave pods of the
 // other version, so it comes back when those are gone. Autoscalers come back last:
 // until Kruise is done, there are more pods than they should judge by.
-func (surgingClones) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+func (cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
 	native := o.natively()
 	if clonesOwner(o.set).Partition != nil && (how.Wait || o.live == o.stable) && !how.KeepPaused {

@@ -40,7 +40,7 @@ func clonesAlone(c *CloneSet) {
 func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	return func(s *cloned) []object.Change {
 		to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-		return surgingClones{}.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+		return cloneSetBlueGreen{}.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
 	}
 }
 
@@ -97,13 +97,13 @@ func (s *cloned) lose(letter string, n int) *cloned {
 func (s *cloned) live(letter string) *cloned {
 	was := s.set.DeepCopyObject().(*CloneSet)
 	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
-	surgingClones{}.Keep(was, s.set)
+	cloneSetBlueGreen{}.Keep(was, s.set)
 	return s
 }
 
 // TestSurgingClonesChanges has one golden file for each case, and is done after it.
 func TestSurgingClonesChanges(t *testing.T) {
-	a := surgingClones{}
+	a := cloneSetBlueGreen{}
 	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, how) }
 	}
@@ -156,7 +156,7 @@ func TestSurgingClonesChanges(t *testing.T) {
 // What was told is obeyed when it is written and no autoscaler acts; an abort is at
 // rest when the autoscaler is back; and nothing is ours any more in the end.
 func TestObserveSurgingClones(t *testing.T) {
-	a := surgingClones{}
+	a := cloneSetBlueGreen{}
 	type facts struct {
 		obeyed, native, mine, paused bool
 		unavailable                  int32

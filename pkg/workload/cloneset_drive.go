@@ -25,7 +25,7 @@ func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.Drive
 }
 
 // aimed is the CloneSet with the template and the partition that a drive needs.
-func (o clones) aimed(to planner.Drive) *CloneSet {
+func (o cloneSetView) aimed(to planner.Drive) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	want.Spec.UpdateStrategy.Paused = false
 	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.lastStays()})
@@ -44,7 +44,7 @@ func (o clones) aimed(to planner.Drive) *CloneSet {
 }
 
 // leave sets the partition that leaves n pods, unless the one that is there does.
-func (o clones) leave(want *CloneSet, n int32) {
+func (o cloneSetView) leave(want *CloneSet, n int32) {
 	p := &want.Spec.UpdateStrategy.Partition
 	if *p == nil || leaves(*p, o.replicas()) != n || (**p == all) != (n >= o.replicas()) {
 		*p = new(keeps(n, o.replicas()))
@@ -52,7 +52,7 @@ func (o clones) leave(want *CloneSet, n int32) {
 }
 
 // putAside sets the stable template, and tells whether it is there.
-func (o clones) putAside(want *CloneSet) bool {
+func (o cloneSetView) putAside(want *CloneSet) bool {
 	if o.live == o.stable {
 		return true
 	}
@@ -66,15 +66,15 @@ func (o clones) putAside(want *CloneSet) bool {
 }
 
 // takeUp sets the template that was set aside; the live one stays if it is gone.
-func (o clones) takeUp(want *CloneSet) {
+func (o cloneSetView) takeUp(want *CloneSet) {
 	if t := o.history.template(o.aside); t != nil {
 		want.Spec.Template = *t
 	}
 	setAside(want, "")
 }
 
-// goesBack tells that the stable template has to be the live one.
-func (o clones) goesBack(to planner.Drive) bool {
+// goesBack reports whether the stable template has to be the live one.
+func (o cloneSetView) goesBack(to planner.Drive) bool {
 	switch {
 	case o.replicas() == 0:
 		return o.update != o.stable
@@ -91,9 +91,9 @@ func (o clones) goesBack(to planner.Drive) bool {
 	return false
 }
 
-// back tells that nothing is left to do of an abort. Without pods the stable
+// back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
-func (o clones) back(to planner.Drive) bool {
+func (o cloneSetView) back(to planner.Drive) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
@@ -131,7 +131,7 @@ func (cloneSet) Restore(obj object.Object, owned []object.Object, how planner.Re
 
 // restored is the CloneSet as its owner wants it. What stays paused keeps a
 // partition that lets nothing be replaced.
-func (o clones) restored(how planner.RestoreWorkload) *CloneSet {
+func (o cloneSetView) restored(how planner.RestoreWorkload) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	_, controlled := readOwner(want)
 	v, _ := readDriving(want)
@@ -154,4 +154,4 @@ func (o clones) restored(how planner.RestoreWorkload) *CloneSet {
 
 // lastStays reports whether Kruise would take the update revision for the current one as
 // soon as every pod runs it, and make all that come of it.
-func (o clones) lastStays() bool { return o.update != o.stable }
+func (o cloneSetView) lastStays() bool { return o.update != o.stable }

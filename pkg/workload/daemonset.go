@@ -19,7 +19,7 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 // daemonSet releases a DaemonSet by its update strategy OnDelete: its native
 // controller replaces no pod, but makes one of the live template on each node that
 // has none. So old pods are deleted here, as many as a step asks for.
-type daemonSet struct{ selfSized }
+type daemonSet struct{ baseAdapter }
 
 var _ Adapter = daemonSet{}
 
@@ -34,7 +34,7 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 
 // facts are those that do not depend on how pods are replaced. A pod that comes is
 // of the live template.
-func (p placed) facts() planner.Workload {
+func (p daemonSetView) facts() planner.Workload {
 	d := p.set
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
@@ -51,14 +51,14 @@ func (p placed) facts() planner.Workload {
 	return w
 }
 
-// rolling tells that pods of another template are still to be replaced.
-func (p placed) rolling() bool {
+// rolling reports whether pods of another template are still to be replaced.
+func (p daemonSetView) rolling() bool {
 	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size() || len(p.others()) > 0)
 }
 
 // count is the facts about pods. What the native controller has not counted yet,
 // others do not see either.
-func (p placed) count(w *planner.Workload) {
+func (p daemonSetView) count(w *planner.Workload) {
 	w.Lingers = keptPod(p.pods)
 	all, ready := census(p.pods)
 	for revision, n := range all {

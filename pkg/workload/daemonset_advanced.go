@@ -17,11 +17,11 @@ import (
 // advancedDaemonSet releases a DaemonSet of Kruise by its partition: Kruise replaces
 // the pods of as many nodes as that leaves. A node that joins gets a pod of the live
 // template all the same, so that revisions and ways back are those of the native kind.
-type advancedDaemonSet struct{ selfSized }
+type advancedDaemonSet struct{ baseAdapter }
 
 var _ Adapter = advancedDaemonSet{}
 
-func placeAdvanced(d *AdvancedDaemonSet, owned []object.Object) placed {
+func placeAdvanced(d *AdvancedDaemonSet, owned []object.Object) daemonSetView {
 	named := ""
 	if d.Status.ObservedGeneration >= d.Generation {
 		named = d.Status.DaemonSetHash
@@ -160,7 +160,7 @@ func (advancedDaemonSet) Drive(obj object.Object, owned []object.Object, to plan
 
 // aimedAdvanced is the DaemonSet with the template and the partition that a drive
 // needs. On the way back the partition says how many pods stay at the update revision.
-func (p placed) aimedAdvanced(d *AdvancedDaemonSet, to planner.Drive) *AdvancedDaemonSet {
+func (p daemonSetView) aimedAdvanced(d *AdvancedDaemonSet, to planner.Drive) *AdvancedDaemonSet {
 	want := d.DeepCopyObject().(*AdvancedDaemonSet)
 	share := to.Limit(p.size())
 	partition := frozen

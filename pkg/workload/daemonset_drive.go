@@ -41,7 +41,7 @@ func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.Driv
 }
 
 // aimed is the DaemonSet with the template that a drive needs.
-func (p placed) aimed(to planner.Drive) *appsv1.DaemonSet {
+func (p daemonSetView) aimed(to planner.Drive) *appsv1.DaemonSet {
 	want := p.set.DeepCopy()
 	if !onDelete(want) {
 		stop(want)
@@ -56,7 +56,7 @@ func (p placed) aimed(to planner.Drive) *appsv1.DaemonSet {
 }
 
 // putAside sets the stable template, and tells whether it is there.
-func (p placed) putAside(want metav1.Object, template *corev1.PodTemplateSpec) bool {
+func (p daemonSetView) putAside(want metav1.Object, template *corev1.PodTemplateSpec) bool {
 	t := p.history.template(p.stable)
 	if t == nil || p.live == "" {
 		return false
@@ -67,7 +67,7 @@ func (p placed) putAside(want metav1.Object, template *corev1.PodTemplateSpec) b
 }
 
 // takeUp sets the template that was set aside; the live one stays if it is gone.
-func (p placed) takeUp(want metav1.Object, template *corev1.PodTemplateSpec) {
+func (p daemonSetView) takeUp(want metav1.Object, template *corev1.PodTemplateSpec) {
 	if t := p.history.template(p.aside); t != nil {
 		*template = *t
 	}
@@ -88,7 +88,7 @@ func (daemonSet) SetStable(obj object.Object, owned []object.Object) []object.Ch
 }
 
 // setStable sets the stable template for good, and tells whether it is there.
-func (p placed) setStable(want metav1.Object, template *corev1.PodTemplateSpec) bool {
+func (p daemonSetView) setStable(want metav1.Object, template *corev1.PodTemplateSpec) bool {
 	t := p.history.template(p.stable)
 	if t == nil {
 		return false
@@ -101,7 +101,7 @@ func (p placed) setStable(want metav1.Object, template *corev1.PodTemplateSpec) 
 
 // mayRoll reports whether the owner's strategy releases nothing that is to stay. After
 // an abort every pod runs the live template.
-func (p placed) mayRoll(how planner.RestoreWorkload) bool {
+func (p daemonSetView) mayRoll(how planner.RestoreWorkload) bool {
 	if how.KeepPaused {
 		return p.allStable()
 	}

@@ -80,7 +80,7 @@ func (r revisions) count(w *planner.Workload) {
 	w.Obeyed = w.Paused && (!w.Native || r.rests(w.Drive))
 }
 
-// rests tells that an abort asks for no more: what is left of the update set goes.
+// rests reports whether an abort asks for no more: what is left of the update set goes.
 func (r revisions) rests(drive *planner.Drive) bool {
 	return drive != nil && drive.Abort && (r.update == nil || size(r.update) == 0)
 }
@@ -95,7 +95,7 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
-// releases tells that the live template is of a revision, by the label of its
+// releases reports whether the live template is of a revision, by the label of its
 // set or by its own hash, which takes longer to find out.
 func (r revisions) releases(d *appsv1.Deployment, revision string) bool {
 	return r.update != nil && r.update.Labels[hashKey] == revision || TemplateHash(&d.Spec.Template) == revision
@@ -144,7 +144,7 @@ func settled(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation
 }
 
-// Emptied tells that the controller of a set that is to have no pods knows it.
+// Emptied reports whether the controller of a set that is to have no pods knows it.
 // Until then it may bring pods that it does not count yet.
 func Emptied(rs *appsv1.ReplicaSet) bool {
 	return rs == nil || size(rs) > 0 || rs.Status.ObservedGeneration >= rs.Generation
@@ -157,7 +157,7 @@ func replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// rolling tells that pods of another template are still to be replaced.
+// rolling reports whether pods of another template are still to be replaced.
 // Pods that are merely not ready yet, or fewer than wanted, are no release.
 func rolling(d *appsv1.Deployment, r revisions) bool {
 	switch {
@@ -170,7 +170,7 @@ func rolling(d *appsv1.Deployment, r revisions) bool {
 	}
 }
 
-// native tells that the owner's strategy is what is in spec. An owner's own
+// native reports whether the owner's strategy is what is in spec. An owner's own
 // Recreate is that as well, as soon as nothing is to be released any more.
 func native(d *appsv1.Deployment) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
@@ -184,7 +184,7 @@ func hasKeys(obj object.Object) bool {
 	return hasAny(obj.GetAnnotations(), ourAnnotations) || hasAny(obj.GetLabels(), ourLabels)
 }
 
-// haveKeys tells that the native controller copied our annotations to a set.
+// haveKeys reports whether the native controller copied our annotations to a set.
 func (r revisions) haveKeys() bool {
 	for _, rs := range r.all {
 		if hasAny(rs.Annotations, ourAnnotations) {

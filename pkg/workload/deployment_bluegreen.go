@@ -97,7 +97,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	return w
 }
 
-// aborting tells that the Deployment was last told to go back.
+// aborting reports whether the Deployment was last told to go back.
 func aborting(d *appsv1.Deployment) bool {
 	drive := readDrive(d)
 	return drive != nil && drive.Abort
@@ -112,12 +112,12 @@ func unfinished(d *appsv1.Deployment, r revisions) bool {
 // controller would take old ones for them.
 func hurries(rs *appsv1.ReplicaSet) bool { return rs != nil && rs.Spec.MinReadySeconds != foreverReady }
 
-// lingers tells that pods of a set are still there, or are still counted.
+// lingers reports whether pods of a set are still there, or are still counted.
 func lingers(rs *appsv1.ReplicaSet) bool {
 	return rs != nil && (size(rs) > 0 || rs.Status.Replicas > 0 || rs.Status.AvailableReplicas > 0)
 }
 
-// withoutStable tells that the native controller would give stable's pods to the
+// withoutStable reports whether the native controller would give stable's pods to the
 // new version: at size 0, where it has none, where there are more of all or of the
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
@@ -136,18 +136,18 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	}
 }
 
-// surplus tells that there are more pods of the new version than a share allows, which
+// surplus reports whether there are more pods of the new version than a share allows, which
 // were made for this size: the native controller takes none of them.
 func (r revisions) surplus(n, most int32) bool {
 	return r.update != nil && size(r.update) > most && (noted(r.update) == 0 || noted(r.update) == n)
 }
 
-// onlyNew tells that the stable set is gone, so that all pods would be new ones.
+// onlyNew reports whether the stable set is gone, so that all pods would be new ones.
 func (r revisions) onlyNew() bool {
 	return r.stable == nil && r.stableRevision != "" && r.active() == 0
 }
 
-// exceeds tells that there are more pods of all, or of the new version, than a share
+// exceeds reports whether there are more pods of all, or of the new version, than a share
 // allows.
 func exceeds(r revisions, replicas, most int32) bool {
 	var all int32
@@ -157,7 +157,7 @@ func exceeds(r revisions, replicas, most int32) bool {
 	return all > replicas+most || r.update != nil && size(r.update) > most
 }
 
-// stopped tells that a blue-green release has taken the sets from the native controller.
+// stopped reports whether a blue-green release has taken the sets from the native controller.
 func stopped(d *appsv1.Deployment) bool {
 	return d.Spec.Paused && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
@@ -177,7 +177,7 @@ func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
 	return share
 }
 
-// surged tells that all that Drive writes is written.
+// surged reports whether all that Drive writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 	drive := readDrive(d)
 	if drive == nil || drive.Abort {

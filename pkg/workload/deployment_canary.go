@@ -68,7 +68,7 @@ func gathers(drive *planner.Drive, r revisions) bool {
 	})
 }
 
-// obeyed tells that the extra Deployment is as large as was told.
+// obeyed reports whether the extra Deployment is as large as was told.
 func obeyed(d, extra *appsv1.Deployment) bool {
 	drive := readDrive(d)
 	switch {
@@ -158,18 +158,18 @@ func extraOf(d *appsv1.Deployment, owned []object.Object) *appsv1.Deployment {
 	return nil
 }
 
-// adopted tells that OpenKruise made the extra Deployment.
+// adopted reports whether OpenKruise made the extra Deployment.
 func adopted(e *appsv1.Deployment) bool {
 	return slices.Contains(e.Finalizers, rollouts.FinalizerCanaryDeployment)
 }
 
-// runsSame tells that pods of both templates run the same, whatever their metadata:
+// runsSame reports whether pods of both templates run the same, whatever their metadata:
 // the plan may give other labels to those of an extra Deployment.
 func runsSame(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec)
 }
 
-// extends tells that a template is another one with more metadata.
+// extends reports whether a template is another one with more metadata.
 func extends(t, base *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(t.Spec, base.Spec) && includes(t.Labels, base.Labels) && includes(t.Annotations, base.Annotations)
 }

@@ -171,7 +171,7 @@ func stripped(r revisions) []object.Change {
 	return changes
 }
 
-// stale tells that the native controller would take an active set for one that
+// stale reports whether the native controller would take an active set for one that
 // is being scaled.
 func stale(rs *appsv1.ReplicaSet, replicas int32) bool {
 	desired, ok := rs.Annotations[annotationDesired]

@@ -207,7 +207,7 @@ func (r revisions) removed(d *appsv1.Deployment, stable string) []object.Change 
 	return changes
 }
 
-// remadeStable tells that the stable set was made here: the native controller
+// remadeStable reports whether the stable set was made here: the native controller
 // numbers every set that it knew as the newest.
 func (r revisions) remadeStable(d *appsv1.Deployment) bool {
 	return held(d) && r.stable != nil && r.stable != r.update && revision(r.stable) == 0 && d.Labels[rollouts.LabelStableRevision] != ""

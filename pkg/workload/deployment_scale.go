@@ -82,14 +82,14 @@ func besideStable(s *planner.Scaling, r revisions) {
 	s.Surge = max(s.Surge, s.Target)
 }
 
-// known tells that the native controller acts on the Deployment as it is. It cannot
+// known reports whether the native controller acts on the Deployment as it is. It cannot
 // know one as it was before it was made: what is made under control gets its pods
 // before it is changed.
 func known(d *appsv1.Deployment) bool {
 	return settled(d) || alone(d) && d.Generation == 1
 }
 
-// sizedHere tells that sizes are decided here: those of a blue-green release only
+// sizedHere reports whether sizes are decided here: those of a blue-green release only
 // while the native controller is stopped, and those of a canary one at size 0, lest
 // it give the pods that come to the wrong set.
 func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
@@ -98,12 +98,12 @@ func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
 	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
 }
 
-// sizedElsewhere tells that the native controller sizes the sets.
+// sizedElsewhere reports whether the native controller sizes the sets.
 func sizedElsewhere(style rollouts.Style) bool {
 	return style == rollouts.StyleCanary || style == rollouts.StyleBlueGreen
 }
 
-// ambiguous tells that nothing says which set is stable: none has pods, and none
+// ambiguous reports whether nothing says which set is stable: none has pods, and none
 // is named.
 func ambiguous(d *appsv1.Deployment) bool {
 	return replicas(d) == 0 && d.Labels[rollouts.LabelStableRevision] == ""
@@ -144,7 +144,7 @@ func giveWay(s *planner.Scaling, i int) {
 	s.Others = slices.Delete(s.Others, i, i+1)
 }
 
-// backByShare tells that the stable template is itself released by share.
+// backByShare reports whether the stable template is itself released by share.
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	drive := readDrive(d)
 	return drive != nil && !drive.Abort && drive.Revision != "" && r.releases(d, drive.Revision) && replicas(d) > 0 &&
@@ -162,7 +162,7 @@ func left(sets []planner.Set) int {
 	return at
 }
 
-// full tells that a share means all pods, however many there are.
+// full reports whether a share means all pods, however many there are.
 func full(to planner.Drive, replicas int32) bool {
 	if to.Partition.Type == intstr.String {
 		return to.Partition.StrVal == "100%"
@@ -220,7 +220,7 @@ func available(rs *appsv1.ReplicaSet) int32 {
 	return rs.Status.AvailableReplicas
 }
 
-// Unjudged tells that the controller of the set has not seen what makes its
+// Unjudged reports whether the controller of the set has not seen what makes its
 // counters mean something else. After one change of the size they are still an
 // upper bound, but between two of them pods may have gone.
 func Unjudged(rs *appsv1.ReplicaSet) bool {

@@ -23,7 +23,7 @@ import (
 // IndexKey is the key of a workload in the index: the underscore is in no name.
 func IndexKey(kind schema.GroupKind, name string) string { return kind.String() + "_" + name }
 
-// Indexable tells that a key can stand in an index. A longer name is held by the
+// Indexable reports whether a key can stand in an index. A longer name is held by the
 // webhook alone.
 func Indexable(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 

@@ -26,7 +26,7 @@ var (
 // that it updates in place.
 const inPlaceReady corev1.PodConditionType = "InPlaceUpdateReady"
 
-// updating tells that a pod whose containers are well is about to be updated in place.
+// updating reports whether a pod whose containers are well is about to be updated in place.
 func updating(p *corev1.Pod) bool {
 	gate, containers := condition(p, inPlaceReady), condition(p, corev1.ContainersReady)
 	return gate != nil && gate.Status == corev1.ConditionFalse && containers != nil && containers.Status == corev1.ConditionTrue

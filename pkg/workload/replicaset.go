@@ -104,12 +104,12 @@ func (r revisions) byHash(hash string) *appsv1.ReplicaSet {
 	return nil
 }
 
-// atStable tells that the live template is the stable one.
+// atStable reports whether the live template is the stable one.
 func (r revisions) atStable(d *appsv1.Deployment) bool {
 	return r.stable != nil && sameTemplate(&r.stable.Spec.Template, &d.Spec.Template)
 }
 
-// split tells that more than one set beside the live template's has pods.
+// split reports whether more than one set beside the live template's has pods.
 func (r revisions) split() bool {
 	n := r.active()
 	if r.update != nil && size(r.update) > 0 {

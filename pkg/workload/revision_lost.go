@@ -33,7 +33,7 @@ type keptTemplate struct {
 
 // File implements Adapter. A revision is named by the whole name of its object, or by
 // the end of it.
-func (selfSized) File(obj object.Object, owned []object.Object, revision string) *File {
+func (baseAdapter) File(obj object.Object, owned []object.Object, revision string) *File {
 	for _, o := range owned {
 		cr, ok := o.(*appsv1.ControllerRevision)
 		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision && short(cr.Name) != revision {
@@ -56,7 +56,7 @@ func (f File) template() *corev1.PodTemplateSpec {
 
 // Kept implements Adapter. A revision of the live template that has another name than
 // the one that was lost is the stable one.
-func (selfSized) Kept(obj object.Object, _ []object.Object, kept File) planner.Kept {
+func (baseAdapter) Kept(obj object.Object, _ []object.Object, kept File) planner.Kept {
 	t := kept.template()
 	if t == nil {
 		return planner.Kept{}
@@ -66,7 +66,7 @@ func (selfSized) Kept(obj object.Object, _ []object.Object, kept File) planner.K
 
 // Remake implements Adapter: the stable template is set, and its controller makes the
 // rest. What was live is set aside, unless it is to go for good.
-func (selfSized) Remake(obj object.Object, _, _ []object.Object, kept File, how planner.RemakeStable) []object.Change {
+func (baseAdapter) Remake(obj object.Object, _, _ []object.Object, kept File, how planner.RemakeStable) []object.Change {
 	t := kept.template()
 	if t == nil {
 		return nil

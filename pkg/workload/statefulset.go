@@ -22,7 +22,7 @@ var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 // statefulSet releases a StatefulSet by its partition: its native controller
 // replaces the pods of the highest ordinals, and goes no further than it is told.
-type statefulSet struct{ selfSized }
+type statefulSet struct{ baseAdapter }
 
 var _ Adapter = statefulSet{}
 
@@ -54,26 +54,26 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	return w
 }
 
-// back tells that nothing is left to do of an abort. Without pods the stable
+// back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
-func (o ordered) back(to planner.Drive) bool {
+func (o statefulSetView) back(to planner.Drive) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
-// rolling tells that pods of another template are still to be replaced.
-func (o ordered) rolling() bool {
+// rolling reports whether pods of another template are still to be replaced.
+func (o statefulSetView) rolling() bool {
 	st := o.set.Status
 	return !o.settled() || st.CurrentRevision != st.UpdateRevision || st.UpdatedReplicas < st.Replicas || o.outdated()
 }
 
-// outdated tells that a pod of another template is there, whatever the status counts.
-func (o ordered) outdated() bool {
+// outdated reports whether a pod of another template is there, whatever the status counts.
+func (o statefulSetView) outdated() bool {
 	return slices.ContainsFunc(o.pods, func(p *corev1.Pod) bool { return p != nil && counts(p) && revisionOf(p) != o.live })
 }
 
 // count is the facts about pods. What the native controller has not counted yet,
 // others do not see either.
-func (o ordered) count(w *planner.Workload) {
+func (o statefulSetView) count(w *planner.Workload) {
 	all, ready := census(o.pods)
 	for revision, n := range all {
 		if revision != o.update {
@@ -94,7 +94,7 @@ func (o ordered) count(w *planner.Workload) {
 
 // behind counts superseded pods below the first of the update revision, which the
 // native controller replaces last.
-func (o ordered) behind() int32 {
+func (o statefulSetView) behind() int32 {
 	var n int32
 	for _, p := range o.pods {
 		switch {
@@ -217,7 +217,7 @@ func setPartition(s *appsv1.StatefulSetSpec, partition int32) {
 }
 
 // unavailable is how many pods the native controller replaces at once.
-func (o ordered) unavailable() int32 {
+func (o statefulSetView) unavailable() int32 {
 	u := o.set.Spec.UpdateStrategy.RollingUpdate
 	if u == nil || u.MaxUnavailable == nil {
 		return 1
@@ -234,7 +234,7 @@ func (o ordered) unavailable() int32 {
 // ready before it replaces it, or makes another, which may be never. Below the
 // partition it makes the one that its status names, so that none is deleted there while
 // that is not the stable one.
-func (o ordered) stuck() []*corev1.Pod {
+func (o statefulSetView) stuck() []*corev1.Pod {
 	if !o.settled() || o.live == "" {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (o ordered) stuck() []*corev1.Pod {
 	return stuck
 }
 
-// hangs tells that a pod is not ready, and that nobody is about to replace it.
+// hangs reports whether a pod is not ready, and that nobody is about to replace it.
 func hangs(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && !isReady(p) && !updating(p)
 }

@@ -35,7 +35,7 @@ func (statefulSet) Drive(obj object.Object, owned []object.Object, to planner.Dr
 }
 
 // aimed is the StatefulSet with the template and the partition that a drive needs.
-func (o ordered) aimed(to planner.Drive) *appsv1.StatefulSet {
+func (o statefulSetView) aimed(to planner.Drive) *appsv1.StatefulSet {
 	want := o.set.DeepCopy()
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
@@ -52,7 +52,7 @@ func (o ordered) aimed(to planner.Drive) *appsv1.StatefulSet {
 }
 
 // putAside sets the stable template, and tells whether it is there.
-func (o ordered) putAside(want *appsv1.StatefulSet) bool {
+func (o statefulSetView) putAside(want *appsv1.StatefulSet) bool {
 	if o.live == o.stable {
 		return true
 	}
@@ -66,7 +66,7 @@ func (o ordered) putAside(want *appsv1.StatefulSet) bool {
 }
 
 // takeUp sets the template that was set aside; the live one stays if it is gone.
-func (o ordered) takeUp(want *appsv1.StatefulSet) {
+func (o statefulSetView) takeUp(want *appsv1.StatefulSet) {
 	if t := o.history.template(o.aside); t != nil {
 		want.Spec.Template = *t
 	}
@@ -81,8 +81,8 @@ func setAside(want metav1.Object, aside string) {
 	}
 }
 
-// goesBack tells that the stable template has to be the live one.
-func (o ordered) goesBack(to planner.Drive) bool {
+// goesBack reports whether the stable template has to be the live one.
+func (o statefulSetView) goesBack(to planner.Drive) bool {
 	if o.replicas() == 0 {
 		return o.update != o.stable
 	}
@@ -102,7 +102,7 @@ func (o ordered) goesBack(to planner.Drive) bool {
 
 // keeping is the partition with which the native controller leaves that many pods
 // of the update revision: those of the lowest ordinals.
-func (o ordered) keeping(n int32) int32 {
+func (o statefulSetView) keeping(n int32) int32 {
 	if n == 0 {
 		return 0
 	}
@@ -118,7 +118,7 @@ func (o ordered) keeping(n int32) int32 {
 // Those below it that run it already count: on the way back in batches, which the
 // lowest ordinals have never left, and where the size has grown. Where there are as many
 // without one above it, or too many, nothing more is let through, however the pods move.
-func (o ordered) partition(to planner.Drive) int32 {
+func (o statefulSetView) partition(to planner.Drive) int32 {
 	var n int32
 	for _, p := range o.pods {
 		n += o.runs(p)
@@ -138,7 +138,7 @@ func (o ordered) partition(to planner.Drive) int32 {
 }
 
 // runs is 1 for a pod of the update revision.
-func (o ordered) runs(p *corev1.Pod) int32 {
+func (o statefulSetView) runs(p *corev1.Pod) int32 {
 	if p != nil && revisionOf(p) == o.update {
 		return 1
 	}

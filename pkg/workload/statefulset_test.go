@@ -339,12 +339,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := shaped{}.Observe(s.set, s.owned).Unfit
+		got := statefulSetLike{}.Observe(s.set, s.owned).Unfit
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := (shaped{}).Observe(s.set, s.owned).Unfit; got != "" {
+		if got := (statefulSetLike{}).Observe(s.set, s.owned).Unfit; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}

@@ -25,7 +25,7 @@ type ailment struct {
 	name string
 	// of says what is the matter; empty when it is not this.
 	of func(*corev1.Pod) string
-	// since tells that this is normal for a while after that moment; nil where it
+	// since reports whether this is normal for a while after that moment; nil where it
 	// never is.
 	since func(*corev1.Pod) time.Time
 }
@@ -69,7 +69,7 @@ func Trouble(pods []corev1.Pod, whose string, now time.Time) (message string, ag
 	return strings.Join(lines, "; "), again
 }
 
-// Well tells that a pod is ready, or on its way out.
+// Well reports whether a pod is ready, or on its way out.
 func Well(pod *corev1.Pod) bool {
 	c := condition(pod, corev1.PodReady)
 	return pod.DeletionTimestamp != nil || c != nil && c.Status == corev1.ConditionTrue

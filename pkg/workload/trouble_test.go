@@ -60,7 +60,7 @@ func TestAilments(t *testing.T) {
 	evicted.Status.Phase, evicted.Status.Reason, evicted.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 	cases := map[string]struct {
 		pod corev1.Pod
-		// want is what is told at last, and patient tells that it is not at once.
+		// want is what is told at last, and patient reports whether it is not at once.
 		want    string
 		patient bool
 	}{

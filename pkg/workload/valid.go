@@ -154,4 +154,4 @@ func (a daemonSet) Wrong(oldObj, newObj object.Object) string {
 
 // Wrong implements Adapter: what is put aside of these is read as the default where it
 // could not be given back.
-func (selfSized) Wrong(object.Object, object.Object) string { return "" }
+func (baseAdapter) Wrong(object.Object, object.Object) string { return "" }

@@ -23,7 +23,7 @@ type wish struct {
 	ProgressDeadlineSeconds *int32                            `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// wished tells that there is such a note.
+// wished reports whether there is such a note.
 func wished(obj object.Object) bool { return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != "" }
 
 // Keep puts back on update what others must not change on a held workload. What a

@@ -25,7 +25,7 @@ import (
 type Adapter interface {
 	// Observe returns the facts of a workload and of the objects it owns.
 	Observe(obj object.Object, owned []object.Object) planner.Workload
-	// Held tells that the workload is taken from its native controller.
+	// Held reports whether the workload is taken from its native controller.
 	Held(obj object.Object) bool
 	// Hold takes it, in place, in the name of a Rollout.
 	Hold(obj object.Object, by string)
@@ -34,7 +34,7 @@ type Adapter interface {
 	// Wrong says what kube-apiserver would refuse, when it is given back, of what an
 	// update of a held workload changes; empty if nothing.
 	Wrong(old, update object.Object) string
-	// Changed tells that an update asks for another release.
+	// Changed reports whether an update asks for another release.
 	Changed(old, update object.Object) bool
 	// Rolls reports whether the native controller replaces pods for an update.
 	Rolls(old, update object.Object) bool
@@ -98,9 +98,9 @@ type Row struct {
 	RevisionKey string
 	// Owns lists the kinds between the workload and its pods.
 	Owns []schema.GroupVersionKind
-	// Scalers tells that autoscalers of the workload are among what it owns.
+	// Scalers reports whether autoscalers of the workload are among what it owns.
 	Scalers bool
-	// Extra tells that objects of the workload's own kind are made beside it,
+	// Extra reports whether objects of the workload's own kind are made beside it,
 	// and belong to it by a label.
 	Extra bool
 	// GoesOn says what its owner does to let a native controller go on that is stopped.
@@ -210,7 +210,7 @@ var Table = []Row{
 		Owns:        []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), corev1.SchemeGroupVersion.WithKind("Pod")},
 		Scalers:     true,
 		Opens:       true,
-		Adapter:     surgingClones{cloneSet{cloneSetLabel}},
+		Adapter:     cloneSetBlueGreen{cloneSet{cloneSetLabel}},
 	},
 }
 
@@ -236,5 +236,5 @@ func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
 			return r, true
 		}
 	}
-	return shapedRow(gv.WithKind(kind), style)
+	return statefulSetLikeRow(gv.WithKind(kind), style)
 }

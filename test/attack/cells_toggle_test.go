@@ -79,7 +79,7 @@ func (a *app) inCharge(ctx context.Context) error {
 	return a.rests(ctx)
 }
 
-// waitsForOwner tells that a DaemonSet was given back with OnDelete, which somebody ends,
+// waitsForOwner reports whether a DaemonSet was given back with OnDelete, which somebody ends,
 // and that the Rollout says so.
 func (a *app) waitsForOwner(ctx context.Context) bool {
 	o, _, err := a.live(ctx)

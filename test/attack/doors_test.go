@@ -24,7 +24,7 @@ import (
 // setting is which doors are open.
 type setting struct {
 	name string
-	// all tells that every cell is tried, and not only those that depend on doors.
+	// all reports whether every cell is tried, and not only those that depend on doors.
 	all               bool
 	webhook, policies bool
 }

@@ -36,11 +36,11 @@ type cell struct {
 	what goal
 	// how tells it from other ways to the same.
 	how string
-	// doors tells that it depends on admission, so that it is tried with each door alone, too.
+	// doors reports whether it depends on admission, so that it is tried with each door alone, too.
 	doors bool
-	// alone tells that others would notice, so that nothing runs beside it.
+	// alone reports whether others would notice, so that nothing runs beside it.
 	alone bool
-	// long tells that the short form leaves it out.
+	// long reports whether the short form leaves it out.
 	long bool
 	// on is what is there before.
 	on scene

@@ -70,7 +70,7 @@ type Permission struct {
 	Namespace, Name string
 }
 
-// Covers tells that who is granted p may do what q says.
+// Covers reports whether who is granted p may do what q says.
 func (p Permission) Covers(q Permission) bool {
 	return p.Account == q.Account && p.Verb == q.Verb && p.Group == q.Group && p.Resource == q.Resource &&
 		(p.Namespace == "" || p.Namespace == q.Namespace) && (p.Name == "" || p.Name == q.Name)

@@ -54,7 +54,7 @@ func (c *Cluster) Components() ([]string, error) {
 	return []string{"webhook-only"}, nil
 }
 
-// ServesPolicies tells whether kube-apiserver can hold workloads by policies.
+// ServesPolicies reports whether kube-apiserver can hold workloads by policies.
 func (c *Cluster) ServesPolicies() (bool, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.Config())
 	if err != nil {

@@ -26,7 +26,7 @@ const etcdServerSecret = "weir-etcd-server"
 // Replica is the name of a process of which there are several.
 func Replica(name string, i int) string { return name + "-" + strconv.Itoa(i) }
 
-// replicated tells whether Weir's processes have replicas and an etcd beside them.
+// replicated reports whether Weir's processes have replicas and an etcd beside them.
 func (c *Cluster) replicated() bool { return c.opts.WeirReplicas > 0 }
 
 // Replicas are the processes of a Deployment of the manifests.

@@ -132,7 +132,7 @@ func (p *pods) close(uid types.UID) {
 	}()
 }
 
-// ready tells that a pod is an endpoint.
+// ready reports whether a pod is an endpoint.
 func ready(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.PodIP == "" {
 		return false
@@ -145,7 +145,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// drains tells that a pod is to end, and serves until then.
+// drains reports whether a pod is to end, and serves until then.
 func drains(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Annotations[drainsFor] != ""
 }

@@ -240,7 +240,7 @@ func (s *cloned) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// runsPods tells whether exactly these pods are there, ready, and counted.
+// runsPods reports whether exactly these pods are there, ready, and counted.
 func (s *cloned) runsPods(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := s.pods(ctx)

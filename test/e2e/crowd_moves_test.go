@@ -173,7 +173,7 @@ func (m *member) promoteEvery() {
 	m.decide("promote", asking{full: true}, `"full":true`)
 }
 
-// absent tells that there is no Rollout, as far as is known.
+// absent reports whether there is no Rollout, as far as is known.
 func (m *member) absent() bool {
 	_, err := m.stored(m.t.Context())
 	return apierrors.IsNotFound(err)

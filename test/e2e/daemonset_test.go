@@ -130,7 +130,7 @@ func (s *daemons) ships(version string) {
 	s.change(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, name, image(version)))
 }
 
-// runsPods tells whether exactly these pods are there, ready, and counted.
+// runsPods reports whether exactly these pods are there, ready, and counted.
 func (s *daemons) runsPods(want versions) func(context.Context) error {
 	maps.DeleteFunc(want, func(_ string, n int32) bool { return n == 0 })
 	return func(ctx context.Context) error {

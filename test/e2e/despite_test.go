@@ -12,7 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
@@ -73,8 +73,8 @@ func TestDespiteStatus(t *testing.T) {
 			if err := tc.meanwhile(t.Context(), base.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
-			err := effect.Server{Client: here.client}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
-			if (err == nil) != tc.stored || effect.Moved(err) != tc.moved {
+			err := cluster.Server{Client: here.client}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
+			if (err == nil) != tc.stored || cluster.Moved(err) != tc.moved {
 				t.Errorf("the answer is %v", err)
 			}
 			now := &appsv1.Deployment{}

@@ -74,7 +74,7 @@ func TestDoctor(t *testing.T) {
 	here.until(t, "nothing is wrong", here.diagnosed(""))
 }
 
-// elects tells whether weir-controller holds a lease, see TestMain.
+// elects reports whether weir-controller holds a lease, see TestMain.
 func elects() bool { return !testing.Short() }
 
 // diagnosed wants the doctor to find that one check only, and to say so.

@@ -34,15 +34,15 @@ type failure struct {
 // meanwhile is what works during a failure. That pods, traffic and holds stay as
 // they are, and that the rest of Kubernetes works, is no matter of a row.
 type meanwhile struct {
-	// unseen tells that kube-apiserver is gone, so that there is nothing to see.
+	// unseen reports whether kube-apiserver is gone, so that there is nothing to see.
 	unseen bool
-	// decides tells that Rollouts are read and decisions recorded.
+	// decides reports whether Rollouts are read and decisions recorded.
 	decides bool
-	// admits tells that the webhook answers.
+	// admits reports whether the webhook answers.
 	admits bool
-	// listed tells that the API group is there, whatever its objects are.
+	// listed reports whether the API group is there, whatever its objects are.
 	listed bool
-	// deletes tells that namespaces can be deleted.
+	// deletes reports whether namespaces can be deleted.
 	deletes bool
 }
 

@@ -31,7 +31,7 @@ type gate struct {
 	last int64
 	// seen is what the Rollout said.
 	seen string
-	// acts tells that the workload is not left to the native controller.
+	// acts reports whether the workload is not left to the native controller.
 	acts bool
 }
 
@@ -103,7 +103,7 @@ func position(r *v1beta1.Rollout) (step int32, hash string) {
 	return progress.CurrentStepIndex, progress.RolloutHash
 }
 
-// mayPass tells that somebody let the release pass a step, or that it needs nobody.
+// mayPass reports whether somebody let the release pass a step, or that it needs nobody.
 func (w *witness) mayPass(r *v1beta1.Rollout, step int32) bool {
 	if c := r.Spec.Strategy.Canary; c != nil && int(step) == len(c.Steps) {
 		if last := c.Steps[step-1].Replicas; last != nil && last.String() == "100%" {

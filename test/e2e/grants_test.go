@@ -103,7 +103,7 @@ func split(g doctor.Grant) map[cluster.Permission]bool {
 	return all
 }
 
-// complete tells that this run has shown all that Weir does.
+// complete reports whether this run has shown all that Weir does.
 func (g *grants) complete() bool {
 	chosen := func(name string) bool { return flag.Lookup(name).Value.String() != "" }
 	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.Contains(g.dirs, "ha")

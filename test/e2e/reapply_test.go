@@ -191,7 +191,7 @@ func (a *app) writes(during func()) (all, ours int) {
 	return all, ours
 }
 
-// sameButStatus tells that two versions differ in what the server keeps for each
+// sameButStatus reports whether two versions differ in what the server keeps for each
 // write and in the status.
 func sameButStatus(a, b *appsv1.Deployment) bool {
 	plain := func(d *appsv1.Deployment) *appsv1.Deployment {

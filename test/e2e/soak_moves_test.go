@@ -114,7 +114,7 @@ func (s *soaker) resize(replicas int32) {
 	s.guard.atLeast(max(0, replicas-s.plan.unavailable))
 }
 
-// reached tells whether the release may have come to a step.
+// reached reports whether the release may have come to a step.
 func (s *soaker) reached(step int) bool {
 	r, err := s.stored(s.t.Context())
 	return err != nil || (r.Status.Canary != nil && int(r.Status.Canary.CurrentStepIndex) >= step)

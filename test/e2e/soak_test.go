@@ -150,7 +150,7 @@ func (s *soaker) resting(ctx context.Context, r *v1beta1.Rollout) error {
 	return fmt.Errorf("it moves: %s", describe(r))
 }
 
-// waits tells that a release moves no further by itself.
+// waits reports whether a release moves no further by itself.
 func (s *soaker) waits(r *v1beta1.Rollout) bool {
 	switch reason(r) {
 	case "Aborted", "Paused":

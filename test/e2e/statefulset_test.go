@@ -118,7 +118,7 @@ func (s *stateful) sizes(replicas int32) {
 	s.change(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
-// runsPods tells whether exactly these pods are there, ready, and counted.
+// runsPods reports whether exactly these pods are there, ready, and counted.
 func (s *stateful) runsPods(want versions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList

@@ -38,7 +38,7 @@ type world struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	admin   *user
-	// policies tells that kube-apiserver has them, as it does since Kubernetes 1.36.
+	// policies reports whether kube-apiserver has them, as it does since Kubernetes 1.36.
 	policies bool
 
 	mu    sync.Mutex

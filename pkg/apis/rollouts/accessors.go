@@ -157,7 +157,7 @@ func (r *Release) TrafficRouting() string {
 	return *r.TrafficRoutingRef
 }
 
-// Routed tells whether the step changes traffic.
+// Routed reports whether the step changes traffic.
 func (s *Step) Routed() bool {
 	return s.Traffic != nil || len(s.Matches) > 0
 }

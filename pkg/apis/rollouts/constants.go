@@ -146,7 +146,7 @@ var StallReasons = []StallReason{
 	StalledAborted, StalledStableGone, StalledStableEdited, StalledUnsupported, StalledRefused, StalledOccupied, StalledDeadline,
 }
 
-// Known tells whether the reason is one of Weir's.
+// Known reports whether the reason is one of Weir's.
 func (r StallReason) Known() bool { return slices.Contains(StallReasons, r) }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the

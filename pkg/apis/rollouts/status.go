@@ -77,9 +77,9 @@ type ReleaseRecord struct {
 	EndTime *metav1.Time
 	// Outcome is empty while the release goes on; an abort is known before the end.
 	Outcome ReleaseOutcome
-	// Kept tells that the RolloutHistory exists.
+	// Kept reports whether the RolloutHistory exists.
 	Kept bool
-	// Filed tells that it says all there is to say.
+	// Filed reports whether it says all there is to say.
 	Filed bool
 	// Steps are the visits to steps in their order.
 	Steps []StepRecord

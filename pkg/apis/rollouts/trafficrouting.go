@@ -54,7 +54,7 @@ type TrafficRoutingStatus struct {
 	// LastUpdateTime is when the network was last changed; absent while nothing
 	// of it is changed.
 	LastUpdateTime *metav1.Time
-	// Routed tells that requests go as the strategy says, and that the change
+	// Routed reports whether requests go as the strategy says, and that the change
 	// has had its grace period.
 	Routed bool
 }

@@ -42,7 +42,7 @@ type Server struct {
 	done     chan error
 }
 
-// Allow tells whether a user may do something. It is not asked about members
+// Allow reports whether a user may do something. It is not asked about members
 // of system:masters, who may do everything.
 type Allow func(a authorizer.Attributes) bool
 

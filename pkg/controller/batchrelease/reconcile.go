@@ -25,7 +25,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -33,13 +33,13 @@ import (
 
 // Reconciler runs one pass at a time over each BatchRelease.
 type Reconciler struct {
-	Server      effect.Server
+	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
 	// Labels says which releases' pods are labelled with their batch.
 	Labels planner.PodLabels
-	kinds  effect.Kinds
+	kinds  cluster.Kinds
 }
 
 // moved is how soon to look again when somebody else wrote first.
@@ -48,7 +48,7 @@ const moved = 20 * time.Millisecond
 // observation is one pass' view, with what its changes are based on.
 type observation struct {
 	release  *rollouts.BatchRelease
-	workload *effect.Workload
+	workload *cluster.Workload
 	facts    planner.BatchObserved
 	// again is when pods that may still get ready are looked at again.
 	again time.Duration
@@ -57,8 +57,8 @@ type observation struct {
 // Reconcile runs one pass: observe, plan, commit, apply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obs, err := r.observe(ctx, req)
-	if effect.Behind(err) {
-		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	if cluster.Behind(err) {
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
@@ -73,10 +73,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.V(4).Info("Planned", "reason", plan.Rule, "phase", plan.Status.Phase, "actions", len(plan.Actions))
 		err = r.heed(ctx, obs, r.apply(ctx, obs, plan))
 	}
-	if effect.Moved(err) {
+	if cluster.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
-	if effect.Vanished(err, req.Name) {
+	if cluster.Vanished(err, req.Name) {
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -168,13 +168,13 @@ func (r *Reconciler) observePods(ctx context.Context, obs *observation, style ro
 
 // pods are those of a revision of the workload. They are found by who owns them:
 // another workload may have pods with the same label, and a namespace has many.
-func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision string) ([]corev1.Pod, error) {
+func (r *Reconciler) pods(ctx context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error) {
 	var all []corev1.Pod
 	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
 		var pods corev1.PodList
 		// They are only looked at, so that the cache need not copy them.
 		if err := r.Server.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), client.MatchingLabels{w.Row.RevisionKey: revision},
-			client.MatchingFields{effect.ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+			client.MatchingFields{cluster.ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
 		}
 		all = append(all, pods.Items...)
@@ -182,7 +182,7 @@ func (r *Reconciler) pods(ctx context.Context, w *effect.Workload, revision stri
 	return all, nil
 }
 
-// owned tells whether the controller of the BatchRelease is, or was, a Rollout.
+// owned reports whether the controller of the BatchRelease is, or was, a Rollout.
 func owned(b *rollouts.BatchRelease) bool {
 	ref := metav1.GetControllerOf(b)
 	return ref != nil && ref.Kind == "Rollout"
@@ -201,13 +201,13 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.B
 // announce tells what has happened.
 func (r *Reconciler) announce(b *rollouts.BatchRelease, announced []planner.Event) {
 	for _, e := range announced {
-		r.Recorder.Eventf(effect.AboutBatch(b), nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
+		r.Recorder.Eventf(cluster.AboutBatch(b), nil, cluster.EventType(e), e.Reason, "Release", "%s", e.Message)
 	}
 }
 
 // heed notes that the server has denied an action; the Rollout says it.
 func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
-	denial, denied := effect.Denial(err)
+	denial, denied := cluster.Denial(err)
 	if !denied {
 		return err
 	}
@@ -238,7 +238,7 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, error
 	w := obs.workload
 	switch a := action.(type) {
 	case planner.DriveTo:
-		return w.Changes(w.Row.Drive(w.Object, w.Owned, a, effect.OwnedByBatchRelease(obs.release))), nil
+		return w.Changes(w.Row.Drive(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.release))), nil
 	case planner.Discard:
 		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:

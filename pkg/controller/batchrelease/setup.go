@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -32,18 +32,18 @@ const gathering = 200 * time.Millisecond
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
-		For(effect.NewBatchRelease()).
-		Watches(&corev1.Pod{}, effect.Later(gathering, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.OwnedByDriven(deployments))),
+		For(cluster.NewBatchRelease()).
+		Watches(&corev1.Pod{}, cluster.Later(gathering, r.Server.Enqueue(cluster.BatchReleases, cluster.ByWorkload, cluster.OwnedByDriven(deployments))),
 			builder.WithPredicates(telling())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.Server.Enqueue(effect.BatchReleases, effect.ByWorkload, effect.ScaledBy),
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.Server.Enqueue(cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(retargeted())).
-		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.BatchReleases)).
+		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.BatchReleases)).
 		WithOptions(fair.Options(r.Concurrency))
 	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
-	r.kinds = effect.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: effect.BatchReleases}
+	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.BatchReleases}
 	return r.kinds.WatchNative(r.Server)
 }
 

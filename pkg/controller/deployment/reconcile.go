@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -36,17 +36,17 @@ import (
 // Reconciler sizes ReplicaSets. It has no status to commit: what it goes by is stored
 // already, and every write carries the version that it was planned from.
 type Reconciler struct {
-	Server      effect.Server
+	Server      cluster.Server
 	Concurrency int
 }
 
 // SetupWithManager registers the watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
-		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), effect.WorkloadChanged())).
-		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(effect.OwnedChanged())).
-		Watches(effect.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.DriveChanged())).
-		Watches(effect.NewRollout(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(effect.StableChanged())).
+		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), cluster.WorkloadChanged())).
+		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
+		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(cluster.DriveChanged())).
+		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(cluster.StableChanged())).
 		WithOptions(fair.Options(r.Concurrency)).
 		Complete(r)
 }
@@ -58,7 +58,7 @@ var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
 // released is the Deployment that a Rollout or a BatchRelease names.
 func released(_ context.Context, o client.Object) []reconcile.Request {
-	name := effect.ReleasedAs(o, deployments)
+	name := cluster.ReleasedAs(o, deployments)
 	if name == "" {
 		return nil
 	}
@@ -68,8 +68,8 @@ func released(_ context.Context, o client.Object) []reconcile.Request {
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	w, err := r.observe(ctx, req.NamespacedName)
-	if effect.Behind(err) {
-		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	if cluster.Behind(err) {
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	}
 	if err != nil || w == nil {
 		return ctrl.Result{}, err
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	err = r.Server.Write(ctx, w.Based(changes))
-	if effect.Moved(err) {
+	if cluster.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
 	return ctrl.Result{}, err
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // observe reads a Deployment whose sizes are decided here, or nil. What it says of
 // itself counts only where nothing in the store names it.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*effect.Workload, error) {
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*cluster.Workload, error) {
 	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
 	if !ok {
 		return nil, errors.New("finding the row of deployments: there is none")
@@ -111,7 +111,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ef
 
 // unnamed reads a Deployment that its own annotation drives, or nil. A held one that
 // nothing names is given back; until then its sizes stay.
-func (r *Reconciler) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*effect.Workload, error) {
+func (r *Reconciler) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*cluster.Workload, error) {
 	w, err := r.Server.Unnamed(ctx, row, key.Namespace, key.Name)
 	if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
 		return nil, err
@@ -121,7 +121,7 @@ func (r *Reconciler) unnamed(ctx context.Context, row workload.Row, key types.Na
 
 // due is what is to be written now. What is told is told when sizes rest, since
 // each time is a write.
-func (r *Reconciler) due(ctx context.Context, w *effect.Workload) ([]object.Change, error) {
+func (r *Reconciler) due(ctx context.Context, w *cluster.Workload) ([]object.Change, error) {
 	facts, ok := w.Row.Sizing(w.Seen, w.Owned)
 	if !ok {
 		return nil, nil
@@ -149,7 +149,7 @@ func (r *Reconciler) due(ctx context.Context, w *effect.Workload) ([]object.Chan
 
 // taken is a ReplicaSet that does not belong to the Deployment and has the name
 // of one that is to be made, which then needs another.
-func (r *Reconciler) taken(ctx context.Context, w *effect.Workload, changes []object.Change) (object.Object, error) {
+func (r *Reconciler) taken(ctx context.Context, w *cluster.Workload, changes []object.Change) (object.Object, error) {
 	for _, c := range changes {
 		if c.Base != nil {
 			continue

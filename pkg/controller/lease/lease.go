@@ -70,7 +70,7 @@ func (l *Lease) set(renewed time.Time) {
 	l.renewed = renewed
 }
 
-// Check tells whether a write would be refused, and why.
+// Check reports whether a write would be refused, and why.
 func (l *Lease) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

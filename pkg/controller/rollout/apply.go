@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -33,7 +33,7 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	case planner.Index:
 		return r.Server.Enter(ctx, obs.entry)
 	case planner.Unindex:
-		return r.Server.Strike(ctx, obs.entry)
+		return r.Server.Remove(ctx, obs.entry)
 	case planner.Unlink:
 		return r.Server.Unlink(ctx, obs.rollout, a.Name)
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) runBatch(ctx context.Context, obs *observation, plan rollou
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
-		OwnerReferences: []metav1.OwnerReference{effect.OwnedByRollout(ro)},
+		OwnerReferences: []metav1.OwnerReference{cluster.OwnedByRollout(ro)},
 	}}
 	if obs.batch != nil {
 		b = obs.batch.DeepCopy()

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) file(ctx context.Context, obs *observation, filings []planner.Filing) error {
 	for _, f := range filings {
 		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
-		made, err := r.Server.File(ctx, effect.Part{
+		made, err := r.Server.File(ctx, cluster.Part{
 			Rollout: obs.rollout, Workload: obs.workload, Stable: f.Release.StableRevision, Kept: obs.kept, Traffic: obs.objects,
 		}, f)
 		if err != nil {
@@ -36,17 +36,17 @@ func (r *Reconciler) file(ctx context.Context, obs *observation, filings []plann
 	return nil
 }
 
-// over tells that a release among them has ended.
+// over reports whether a release among them has ended.
 func over(filings []planner.Filing) bool {
 	return slices.ContainsFunc(filings, func(f planner.Filing) bool { return f.Release.EndTime != nil })
 }
 
-// leaves tells that the Rollout is about to go, and its record with it.
+// leaves reports whether the Rollout is about to go, and its record with it.
 func leaves(plan planner.Plan) bool {
 	return slices.Contains(plan.Actions, planner.Action(planner.DropFinalizer{}))
 }
 
-// hopeless tells that a history cannot be stored, however often it is tried: the
+// hopeless reports whether a history cannot be stored, however often it is tried: the
 // namespace is being deleted, or this program may not. A Rollout does not stay
 // for that.
 func hopeless(err error) bool {

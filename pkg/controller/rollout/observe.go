@@ -13,7 +13,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -25,14 +25,14 @@ type observation struct {
 	facts    planner.Observed
 	rollout  *rollouts.Rollout
 	batch    *rollouts.BatchRelease
-	entry    *effect.Entry
-	workload *effect.Workload
+	entry    *cluster.Entry
+	workload *cluster.Workload
 	// kept is what is on file of a stable set that has gone, and beside are all
 	// sets of the namespace.
 	kept    *workload.File
 	beside  []object.Object
 	objects traffic.Objects
-	// unread tells that the workload may not be read.
+	// unread reports whether the workload may not be read.
 	unread bool
 }
 
@@ -41,7 +41,7 @@ func (o *observation) again() time.Duration {
 	if o.unread {
 		return unread
 	}
-	return effect.Again(o.objects)
+	return cluster.Again(o.objects)
 }
 
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
@@ -96,7 +96,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, obs *observation) err
 	if err != nil {
 		return err
 	}
-	obs.facts.Unprotected, err = r.Doors.Missing(ctx, resource, obs.entry.Unlisted)
+	obs.facts.Unprotected, err = r.AdmissionStatus.Missing(ctx, resource, obs.entry.Unlisted)
 	return err
 }
 
@@ -122,7 +122,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 		return workload.Row{}, err
 	}
 	w, err := r.readWorkload(ctx, obs, row)
-	if misfit, ok := errors.AsType[*effect.MisfitError](err); ok {
+	if misfit, ok := errors.AsType[*cluster.MisfitError](err); ok {
 		return workload.Row{}, without(obs, misfit.Why, true)
 	}
 	if err != nil || w == nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	return row, r.observeKept(ctx, obs, row)
 }
 
-func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row workload.Row) (*effect.Workload, error) {
+func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row workload.Row) (*cluster.Workload, error) {
 	namespace, name := obs.rollout.Namespace, obs.rollout.Spec.WorkloadRef.Name
 	if planner.Unbound(obs.rollout) {
 		if err := r.Server.CatchUp(ctx, row, namespace, name); err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row wor
 	return r.Server.Workload(ctx, row, namespace, name, planner.KnownOf(obs.rollout, obs.batch))
 }
 
-// absent tells that no workload of the kind can be read. What a release was under
+// absent reports whether no workload of the kind can be read. What a release was under
 // way of is gone then, but not if it is only that it may not be read.
 func (r *Reconciler) absent(ctx context.Context, obs *observation, row workload.Row) (bool, error) {
 	absence, err := r.kinds.Absent(ctx, r.Server, row)
@@ -209,7 +209,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 	}
 	ref := release.TrafficRoutings[0]
 	obs.objects = traffic.Objects{
-		Owner:       effect.OwnedByRollout(obs.rollout),
+		Owner:       cluster.OwnedByRollout(obs.rollout),
 		RevisionKey: row.RevisionKey,
 		Shared:      release.DisableCanaryService,
 		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),

@@ -16,24 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Reconciler runs one pass at a time over each Rollout.
 type Reconciler struct {
-	Server      effect.Server
+	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	// Beside is the cache that Server.Indexes and Doors read.
+	// Beside is the cache that Server.Indexes and AdmissionStatus read.
 	Beside cache.Cache
-	// Doors is what of admission is installed.
-	Doors   effect.Doors
-	network effect.Network
-	turns   effect.Turns
-	kinds   effect.Kinds
+	// AdmissionStatus reads which parts of admission are installed.
+	AdmissionStatus cluster.AdmissionStatus
+	network         cluster.Network
+	turns           cluster.Turns
+	kinds           cluster.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 	// Metrics are told what is stored.
@@ -52,8 +52,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.turns.Leave(req.NamespacedName)
 		err = r.forget(ctx, req.NamespacedName)
 	}
-	if effect.Behind(err) {
-		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	if cluster.Behind(err) {
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := obs.rollout.Status
 	ctx = naming(ctx, plan.Status)
 	if !r.takes(obs, plan) {
-		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	}
 	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions)+len(filings) > 0)
 	if err == nil {
@@ -78,9 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // next is when to look again after a pass that ended so.
 func (r *Reconciler) next(obs *observation, plan planner.Plan, filings []planner.Filing, err error) (ctrl.Result, error) {
 	switch {
-	case effect.Moved(err):
+	case cluster.Moved(err):
 		return ctrl.Result{RequeueAfter: moved}, nil
-	case effect.Vanished(err, obs.rollout.Name):
+	case cluster.Vanished(err, obs.rollout.Name):
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
@@ -97,7 +97,7 @@ func (r *Reconciler) takes(obs *observation, plan planner.Plan) bool {
 	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
 	switch {
 	case ro.Status.Network == nil && plan.Status.Network != nil:
-		return r.turns.Take(r.Clock.Now(), by, effect.NetworkOf(ro))
+		return r.turns.Take(r.Clock.Now(), by, cluster.NetworkOf(ro))
 	case ro.Status.Network == nil:
 		r.turns.Leave(by)
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	if gone, err := r.Server.Gone(ctx, entry); err != nil || !gone {
 		return err
 	}
-	if err := r.Server.Strike(ctx, entry); !effect.Moved(err) {
+	if err := r.Server.Remove(ctx, entry); !cluster.Moved(err) {
 		return err
 	}
 	return nil // what they wrote wakes the next pass
@@ -134,9 +134,9 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 
 // announce tells what has happened, now that it is stored.
 func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
-	about := effect.About(obs.rollout)
+	about := cluster.About(obs.rollout)
 	for _, e := range announced {
-		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Release", "%s", e.Message)
+		r.Recorder.Eventf(about, nil, cluster.EventType(e), e.Reason, "Release", "%s", e.Message)
 	}
 }
 
@@ -157,7 +157,7 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.P
 // heed notes that the server has denied an action, unless it denies the batches
 // one. The planner takes that back when nothing is to be written any more.
 func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
-	denial, denied := effect.Denial(err)
+	denial, denied := cluster.Denial(err)
 	if b := obs.facts.Batch; !denied || b != nil && b.Denied != nil {
 		return err
 	}

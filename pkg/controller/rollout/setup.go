@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 )
 
@@ -19,27 +19,27 @@ import (
 // the next one, so nothing is polled.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
-		For(effect.NewRollout()).
+		For(cluster.NewRollout()).
 		// It has the name of its Rollout, and so has one that is in the way of it.
-		Watches(effect.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
-		Watches(effect.NewTrafficRouting(), r.Server.EnqueueUsers()).
-		Watches(&corev1.Service{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Service"))).
-		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork("Ingress"))).
-		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.Rollouts)).
-		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.Rollouts)).
+		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
+		Watches(cluster.NewTrafficRouting(), r.Server.EnqueueUsers()).
+		Watches(&corev1.Service{}, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Service"))).
+		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Ingress"))).
+		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(cluster.Rollouts)).
+		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.Rollouts)).
 		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
 		WithOptions(fair.Options(r.Concurrency))
-	for _, door := range r.Doors.Objects() {
-		b = b.WatchesRawSource(r.Server.WatchDoor(r.Beside, door))
+	for _, object := range r.AdmissionStatus.Objects() {
+		b = b.WatchesRawSource(r.Server.WatchAdmission(r.Beside, object))
 	}
 	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = effect.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
+	r.network = cluster.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		kind := o.GetObjectKind().GroupVersionKind().Kind
-		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(effect.Rollouts, effect.ByNetwork, effect.IsNetwork(kind))))
+		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork(kind))))
 	}}
-	r.kinds = effect.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: effect.Rollouts}
+	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.Rollouts}
 	return r.kinds.WatchNative(r.Server)
 }

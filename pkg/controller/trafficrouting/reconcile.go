@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/controller/effect"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
@@ -32,11 +32,11 @@ import (
 
 // Reconciler runs one pass at a time over each TrafficRouting.
 type Reconciler struct {
-	Server      effect.Server
+	Server      cluster.Server
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	network     effect.Network
+	network     cluster.Network
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 }
@@ -53,8 +53,8 @@ type observation struct {
 // Reconcile runs one pass: observe, plan, commit, announce, apply.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obs, err := r.observe(ctx, req)
-	if effect.Behind(err) {
-		return ctrl.Result{RequeueAfter: effect.Patience}, nil
+	if cluster.Behind(err) {
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	}
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
@@ -65,17 +65,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.announce(obs.facts.Routing, plan.Events)
 		err = r.apply(ctx, obs, plan)
 	}
-	if effect.Moved(err) {
+	if cluster.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
 	}
-	if effect.Vanished(err, req.Name) {
+	if cluster.Vanished(err, req.Name) {
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
 	}
 	if plan.Wake == 0 {
-		plan.Wake = effect.Again(obs.objects)
+		plan.Wake = cluster.Again(obs.objects)
 	}
 	return ctrl.Result{RequeueAfter: plan.Wake}, nil
 }
@@ -96,7 +96,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	}
 	ref := routing.Spec.ObjectRef[0]
 	obs.objects = traffic.Objects{
-		Owner: effect.OwnedByRouting(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnedByRouting(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
 	}
 	if !planner.Routes(routing) {
 		obs.objects.Originals = []string{} // nothing has been kept on routers yet
@@ -114,9 +114,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 
 // announce tells what has happened, now that it is stored.
 func (r *Reconciler) announce(routing *rollouts.TrafficRouting, announced []planner.Event) {
-	about := effect.AboutRouting(routing)
+	about := cluster.AboutRouting(routing)
 	for _, e := range announced {
-		r.Recorder.Eventf(about, nil, effect.EventType(e), e.Reason, "Route", "%s", e.Message)
+		r.Recorder.Eventf(about, nil, cluster.EventType(e), e.Reason, "Route", "%s", e.Message)
 	}
 }
 
@@ -156,21 +156,21 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	naming := func(kind string) handler.EventHandler {
-		return r.Server.Enqueue(effect.TrafficRoutings, effect.ByNetwork, effect.IsNetwork(kind))
+		return r.Server.Enqueue(cluster.TrafficRoutings, cluster.ByNetwork, cluster.IsNetwork(kind))
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
-		For(effect.NewTrafficRouting()).
+		For(cluster.NewTrafficRouting()).
 		Watches(&corev1.Service{}, naming("Service")).
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
-		Watches(effect.NewRollout(), r.Server.Enqueue(effect.TrafficRoutings, effect.ByUser, effect.IsUser), builder.WithPredicates(effect.Deleted())).
-		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(effect.TrafficRoutings)).
-		Watches(effect.Definitions(), r.Server.EnqueueDefined(effect.TrafficRoutings)).
+		Watches(cluster.NewRollout(), r.Server.Enqueue(cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser), builder.WithPredicates(cluster.Deleted())).
+		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(cluster.TrafficRoutings)).
+		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.TrafficRoutings)).
 		WithOptions(fair.Options(r.Concurrency)).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = effect.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
+	r.network = cluster.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		return c.Watch(source.Kind(mgr.GetCache(), o, naming(o.GetObjectKind().GroupVersionKind().Kind)))
 	}}
 	return nil

@@ -1569,21 +1569,21 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Description: "FullyPromoted reports whether every further step of this revision was approved at once.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Description: "Paused reports whether the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"rollingBack": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
+							Description: "RollingBack reports whether the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1930,14 +1930,14 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref common.ReferenceCallbac
 					},
 					"kept": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Kept tells that the RolloutHistory of the release exists.",
+							Description: "Kept reports whether the RolloutHistory of the release exists.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"filed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Filed tells that the release is over and its RolloutHistory is complete.",
+							Description: "Filed reports whether the release is over and its RolloutHistory is complete.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3207,7 +3207,7 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficRoutingStatus(ref common.Reference
 					},
 					"routed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Routed tells that requests go as the strategy says, and that the last change of the network has had its grace period.",
+							Description: "Routed reports whether requests go as the strategy says, and that the last change of the network has had its grace period.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3846,21 +3846,21 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Description: "FullyPromoted reports whether every further step of this revision was approved at once.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Description: "Paused reports whether the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"rollingBack": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
+							Description: "RollingBack reports whether the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4093,21 +4093,21 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Description: "FullyPromoted reports whether every further step of this revision was approved at once.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Description: "Paused reports whether the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"rollingBack": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
+							Description: "RollingBack reports whether the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5122,21 +5122,21 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 					},
 					"fullyPromoted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FullyPromoted tells that every further step of this revision was approved at once.",
+							Description: "FullyPromoted reports whether every further step of this revision was approved at once.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused tells that the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
+							Description: "Paused reports whether the release was frozen with the verb pause. It is frozen, too, while spec.strategy.paused is true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"rollingBack": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RollingBack tells that the template goes back to the stable one as soon as the abort is over.",
+							Description: "RollingBack reports whether the template goes back to the stable one as soon as the abort is over.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5472,14 +5472,14 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback
 					},
 					"kept": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Kept tells that the RolloutHistory of the release exists.",
+							Description: "Kept reports whether the RolloutHistory of the release exists.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"filed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Filed tells that the release is over and its RolloutHistory is complete.",
+							Description: "Filed reports whether the release is over and its RolloutHistory is complete.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

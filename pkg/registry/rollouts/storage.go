@@ -18,7 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollouthistory"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/room"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/trafficrouting"
 )
 
@@ -32,7 +32,7 @@ type kind interface {
 // same stores, so that there is one watch cache for each kind. Two kinds exist
 // in the older version only.
 func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
-	c.Options = room.Getter{RESTOptionsGetter: c.Options}
+	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options}
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
 		return nil, err

@@ -99,10 +99,10 @@ type ReleaseRecord struct {
 	// missing while the release goes on, but for an abort.
 	// +optional
 	Outcome ReleaseOutcome `json:"outcome,omitempty"`
-	// Kept tells that the RolloutHistory of the release exists.
+	// Kept reports whether the RolloutHistory of the release exists.
 	// +optional
 	Kept bool `json:"kept,omitempty"`
-	// Filed tells that the release is over and its RolloutHistory is complete.
+	// Filed reports whether the release is over and its RolloutHistory is complete.
 	// +optional
 	Filed bool `json:"filed,omitempty"`
 	// Steps are the visits to steps in their order, until the release is filed.
@@ -189,15 +189,15 @@ type Progress struct {
 	// controller's own.
 	// +optional
 	ProgressMark int32 `json:"progressMark,omitempty"`
-	// FullyPromoted tells that every further step of this revision was
+	// FullyPromoted reports whether every further step of this revision was
 	// approved at once.
 	// +optional
 	FullyPromoted bool `json:"fullyPromoted,omitempty"`
-	// Paused tells that the release was frozen with the verb pause. It is
+	// Paused reports whether the release was frozen with the verb pause. It is
 	// frozen, too, while spec.strategy.paused is true.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// RollingBack tells that the template goes back to the stable one as soon
+	// RollingBack reports whether the template goes back to the stable one as soon
 	// as the abort is over.
 	// +optional
 	RollingBack bool `json:"rollingBack,omitempty"`

@@ -79,7 +79,7 @@ type TrafficRoutingStatus struct {
 	// period counts from. It is absent while nothing of the network is changed.
 	// +optional
 	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
-	// Routed tells that requests go as the strategy says, and that the last
+	// Routed reports whether requests go as the strategy says, and that the last
 	// change of the network has had its grace period.
 	// +optional
 	Routed bool `json:"routed,omitempty"`

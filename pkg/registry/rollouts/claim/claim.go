@@ -48,7 +48,7 @@ func OwnerOf(r *rollouts.Rollout) Owner {
 	return Owner{Namespace: r.Namespace, Name: r.Name, UID: r.UID}
 }
 
-// Same tells whether two references name the same workload.
+// Same reports whether two references name the same workload.
 func Same(a, b *rollouts.ObjectRef) bool {
 	return a != nil && b != nil && keyOf("", a) == keyOf("", b)
 }
@@ -85,7 +85,7 @@ func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 	return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "claim", 1)
 }
 
-// Check tells whether Acquire would succeed now, and writes nothing.
+// Check reports whether Acquire would succeed now, and writes nothing.
 func (c *Claims) Check(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	held := &metav1.PartialObjectMetadata{}
 	err := c.Storage.Get(ctx, keyOf(owner.Namespace, ref), storage.GetOptions{}, held)

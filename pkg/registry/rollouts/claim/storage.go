@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/room"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 )
 
 // NewStorage keeps claims in the backend that keeps the objects.
@@ -43,5 +43,5 @@ func NewStorage(backend *storagebackend.ConfigForResource) (storage.Interface, f
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the storage of claims: %w", err)
 	}
-	return room.Storage{Interface: s}, destroy, nil
+	return storagefull.Storage{Interface: s}, destroy, nil
 }

@@ -53,7 +53,7 @@ type REST[T Object, Spec, Status any] struct {
 type guard[T Object, Spec, Status any] struct {
 	kind    Kind[T, Spec, Status]
 	drivers Drivers
-	// status tells that the request is about the status.
+	// status reports whether the request is about the status.
 	status bool
 }
 

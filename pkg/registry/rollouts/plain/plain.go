@@ -48,7 +48,7 @@ type Kind[T Object, Spec, Status any] struct {
 	// InUse reports whether something may belong to the object that must go with it;
 	// nil if nothing ever does.
 	InUse func(T) bool
-	// Internal tells that only Weir writes such objects.
+	// Internal reports whether only Weir writes such objects.
 	Internal bool
 	// Reserved says of a write that only those may do who drive releases what to
 	// do instead, and nothing of others; nil if there are none.

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// endsPause tells that an edit of the spec sets the pause of the very step that
+// endsPause reports whether an edit of the spec sets the pause of the very step that
 // waits to no time at all, as clients do that approve through the spec, whatever
 // else it changes. Any other edit of a pause is an edit of the plan.
 func endsPause(r, stored *rollouts.Rollout) bool {

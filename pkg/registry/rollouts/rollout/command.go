@@ -157,7 +157,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
-	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err != nil {
 		return nil, err
 	}

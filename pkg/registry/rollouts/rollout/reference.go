@@ -24,7 +24,7 @@ const findTimeout = time.Second
 
 // Finder looks objects up in the cluster.
 type Finder interface {
-	// Exists tells whether the namespace has the object. With an error, nothing is known.
+	// Exists reports whether the namespace has the object. With an error, nothing is known.
 	Exists(ctx context.Context, namespace string, ref rollouts.ObjectRef) (bool, error)
 }
 

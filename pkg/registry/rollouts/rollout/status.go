@@ -111,7 +111,7 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	w.progress = progress
 	ctx, said := attempting(ctx)
 	out, created, err := s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
-	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
 	}
@@ -122,7 +122,7 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 type statusWrite struct {
 	*StatusREST
 	name string
-	// progress tells that the writer may change more than wishes.
+	// progress reports whether the writer may change more than wishes.
 	progress bool
 	warning  string
 }
@@ -174,7 +174,7 @@ func (w *statusWrite) decide(ctx context.Context, wish wish, r *rollouts.Rollout
 	return nil
 }
 
-// wishes tells whether somebody who may write everything meant only to approve
+// wishes reports whether somebody who may write everything meant only to approve
 // or to jump, as a client does that sets the one field. Whoever moves a release
 // on says when it entered the state; the controller always does.
 func (w *statusWrite) wishes(ctx context.Context, wish wish, r, stored *rollouts.Rollout) bool {

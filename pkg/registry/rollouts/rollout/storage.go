@@ -145,9 +145,9 @@ func (r *REST) Destroy() {
 
 // Create stores a Rollout once its workload is claimed for it.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
-	out, err := r.Store.Create(ctx, obj, taken.onCreate(validate), options)
-	taken.settle(ctx, err)
+	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
+	out, err := r.Store.Create(ctx, obj, transaction.onCreate(validate), options)
+	transaction.settle(ctx, err)
 	if err == nil {
 		(&referral{finder: r.finder}).warn(ctx, out)
 	}
@@ -159,13 +159,13 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	taken := &taking{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
+	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
 	referred := &referral{finder: r.finder}
 	ctx, said := attempting(ctx)
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
-	out, created, err := r.Store.Update(ctx, name, info, taken.onCreate(create), taken.onUpdate(update), force, options)
-	taken.settle(ctx, err)
-	said.tell(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	out, created, err := r.Store.Update(ctx, name, info, transaction.onCreate(create), transaction.onUpdate(update), force, options)
+	transaction.settle(ctx, err)
+	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil {
 		referred.warn(ctx, out)
 	}

@@ -75,7 +75,7 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if style, release := r.Spec.Strategy.Active(); release != nil && style != rollouts.StyleBlueGreen {
 		r.Status.SetActive(style, &rollouts.Progress{})
 	}
-	adorn(r)
+	setServerFields(r)
 }
 
 // PrepareForUpdate keeps the status and counts generations of the spec.
@@ -84,12 +84,12 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	r.Status = stored.Status
 	recordEndOfPause(ctx, r, stored, s.clock)
 	r.Generation = plain.Generation(stored.Generation, r.Spec, stored.Spec)
-	adorn(r)
+	setServerFields(r)
 }
 
-// adorn puts on what the server keeps on every Rollout, so that no controller
-// has to write it.
-func adorn(r *rollouts.Rollout) {
+// setServerFields sets the finalizer and the plan hash, which the server keeps on
+// every Rollout, so that no controller has to write them.
+func setServerFields(r *rollouts.Rollout) {
 	if r.DeletionTimestamp == nil && !slices.Contains(r.Finalizers, rollouts.FinalizerRollout) {
 		r.Finalizers = append(r.Finalizers, rollouts.FinalizerRollout)
 	}
@@ -147,7 +147,7 @@ func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object)
 // it is too late to ask why.
 func routeWarnings(r *rollouts.Rollout) []string {
 	style, release := r.Spec.Strategy.Active()
-	return traffic.Doubts(release, "spec.strategy."+style.Key())
+	return traffic.Warnings(release, "spec.strategy."+style.Key())
 }
 
 // rulesFor are the rules of the API version that the client speaks.

@@ -24,7 +24,7 @@ type TrafficRoutingStatusApplyConfiguration struct {
 	// LastUpdateTime is when the network was last changed, which its grace
 	// period counts from. It is absent while nothing of the network is changed.
 	LastUpdateTime *v1.Time `json:"lastUpdateTime,omitempty"`
-	// Routed tells that requests go as the strategy says, and that the last
+	// Routed reports whether requests go as the strategy says, and that the last
 	// change of the network has had its grace period.
 	Routed *bool `json:"routed,omitempty"`
 }

@@ -51,13 +51,13 @@ type ProgressApplyConfiguration struct {
 	// ProgressMark is how far the pods had come then, in a measure of the
 	// controller's own.
 	ProgressMark *int32 `json:"progressMark,omitempty"`
-	// FullyPromoted tells that every further step of this revision was
+	// FullyPromoted reports whether every further step of this revision was
 	// approved at once.
 	FullyPromoted *bool `json:"fullyPromoted,omitempty"`
-	// Paused tells that the release was frozen with the verb pause. It is
+	// Paused reports whether the release was frozen with the verb pause. It is
 	// frozen, too, while spec.strategy.paused is true.
 	Paused *bool `json:"paused,omitempty"`
-	// RollingBack tells that the template goes back to the stable one as soon
+	// RollingBack reports whether the template goes back to the stable one as soon
 	// as the abort is over.
 	RollingBack *bool `json:"rollingBack,omitempty"`
 	// AbortedRevision is the revision that an abort or a rollback ends. Only the

@@ -32,9 +32,9 @@ type ReleaseRecordApplyConfiguration struct {
 	// Outcome is succeeded, cancelled, aborted, superseded, disabled, deleted or bypassed;
 	// missing while the release goes on, but for an abort.
 	Outcome *rolloutsv1beta1.ReleaseOutcome `json:"outcome,omitempty"`
-	// Kept tells that the RolloutHistory of the release exists.
+	// Kept reports whether the RolloutHistory of the release exists.
 	Kept *bool `json:"kept,omitempty"`
-	// Filed tells that the release is over and its RolloutHistory is complete.
+	// Filed reports whether the release is over and its RolloutHistory is complete.
 	Filed *bool `json:"filed,omitempty"`
 	// Steps are the visits to steps in their order, until the release is filed.
 	Steps []StepRecordApplyConfiguration `json:"steps,omitempty"`

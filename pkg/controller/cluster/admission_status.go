@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/weir-rollouts/weir/artifacts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/doctor"
+)
+
+// The objects by which kube-apiserver holds workloads.
+const (
+	WebhookName = "weir-workloads"
+	HoldName    = "weir-hold"
+	KeepName    = "weir-keep"
+)
+
+// policyKinds are the kinds of the policies; a cluster that serves the first serves
+// all.
+var policyKinds = []schema.GroupVersionKind{
+	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
+}
+
+// shipped is what an installation of this version consists of.
+var shipped = sync.OnceValues(func() (doctor.Installation, error) { return doctor.ReadInstallation(artifacts.Files) })
+
+// AdmissionStatus reads which parts of admission are installed, from a cache of
+// those objects.
+type AdmissionStatus struct {
+	client.Reader
+	// Policies reports whether the cluster serves policies.
+	Policies bool
+}
+
+// ServesPolicies asks the cluster.
+func ServesPolicies(mapper meta.RESTMapper) (bool, error) {
+	_, err := mapper.RESTMapping(policyKinds[0].GroupKind(), policyKinds[0].Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Objects are empty objects of the kinds to watch.
+func (d AdmissionStatus) Objects() []client.Object {
+	return append([]client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}}, d.Policed()...)
+}
+
+// Policed are empty objects of the kinds of policies.
+func (d AdmissionStatus) Policed() []client.Object {
+	var all []client.Object
+	for _, kind := range policyKinds {
+		if d.Policies {
+			all = append(all, emptyOf(kind))
+		}
+	}
+	return all
+}
+
+func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
+// WatchAdmission wakes every Rollout when one of those objects is created, deleted
+// or changed, such as when it gets its certificate.
+func (s Server) WatchAdmission(c cache.Cache, o client.Object) source.Source {
+	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var all v1beta1.RolloutList
+		if err := s.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache answers; it fails only when it is shut down
+		}
+		var out []reconcile.Request
+		for i := range all.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+		return out
+	}))
+}
+
+// Missing says which part of admission is not there for a workload of a resource;
+// empty if all is, or if there is no such resource. Unlisted is why the policies do
+// not know the workload, if they do not.
+func (d AdmissionStatus) Missing(ctx context.Context, resource schema.GroupResource, unlisted string) (string, error) {
+	w, err := get(ctx, d, "", WebhookName, &admissionregistrationv1.MutatingWebhookConfiguration{}, client.UnsafeDisableDeepCopy)
+	switch {
+	case err != nil:
+		return "", err
+	case w == nil || len(w.Webhooks) == 0:
+		return "the MutatingWebhookConfiguration " + WebhookName + " does not exist; apply the manifests of Weir again", nil
+	case resource.Empty():
+		return "", nil
+	}
+	return d.missingFor(ctx, w, resource, unlisted)
+}
+
+// missingFor is asked where there is a webhook.
+func (d AdmissionStatus) missingFor(ctx context.Context, w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource, unlisted string) (string, error) {
+	i := slices.IndexFunc(w.Webhooks, asked(resource.Group, resource.Resource, admissionregistrationv1.Update))
+	switch {
+	case i < 0:
+		return fmt.Sprintf("no webhook of the MutatingWebhookConfiguration %s is asked about updates of %s, so that a release begins before it is held; add a rule for them", WebhookName, resource), nil
+	case len(w.Webhooks[i].ClientConfig.CABundle) == 0:
+		return "the MutatingWebhookConfiguration " + WebhookName + " has no caBundle, so that kube-apiserver cannot ask weir-apiserver", nil
+	}
+	if less, err := weakened(w, resource); less != "" || err != nil {
+		return less, err
+	}
+	if p := w.Webhooks[i].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
+		return "", nil // an update that cannot be held is refused
+	}
+	if resource.Group != native {
+		return fmt.Sprintf("the webhook %s ignores failures, and no policy is beside it; set its failurePolicy to Fail", w.Webhooks[i].Name), nil
+	}
+	return d.unknownToPolicies(ctx, unlisted)
+}
+
+// unknownToPolicies says why policies do not hold a workload, of which unlisted says
+// why it is not in the index.
+func (d AdmissionStatus) unknownToPolicies(ctx context.Context, unlisted string) (string, error) {
+	missing, err := d.missingPolicy(ctx)
+	if missing == "" && err == nil && unlisted != "" {
+		missing = "the policies do not know the workload, and the webhook ignores failures: " + unlisted
+	}
+	return missing, err
+}
+
+// native is the group of the kinds that the policies hold.
+const native = "apps"
+
+// asked reports whether kube-apiserver asks a webhook about an operation on a
+// resource, in whatever version it is written.
+func asked(group, resource string, operation admissionregistrationv1.OperationType) func(admissionregistrationv1.MutatingWebhook) bool {
+	has := func(values []string, value string) bool {
+		return slices.Contains(values, value) || slices.Contains(values, "*")
+	}
+	return func(w admissionregistrationv1.MutatingWebhook) bool {
+		return slices.ContainsFunc(w.Rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			operations := slices.Contains(r.Operations, operation) || slices.Contains(r.Operations, admissionregistrationv1.OperationAll)
+			return operations && has(r.APIGroups, group) && has(r.Resources, resource)
+		})
+	}
+}
+
+// weakened says what of the shipped webhooks for a resource is not installed, as
+// after an upgrade of the programs alone. Rules and selectors of administrators are
+// theirs; doctor compares those.
+func weakened(w *admissionregistrationv1.MutatingWebhookConfiguration, resource schema.GroupResource) (string, error) {
+	all, err := shipped()
+	if err != nil {
+		return "", err
+	}
+	configurations, err := all.Webhooks()
+	if err != nil {
+		return "", err
+	}
+	const again = "; apply the manifests of Weir again"
+	for _, want := range configurations[0].Webhooks {
+		i := slices.IndexFunc(w.Webhooks, func(have admissionregistrationv1.MutatingWebhook) bool { return have.Name == want.Name })
+		for _, name := range []string{resource.Resource, resource.Resource + "/status"} {
+			for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Update, admissionregistrationv1.Create} {
+				is := asked(resource.Group, name, operation)
+				if !is(want) {
+					continue
+				}
+				if i < 0 || !is(w.Webhooks[i]) {
+					return fmt.Sprintf("the webhook %s of the MutatingWebhookConfiguration %s is not asked about %s of %s.%s, so that records on workloads can be forged%s",
+						want.Name, WebhookName, operation, name, resource.Group, again), nil
+				}
+				if !slices.Equal(doctor.Conditions(want), doctor.Conditions(w.Webhooks[i])) {
+					return fmt.Sprintf("the matchConditions of the webhook %s of the MutatingWebhookConfiguration %s are not as installed%s", want.Name, WebhookName, again), nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// missingPolicy is asked where the webhook alone does not do.
+func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
+	if !d.Policies {
+		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
+			", and the webhook ignores failures; leave the component policies out, so that its failurePolicy is Fail", nil
+	}
+	all, err := shipped()
+	if err != nil {
+		return "", err
+	}
+	for _, kind := range policyKinds {
+		for _, want := range all.Of(kind.Kind) {
+			p, err := get(ctx, d, "", want.GetName(), emptyOf(kind), client.UnsafeDisableDeepCopy)
+			if err != nil {
+				return "", err
+			}
+			if p == nil {
+				return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", kind.Kind, want.GetName()), nil
+			}
+			if field := doctor.Drift(want, p); field != "" {
+				return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, kind.Kind, want.GetName()), nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// WorkloadChanged passes updates of workloads that matter. The native controller
+// counts the pods of a Deployment in its status with each of them; while it is held,
+// only its ReplicaSets are asked for that.
+func WorkloadChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*appsv1.Deployment)
+		is, too := e.ObjectNew.(*appsv1.Deployment)
+		return !ok || !too || !counted(was) || !counted(is) ||
+			was.Status.ObservedGeneration != is.Status.ObservedGeneration || !equality.Semantic.DeepEqual(metaOf(was), metaOf(is))
+	}}
+}
+
+// counted reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
+// one that is made beside another are counted by its status.
+func counted(d *appsv1.Deployment) bool {
+	return d.Annotations[rollouts.AnnotationInProgress] != "" && d.Labels[rollouts.LabelCanaryDeployment] == ""
+}
+
+// metaOf tells by the generation whether the spec changed, too.
+func metaOf(o client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		UID: o.GetUID(), Generation: o.GetGeneration(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
+		OwnerReferences: o.GetOwnerReferences(), Finalizers: o.GetFinalizers(), DeletionTimestamp: o.GetDeletionTimestamp(),
+	}
+}
+
+// OwnedChanged passes updates of what a workload owns that matter: of the spec, the
+// sizes and the marks of a ReplicaSet, of whether a pod serves and of its labels.
+func OwnedChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		switch was := e.ObjectOld.(type) {
+		case *appsv1.ReplicaSet:
+			is, ok := e.ObjectNew.(*appsv1.ReplicaSet)
+			return !ok || setChanged(was, is)
+		case *corev1.Pod:
+			is, ok := e.ObjectNew.(*corev1.Pod)
+			return !ok || podChanged(was, is)
+		default:
+			return true
+		}
+	}}
+}
+
+func setChanged(was, is *appsv1.ReplicaSet) bool {
+	return was.Generation != is.Generation || was.Status.Replicas != is.Status.Replicas || was.Status.ReadyReplicas != is.Status.ReadyReplicas ||
+		was.Status.AvailableReplicas != is.Status.AvailableReplicas || workload.Unjudged(was) != workload.Unjudged(is) || workload.Emptied(was) != workload.Emptied(is) ||
+		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions) ||
+		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) || !slices.Equal(was.Finalizers, is.Finalizers)
+}
+
+// podChanged leaves out what is normal for a while and is looked at again without
+// being told.
+func podChanged(was, is *corev1.Pod) bool {
+	trouble := func(p *corev1.Pod) string {
+		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
+		return message
+	}
+	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || trouble(was) != trouble(is) ||
+		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+}
+
+// Deleted passes nothing but deletions.
+func Deleted() predicate.Predicate {
+	never := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	return predicate.Funcs{CreateFunc: never.Create, UpdateFunc: never.Update, GenericFunc: never.Generic}
+}
+
+// DriveChanged passes BatchReleases that tell their workload something else.
+func DriveChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*v1beta1.BatchRelease)
+		is, too := e.ObjectNew.(*v1beta1.BatchRelease)
+		return !ok || !too || !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
+			was.Spec.ReleasePlan.StableRevision != is.Spec.ReleasePlan.StableRevision
+	}}
+}
+
+// StableChanged passes Rollouts of which another revision is known to be stable, whose
+// Service selects another one, or whose release begins or ends.
+func StableChanged() predicate.Predicate {
+	stable := func(o client.Object) string {
+		r, ok := o.(*v1beta1.Rollout)
+		switch {
+		case ok && r.Status.Canary != nil:
+			return string(r.Status.Phase) + r.Status.Canary.StableRevision
+		case ok && r.Status.BlueGreen != nil:
+			return string(r.Status.Phase) + r.Status.BlueGreen.StableRevision
+		default:
+			return ""
+		}
+	}
+	pinned := func(o client.Object) string {
+		if r, ok := o.(*v1beta1.Rollout); ok && r.Status.Network != nil {
+			return r.Status.Network.Pinned
+		}
+		return ""
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return stable(e.ObjectOld) != stable(e.ObjectNew) || pinned(e.ObjectOld) != pinned(e.ObjectNew)
+	}}
+}

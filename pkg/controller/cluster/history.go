@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Histories are written once in a while and hold copies of whole objects. They
+// are read from the server, and kept in no cache. What this process filed itself
+// it knows for a while.
+
+// Histories reads the stored histories that a pass needs to know, by number of
+// release.
+func (s Server) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
+	found := map[int64]rollouts.RolloutHistoryStatus{}
+	for _, release := range planner.Unfiled(r.Status) {
+		if status, filed := s.WriteTracker.filed(planner.HistoryName(r, release.Number)); filed {
+			found[release.Number] = status
+			continue
+		}
+		h, err := s.history(ctx, r, release.Number)
+		if err != nil {
+			return nil, err
+		}
+		if h == nil {
+			continue
+		}
+		if found[release.Number], err = statusOf(h); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error) {
+	hub := &rollouts.RolloutHistory{}
+	if err := v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(h, hub, nil); err != nil {
+		return rollouts.RolloutHistoryStatus{}, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+	}
+	return hub.Status, nil
+}
+
+func (s Server) history(ctx context.Context, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
+	h := &v1alpha1.RolloutHistory{}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
+	err := s.Live.Get(ctx, key, h)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading rollouthistory %s: %w", key, err)
+	}
+	return h, nil
+}
+
+// Part is what takes part in a release.
+type Part struct {
+	Rollout  *rollouts.Rollout
+	Workload *Workload
+	// Stable is the revision that serves before the release, and Kept what is on file
+	// of it already where its own object has gone.
+	Stable  string
+	Kept    *workload.File
+	Traffic traffic.Objects
+}
+
+// File stores a history: made without a status, which is a write of its own.
+// It reports whether it was made.
+func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
+	h, err := s.history(ctx, p.Rollout, f.Release.Number)
+	if err != nil {
+		return false, err
+	}
+	if h == nil {
+		if h, err = newHistory(p, f.Release); err != nil {
+			return false, err
+		}
+		if err := s.Create(ctx, h); err != nil || h.ResourceVersion == "" {
+			return false, err // none is made in a namespace that ends
+		}
+		made = true
+	}
+	if f.Status == nil {
+		return made, s.filed(h)
+	}
+	hub := &rollouts.RolloutHistory{Status: *f.Status}
+	wire := &v1alpha1.RolloutHistory{}
+	if err := v1alpha1.Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(hub, wire, nil); err != nil {
+		return made, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+	}
+	h.Status = wire.Status
+	if err := s.Status().Update(ctx, h); err != nil {
+		return made, err
+	}
+	return made, s.filed(h)
+}
+
+// filed remembers a history as the server answered it.
+func (s Server) filed(h *v1alpha1.RolloutHistory) error {
+	status, err := statusOf(h)
+	if err == nil {
+		s.WriteTracker.file(h.Name, status)
+	}
+	return err
+}
+
+// newHistory has copies of all that takes part, as it is now.
+func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
+	r := p.Rollout
+	h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.Namespace, Name: planner.HistoryName(r, release.Number), Labels: planner.HistoryLabels(r, release),
+	}}
+	data, err := rolloutSpec(r)
+	h.Spec.Rollout = &v1alpha1.RolloutInfo{RolloutID: release.RolloutID, ObjectInfo: v1alpha1.ObjectInfo{Name: r.Name, Data: data}}
+	errs := []error{err}
+	copied := func(o runtime.Object, name string) *v1alpha1.ObjectInfo {
+		data, err := specOf(o)
+		errs = append(errs, err)
+		return &v1alpha1.ObjectInfo{Name: name, Data: data}
+	}
+	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
+		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
+		if f := cmp.Or(w.Row.File(w.Object, w.Owned, p.Stable), p.Kept); p.Stable != "" && f != nil {
+			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
+		}
+	}
+	if svc := p.Traffic.Service; svc != nil {
+		h.Spec.Service = copied(svc, svc.Name)
+	}
+	h.Spec.TrafficRouting = routersOf(p.Traffic, copied)
+	return h, errors.Join(errs...)
+}
+
+// routersOf are the routers that a history has a place for.
+func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.ObjectInfo) *v1alpha1.TrafficRoutingInfo {
+	var info v1alpha1.TrafficRoutingInfo
+	for _, r := range o.Routers {
+		switch {
+		case r.Object == nil:
+		case r.Ingress():
+			info.Ingress = copied(r.Object, r.Name)
+		case r.HTTPRoute():
+			info.HTTPRoute = copied(r.Object, r.Name)
+		}
+	}
+	if info == (v1alpha1.TrafficRoutingInfo{}) {
+		return nil
+	}
+	return &info
+}
+
+// rolloutSpec is spelled as in v1alpha1, where histories belong. That cannot
+// say blue-green, which is spelled as in v1beta1.
+func rolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
+	if style, _ := r.Spec.Strategy.Active(); style == rollouts.StyleBlueGreen {
+		wire := &v1beta1.Rollout{}
+		if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(r.DeepCopy(), wire, nil); err != nil {
+			return v1alpha1.RawJSON{}, fmt.Errorf("converting rollout %s: %w", r.Name, err)
+		}
+		return specOf(wire)
+	}
+	wire := &v1alpha1.Rollout{}
+	if err := v1alpha1.Convert_rollouts_Rollout_To_v1alpha1_Rollout(r.DeepCopy(), wire, nil); err != nil {
+		return v1alpha1.RawJSON{}, fmt.Errorf("converting rollout %s: %w", r.Name, err)
+	}
+	return specOf(wire)
+}
+
+// specOf is the spec of an object as the wire has it.
+func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return v1alpha1.RawJSON{}, fmt.Errorf("copying %T: %w", o, err)
+	}
+	var parts struct {
+		Spec v1alpha1.RawJSON `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return v1alpha1.RawJSON{}, fmt.Errorf("copying %T: %w", o, err)
+	}
+	return parts.Spec, nil
+}
+
+// KeptSet is what the histories of a Rollout have of the set of a stable
+// revision, the newest of them first; nil if they have nothing. That of the release
+// under way is its own, whatever label it may have got since.
+func (s Server) KeptSet(ctx context.Context, r *rollouts.Rollout, revision string) (*workload.File, error) {
+	for _, release := range slices.Backward(r.Status.Releases) {
+		h, err := s.history(ctx, r, release.Number)
+		if err != nil {
+			return nil, err
+		}
+		if h != nil && h.Spec.Stable != nil && (release.StableRevision == revision || release.EndTime == nil) {
+			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Prune deletes the histories of a Rollout that are too many or too old. Those
+// that others wrote are not touched.
+func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.Keep, now time.Time) error {
+	list := &v1alpha1.RolloutHistoryList{}
+	err := s.Live.List(ctx, list, client.InNamespace(r.Namespace), client.HasLabels{rollouts.LabelReleaseNumber},
+		client.MatchingLabels{rollouts.LabelRolloutName: planner.HistoryLabel(r.Name)})
+	if err != nil {
+		return fmt.Errorf("listing rollouthistories of %s: %w", r.Name, err)
+	}
+	var all []planner.Aged
+	for i := range list.Items {
+		h := &list.Items[i]
+		number, err := strconv.ParseInt(h.Labels[rollouts.LabelReleaseNumber], 10, 64)
+		if err != nil {
+			continue // not one of ours
+		}
+		all = append(all, planner.Aged{Name: h.Name, Number: number, Made: h.CreationTimestamp})
+	}
+	for _, name := range keep.Outdated(all, now) {
+		h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
+		if err := client.IgnoreNotFound(s.Delete(ctx, h)); err != nil {
+			return fmt.Errorf("deleting rollouthistory %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Entry is what the index says of one Rollout.
+type Entry struct {
+	// index is the cache's own, and may have thousands of entries: nobody changes it.
+	index              *corev1.ConfigMap
+	namespace, rollout string
+	key                string
+	// Listed reports whether it names the Rollout, and Right that it does so for the
+	// workload alone, or not at all where it cannot.
+	Listed, Right bool
+	// Unlisted says why it cannot name the workload.
+	Unlisted string
+}
+
+// Entry reads what the index says of a Rollout that releases a workload.
+func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*Entry, error) {
+	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{index: index, namespace: r.Namespace, rollout: r.Name}
+	if ref != nil {
+		e.key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
+	}
+	entries := workload.Entries(index, r.Name)
+	e.Listed = len(entries) > 0
+	e.Right = slices.Equal(entries, []string{e.key})
+	if e.Unlisted, err = s.unlisted(ctx, e); e.Unlisted != "" || e.key == "" {
+		e.key, e.Right = "", !e.Listed
+	}
+	return e, err
+}
+
+// unlisted says why an index cannot name a workload. What names no Rollout makes room.
+func (s Server) unlisted(ctx context.Context, e *Entry) (string, error) {
+	switch {
+	case e.key == "" || e.Right:
+		return "", nil
+	case !workload.Indexable(e.key):
+		return "its kind, group and name are together too long for an entry of the ConfigMap " + rollouts.IndexName, nil
+	case workload.Fits(e.index, e.key, e.rollout, nil):
+		return "", nil
+	}
+	strangers, err := s.strangers(ctx, e.namespace, e.index)
+	if err != nil || workload.Fits(e.index, e.key, e.rollout, strangers) {
+		return "", err
+	}
+	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
+}
+
+// strangers are what an index names that is no Rollout. Where it names more than
+// is known, the server is asked, once for all of them.
+func (s Server) strangers(ctx context.Context, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
+	if index == nil {
+		return nil, nil
+	}
+	names := sets.New(slices.Collect(maps.Values(index.Data))...)
+	known, err := s.rollouts(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if names = names.Difference(known); len(names) == 0 {
+		return nil, nil
+	}
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
+	if err := s.Live.List(ctx, live, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Rollouts that %s may name: %w", rollouts.IndexName, err)
+	}
+	for i := range live.Items {
+		names.Delete(live.Items[i].Name)
+	}
+	return names, nil
+}
+
+// rollouts are the names of those of a namespace, from the cache.
+func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string], error) {
+	var list v1beta1.RolloutList
+	if err := s.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	names := sets.New[string]()
+	for i := range list.Items {
+		names.Insert(list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// stands reports whether an index says the same of the Rollout and of its workload as
+// the one that was read.
+func (e *Entry) stands(index *corev1.ConfigMap) bool {
+	if index == e.index {
+		return true
+	}
+	was, now := workload.Entries(e.index, e.rollout), workload.Entries(index, e.rollout)
+	slices.Sort(was)
+	slices.Sort(now)
+	return slices.Equal(was, now) && by(e.index, e.key) == by(index, e.key)
+}
+
+func by(index *corev1.ConfigMap, key string) string {
+	if index == nil {
+		return ""
+	}
+	return index.Data[key]
+}
+
+// WatchIndexes wakes the Rollouts that a change of an index is about.
+func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
+	return source.Kind(indexes, &corev1.ConfigMap{}, s.AboutIndexes())
+}
+
+// AboutIndexes wakes those whose entries an update changes. Where an index comes,
+// goes, or is made one, these are all of the namespace, and those that it names. Of
+// those that do not exist one is enough: it takes all of them out.
+func (s Server) AboutIndexes() handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
+	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) {
+			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) {
+			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
+			names, all := changed(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
+			if all {
+				names = names.Union(sets.New(slices.Collect(maps.Values(e.ObjectNew.Data))...))
+			}
+			s.wake(ctx, e.ObjectNew.Namespace, names, all, q)
+		},
+	}
+}
+
+// wake wakes the Rollouts of such names, or all of the namespace, and one of those
+// that do not exist.
+func (s Server) wake(ctx context.Context, namespace string, names sets.Set[string], all bool, q queue) {
+	known, err := s.rollouts(ctx, namespace)
+	if err != nil {
+		return // the cache answers; it fails only when it is shut down
+	}
+	strangers := names.Difference(known).Delete("").UnsortedList()
+	if !all {
+		known = known.Intersection(names)
+	}
+	if len(strangers) > 0 {
+		known.Insert(slices.Min(strangers))
+	}
+	for name := range known {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+}
+
+// changed are the Rollouts that one index names otherwise than the other.
+func changed(old, now map[string]string) sets.Set[string] {
+	names := sets.New[string]()
+	for key, was := range old {
+		if is, ok := now[key]; is != was {
+			names.Insert(was)
+			if ok {
+				names.Insert(is)
+			}
+		}
+	}
+	for key, is := range now {
+		if _, ok := old[key]; !ok {
+			names.Insert(is)
+		}
+	}
+	return names
+}
+
+// Gone reports whether the server has no such Rollout.
+func (s Server) Gone(ctx context.Context, e *Entry) (bool, error) {
+	strangers, err := s.strangers(ctx, e.namespace, e.index)
+	return strangers.Has(e.rollout), err
+}

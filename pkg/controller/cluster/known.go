@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Known is what the store says of a workload, and whether anything there names it.
+// A Rollout counts before a BatchRelease that is not its own.
+func (s Server) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
+	name, err := s.RolloutNaming(ctx, gk, workload)
+	if err != nil {
+		return k, false, err
+	}
+	if name != "" {
+		return s.knownBy(ctx, types.NamespacedName{Namespace: workload.Namespace, Name: name})
+	}
+	var batches v1beta1.BatchReleaseList
+	if err := s.naming(ctx, &batches, gk, workload); err != nil || len(batches.Items) == 0 {
+		return k, false, err
+	}
+	b, err := s.BatchRelease(ctx, client.ObjectKeyFromObject(&batches.Items[0]))
+	if err != nil || b == nil {
+		return k, false, err
+	}
+	return planner.KnownOf(nil, b), true, nil
+}
+
+func (s Server) knownBy(ctx context.Context, rollout types.NamespacedName) (k planner.Known, named bool, err error) {
+	r, err := s.Rollout(ctx, rollout)
+	if err != nil || r == nil {
+		return k, false, err
+	}
+	b, err := s.BatchRelease(ctx, rollout)
+	if err != nil {
+		return k, false, err
+	}
+	return planner.KnownOf(r, b), true, nil
+}
+
+// Wanted reports whether the Rollout of a BatchRelease is there. Its uid never changes, so
+// that nothing is waited for that the cache does not show yet.
+func (s Server) Wanted(ctx context.Context, b *rollouts.BatchRelease) (bool, error) {
+	found, err := get(ctx, s, b.Namespace, b.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
+	if found == nil || err != nil {
+		return false, err
+	}
+	return planner.Owns(&rollouts.Rollout{ObjectMeta: found.ObjectMeta}, b) && !over(found), nil
+}
+
+func over(r *v1beta1.Rollout) bool {
+	return planner.Over(&rollouts.Rollout{ObjectMeta: r.ObjectMeta, Status: rollouts.RolloutStatus{
+		Phase: rollouts.Phase(r.Status.Phase), WorkloadUID: r.Status.WorkloadUID,
+	}})
+}
+
+// RolloutNaming is the Rollout that releases a workload; empty if none does.
+func (s Server) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
+	var list v1beta1.RolloutList
+	if err := s.naming(ctx, &list, gk, workload); err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		if Live(&list.Items[i]) {
+			return list.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) error {
+	key := WorkloadKey(gk, workload.Name)
+	err := s.List(ctx, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing what names %s: %w", key, err)
+	}
+	return nil
+}
+
+// named finds an object of a kind by its name; nil if there is none.
+func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespace string) func(string) (object.Object, error) {
+	return func(name string) (object.Object, error) {
+		o := s.Stored(gvk)
+		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+		default:
+			return o, nil
+		}
+	}
+}
+
+// extras are what was made beside a workload. All of the namespace are looked through
+// only where the BatchRelease does not own any more what the store names.
+func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+	found, err := s.listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
+	if err != nil {
+		return nil, err
+	}
+	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
+	if known.Extra != "" && !slices.ContainsFunc(found, is) {
+		if found, err = s.listed(ctx, s, row.GVK, obj); err != nil {
+			return nil, err
+		}
+	}
+	return row.Extras(obj, found, known), nil
+}
+
+// made reports whether a BatchRelease has made the object.
+func (s Server) made(ctx context.Context, o object.Object) (bool, error) {
+	var batches v1beta1.BatchReleaseList
+	if err := s.List(ctx, &batches, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing who has made %s: %w", o.GetName(), err)
+	}
+	return slices.ContainsFunc(batches.Items, func(b v1beta1.BatchRelease) bool {
+		return planner.Beside(&rollouts.BatchRelease{ObjectMeta: b.ObjectMeta, Status: rollouts.BatchReleaseStatus{ExtraUID: b.Status.ExtraUID}}, o)
+	}), nil
+}

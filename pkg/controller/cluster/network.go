@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+)
+
+// Network reads Services and routers. Kinds of routers that not every cluster
+// serves are watched from the first time that somebody names one.
+type Network struct {
+	Server Server
+	// Watch starts to watch a kind.
+	Watch func(client.Object) error
+	// Configuration is where scripts of users are looked for, in this order.
+	Configuration []string
+
+	optional OptionalKinds
+}
+
+// Read fills in the Services and the routers that are named.
+func (n *Network) Read(ctx context.Context, namespace, service string, o *traffic.Objects) error {
+	o.Stable = types.NamespacedName{Namespace: namespace, Name: service}
+	var err error
+	if o.Service, err = get(ctx, n.Server, namespace, service, &corev1.Service{}); err != nil {
+		return err
+	}
+	if o.CanaryService, err = get(ctx, n.Server, namespace, service+rollouts.CanarySuffix, &corev1.Service{}); err != nil {
+		return err
+	}
+	for i := range o.Routers {
+		r := &o.Routers[i]
+		if r.Absent != "" {
+			continue
+		}
+		if err := n.readScript(ctx, r); err != nil {
+			return err
+		}
+		if r.Ingress() {
+			err = n.readIngress(ctx, namespace, r, r.Doubled() && (o.CanaryService != nil || o.Shared))
+		} else {
+			err = n.readOther(ctx, namespace, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	// hidden is how soon to look again for what may not be seen, or is another's.
+	hidden = 10 * time.Second
+	// absent is how soon to look again for what the cluster does not serve and no
+	// definition may tell of.
+	absent = time.Minute
+)
+
+// Again is how soon to look again for routers of which nothing may tell that they
+// come; 0 where all are there.
+func Again(o traffic.Objects) time.Duration {
+	switch {
+	case o.Hidden(), o.Taken():
+		return hidden
+	case o.Absent():
+		return absent
+	default:
+		return 0
+	}
+}
+
+// readScript looks for the script of a kind of router, or a class of Ingress.
+func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
+	for _, namespace := range n.Configuration {
+		scripts, err := get(ctx, n.Server, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
+		if err != nil {
+			return err
+		}
+		if scripts == nil {
+			continue
+		}
+		if script, ok := scripts.Data[r.ScriptKey()]; ok {
+			r.Script, r.ScriptFrom = script, "ConfigMap "+namespace+"/"+rollouts.ConfigurationName
+			return nil
+		}
+	}
+	return nil
+}
+
+// readIngress reads the Ingress and the one made beside it. That is made after
+// its Service and may not be in the cache yet. Who took it for absent would
+// remove the Service that it sends requests to, or the pods of one that both
+// revisions share, so its absence is asked of the server.
+func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.Router, routed bool) error {
+	stable, err := get(ctx, n.Server, namespace, r.Name, &networkingv1.Ingress{})
+	if err != nil {
+		return err
+	}
+	r.Object = orNil(stable)
+	canary := r.Name + rollouts.CanarySuffix
+	if r.Beside, err = get(ctx, n.Server, namespace, canary, &networkingv1.Ingress{}); err != nil || r.Beside != nil {
+		return err
+	}
+	if routed {
+		r.Beside, err = get(ctx, n.Server.Live, namespace, canary, &networkingv1.Ingress{})
+	}
+	return err
+}
+
+// readOther reads a router of a kind that the cluster may not serve, or that
+// may not be read. One that nothing routes, neither a provider nor a script of an
+// administrator, is not even looked for, unless there was a script for it before.
+func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Router) error {
+	if !r.Known() && !n.optional.Met(r.Kind) {
+		return nil
+	}
+	var versions []string
+	if r.Version != "" {
+		versions = append(versions, r.Version)
+	}
+	kind, absence, err := n.optional.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
+	if r.Absent, r.Hidden = absence.Why, absence.Forbidden; err != nil || r.Absent != "" {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	found, err := get(ctx, n.Server, namespace, r.Name, obj)
+	r.Object = orNil(found)
+	return err
+}
+
+// orNil keeps a nil pointer from becoming an object that is not nil.
+func orNil[T interface {
+	object.Object
+	comparable
+}](o T) object.Object {
+	var none T
+	if o == none {
+		return nil
+	}
+	return o
+}
+
+// get reads an object, or returns nil when there is none.
+func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
+	var none T
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
+	}
+	return into, nil
+}

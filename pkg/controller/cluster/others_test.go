@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+)
+
+// TestTurns lets one of two take what both name, until it leaves it or the caches
+// have had time to show whose it is. One that has gone has left it, and one that is
+// made again takes it at once.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	web, both := []string{"Service/web"}, []string{"Ingress/web", "Service/web"}
+	a, b, c := types.NamespacedName{Namespace: "shop", Name: "a"}, types.NamespacedName{Namespace: "shop", Name: "b"}, types.NamespacedName{Namespace: "shop", Name: "c"}
+	var turns cluster.Turns
+	for i, step := range []struct {
+		after time.Duration
+		keys  []string
+		by    types.NamespacedName
+		want  bool
+	}{
+		{0, web, a, true}, {0, web, a, true}, {0, both, b, false}, {0, []string{"Ingress/web"}, c, true},
+		{59 * time.Second, web, b, false}, {time.Second, web, b, true},
+	} {
+		now = now.Add(step.after)
+		if got := turns.Take(now, step.by, step.keys); got != step.want {
+			t.Errorf("%d: %s takes %v: %t, want %t", i, step.by, step.keys, got, step.want)
+		}
+	}
+	turns.Leave(c)
+	if turns.Take(now, c, web) || !turns.Take(now, types.NamespacedName{Namespace: "other", Name: "c"}, web) {
+		t.Error("c leaves what is not its own, or waits for another namespace")
+	}
+	turns.Leave(b)
+	if !turns.Take(now, c, web) {
+		t.Error("c does not take what b has left")
+	}
+}

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Server reads from informer caches and writes to the API server.
+type Server struct {
+	client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Indexes reads what the policies read, from a cache of its own: of all
+	// ConfigMaps it has those of that name, and no others may be read.
+	Indexes client.Reader
+	// IndexWriter writes them.
+	IndexWriter *IndexWriter
+	// WriteTracker has the versions that the caches must show; nil to not wait for them.
+	WriteTracker *WriteTracker
+}
+
+// Create creates an object, but not in a namespace that ends: all that is in it
+// is about to go.
+func (s Server) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	err := s.Client.Create(ctx, o, opts...)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}
+
+// Rollout returns a Rollout, or nil when there is none.
+func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
+	var wire v1beta1.Rollout
+	if err := s.Get(ctx, key, &wire); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading rollout %s: %w", key, err)
+	}
+	hub := &rollouts.Rollout{}
+	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire, hub, nil); err != nil {
+		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
+	}
+	return hub, s.WriteTracker.shown(hub)
+}
+
+// AllRollouts are those of all namespaces. They are read only: they share with
+// the cache what the two versions have in common.
+func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
+	var wire v1beta1.RolloutList
+	if err := s.List(ctx, &wire, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing rollouts: %w", err)
+	}
+	all := make([]*rollouts.Rollout, 0, len(wire.Items))
+	for i := range wire.Items {
+		hub := &rollouts.Rollout{}
+		if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire.Items[i], hub, nil); err != nil {
+			return nil, fmt.Errorf("converting rollout %s: %w", wire.Items[i].Name, err)
+		}
+		all = append(all, hub)
+	}
+	return all, nil
+}
+
+// BatchRelease returns a BatchRelease, or nil when there is none.
+func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+	b, err := batchRelease(ctx, s, key)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	return b, s.WriteTracker.shown(b)
+}
+
+// BatchReleaseOf returns the BatchRelease that has the name of a Rollout, which may
+// not be its own, or nil when there is none. One that was created a moment ago is not yet in the cache, and an abort
+// that took it for absent would be over before the batch begins. So while a
+// release is under way its absence is asked of the server.
+func (s Server) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	b, err := s.BatchRelease(ctx, key)
+	if planner.Owns(r, b) || err != nil {
+		return b, err
+	}
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return batchRelease(ctx, s.Live, key)
+	default:
+		return b, nil
+	}
+}
+
+func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+	var wire v1beta1.BatchRelease
+	if err := from.Get(ctx, key, &wire); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading batchrelease %s: %w", key, err)
+	}
+	hub := &rollouts.BatchRelease{}
+	if err := v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(&wire, hub, nil); err != nil {
+		return nil, fmt.Errorf("converting batchrelease %s: %w", key, err)
+	}
+	return hub, nil
+}
+
+// CommitRollout stores the next status at the version that it was planned
+// from, and brings r to what is stored. Before an effect even an unchanged
+// status is sent: the server refuses it when somebody moved.
+func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus, before bool) error {
+	if !before && equality.Semantic.DeepEqual(r.Status, status) {
+		return nil
+	}
+	next := r.DeepCopy()
+	next.Status = status
+	wire := &v1beta1.Rollout{}
+	if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(next, wire, nil); err != nil {
+		return fmt.Errorf("converting rollout %s: %w", r.Name, err)
+	}
+	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
+		return err
+	}
+	return v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, r, nil)
+}
+
+// CommitBatchRelease is CommitRollout for BatchReleases.
+func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus, before bool) error {
+	if !before && equality.Semantic.DeepEqual(b.Status, status) {
+		return nil
+	}
+	next := b.DeepCopy()
+	next.Status = status
+	wire := &v1beta1.BatchRelease{}
+	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(next, wire, nil); err != nil {
+		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
+	}
+	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
+		return err
+	}
+	return v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, b, nil)
+}
+
+// PutBatchRelease creates the BatchRelease, or replaces the spec of one that
+// has a resourceVersion.
+func (s Server) PutBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
+	wire := &v1beta1.BatchRelease{}
+	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(b, wire, nil); err != nil {
+		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
+	}
+	if b.ResourceVersion == "" {
+		return s.Create(ctx, wire)
+	}
+	return s.noting(wire, s.Update(ctx, wire))
+}
+
+// noting remembers a write that was done.
+func (s Server) noting(o client.Object, err error) error {
+	if err == nil {
+		s.WriteTracker.note(o)
+	}
+	return err
+}
+
+// DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
+func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
+	wire := &v1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
+	return client.IgnoreNotFound(s.Delete(ctx, wire, client.Preconditions{UID: &b.UID}))
+}
+
+// dropFinalizer takes a finalizer off an object of our group.
+func (s Server) dropFinalizer(ctx context.Context, base client.Object, finalizer string) error {
+	want, ok := base.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("dropping finalizer of %s: not an object", base.GetName())
+	}
+	var kept []string
+	for _, f := range base.GetFinalizers() {
+		if f != finalizer {
+			kept = append(kept, f)
+		}
+	}
+	want.SetFinalizers(kept)
+	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// Write performs changes in order and stops at the first that fails. What is
+// unknown to this program is left alone: only differences are sent.
+func (s Server) Write(ctx context.Context, changes []object.Change) error {
+	for _, c := range changes {
+		if err := s.write(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Server) write(ctx context.Context, c object.Change) error {
+	switch {
+	case c.Base == nil:
+		want, err := s.clientObject(c.Want)
+		if err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
+		return s.doing("creating", want, s.Create(ctx, want))
+	case c.Want == nil:
+		base, err := s.clientObject(c.Base)
+		if err != nil {
+			return err
+		}
+		uid, version := base.GetUID(), base.GetResourceVersion()
+		at := client.Preconditions{UID: &uid}
+		if version != "" {
+			at.ResourceVersion = &version
+		}
+		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
+		return s.doing("deleting", base, client.IgnoreNotFound(s.Delete(ctx, base, at)))
+	default:
+		base, err := s.clientObject(c.Base)
+		if err != nil {
+			return err
+		}
+		want, err := s.clientObject(c.Want)
+		if err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
+		return s.doing("changing", base, s.noting(want, s.patch(ctx, base, want)))
+	}
+}
+
+// clientObject is what is sent: a view of a kind that the scheme does not have
+// as that kind. It must not change its input.
+func (s Server) clientObject(o object.Object) (client.Object, error) {
+	kind := o.GetObjectKind().GroupVersionKind()
+	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s %s: %w", kind.Kind, o.GetName(), err)
+		}
+		return &unstructured.Unstructured{Object: content}, nil
+	}
+	c, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
+	}
+	return c, nil
+}
+
+func describe(o client.Object) string {
+	what := fmt.Sprintf("%T", o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		what = u.GroupVersionKind().GroupKind().String()
+	}
+	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
+}
+
+// Moved reports whether somebody else wrote first. It is no failure: the next pass
+// sees what they wrote and decides anew.
+func Moved(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// Vanished reports whether the object that a pass is about, or another one of ours by its
+// name, has gone since it was read. That is no failure either: its deletion is on the
+// way to here.
+func Vanished(err error, name string) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	about := status.Status().Details
+	return about.Group == rollouts.GroupName && about.Name == name
+}

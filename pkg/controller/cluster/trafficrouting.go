@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Indexes that have to do with TrafficRoutings.
+const (
+	// ByRouting finds Rollouts by the TrafficRouting that they name.
+	ByRouting = "spec.strategy.trafficRoutingRef"
+	// ByUser finds TrafficRoutings by the finalizers of Rollouts on them.
+	ByUser = "metadata.finalizers"
+)
+
+var routingKind = v1alpha1.SchemeGroupVersion.WithKind("TrafficRouting")
+
+// NewTrafficRouting is an empty TrafficRouting to watch.
+func NewTrafficRouting() client.Object { return &v1alpha1.TrafficRouting{} }
+
+// TrafficRoutings is a list for Enqueue.
+func TrafficRoutings() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
+
+// OwnedByRouting is the reference of what a TrafficRouting makes.
+func OwnedByRouting(r *rollouts.TrafficRouting) metav1.OwnerReference {
+	return *metav1.NewControllerRef(r, routingKind)
+}
+
+// AboutRouting is the TrafficRouting as events refer to it.
+func AboutRouting(r *rollouts.TrafficRouting) runtime.Object {
+	wire := &v1alpha1.TrafficRouting{ObjectMeta: r.ObjectMeta}
+	wire.SetGroupVersionKind(routingKind)
+	return wire
+}
+
+// TrafficRouting returns a TrafficRouting, or nil when there is none.
+func (s Server) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return trafficRouting(ctx, s, key)
+}
+
+func trafficRouting(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	wire, err := get(ctx, from, key.Namespace, key.Name, &v1alpha1.TrafficRouting{})
+	if wire == nil || err != nil {
+		return nil, err
+	}
+	hub := &rollouts.TrafficRouting{}
+	if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire.DeepCopy(), hub, nil); err != nil {
+		return nil, fmt.Errorf("converting trafficrouting %s: %w", key, err)
+	}
+	return hub, nil
+}
+
+// RoutingOf reads the TrafficRouting that a Rollout names, and finds others that
+// still route for it. A Rollout that took its own mark on one for absent would
+// end its release with the routes in place, so while a release is under way that
+// is asked of the server.
+func (s Server) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+	name := ""
+	if _, release := r.Spec.Strategy.Active(); release != nil {
+		name = release.TrafficRouting()
+	}
+	strays, err := s.linkedTo(ctx, r, name)
+	if err != nil || name == "" {
+		return planner.RoutingFacts(name, r.Name, nil, strays), err
+	}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: name}
+	found, err := s.TrafficRouting(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	facts := planner.RoutingFacts(name, r.Name, found, strays)
+	if facts.Linked || !underWay(r) {
+		return facts, nil
+	}
+	found, err = trafficRouting(ctx, s.Live, key)
+	return planner.RoutingFacts(name, r.Name, found, strays), err
+}
+
+func underWay(r *rollouts.Rollout) bool {
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return true
+	default:
+		return false
+	}
+}
+
+// linkedTo names the TrafficRoutings but one that route for a Rollout.
+func (s Server) linkedTo(ctx context.Context, r *rollouts.Rollout, but string) ([]string, error) {
+	var list v1alpha1.TrafficRoutingList
+	mine := client.MatchingFields{ByUser: planner.ProgressingFinalizer(r.Name)}
+	if err := s.List(ctx, &list, client.InNamespace(r.Namespace), mine); err != nil {
+		return nil, fmt.Errorf("listing trafficroutings in use: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if name := list.Items[i].Name; name != but {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// CommitTrafficRouting is CommitRollout for TrafficRoutings.
+func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus, before bool) error {
+	if !before && equality.Semantic.DeepEqual(r.Status, status) {
+		return nil
+	}
+	next := r.DeepCopy()
+	next.Status = status
+	wire := &v1alpha1.TrafficRouting{}
+	if err := v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(next, wire, nil); err != nil {
+		return fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
+	}
+	if err := s.Status().Update(ctx, wire); err != nil {
+		return err
+	}
+	return v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, r, nil)
+}
+
+// GuardTrafficRouting puts our finalizer on a TrafficRouting.
+func (s Server) GuardTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
+	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
+}
+
+// ReleaseTrafficRouting takes our finalizer off a TrafficRouting.
+func (s Server) ReleaseTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
+	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
+}
+
+// mostGone bounds the requests that a pass makes about Rollouts which may be gone.
+const mostGone = 16
+
+// GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not
+// exist. The cache may not know of one yet that another controller has seen, so
+// its absence is asked of the server: by a list, since a server that cannot
+// answer may say of a single object that it is not found.
+//
+// Marks are finalizers, of which users may write many: a pass asks about a few.
+func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+	var gone []string
+	asked := 0
+	for _, mark := range marksOf(r) {
+		if asked == mostGone {
+			break
+		}
+		name := strings.TrimPrefix(mark, rollouts.FinalizerProgressing+"/")
+		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			continue
+		}
+		asked++
+		var list v1beta1.RolloutList
+		if err := s.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+			return nil, fmt.Errorf("looking for rollout %s: %w", name, err)
+		}
+		if len(list.Items) == 0 {
+			gone = append(gone, name)
+		}
+	}
+	return gone, nil
+}
+
+// Disown takes the mark of a Rollout off the TrafficRouting that was observed.
+func (s Server) Disown(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
+	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, planner.ProgressingFinalizer(rollout))
+}
+
+// Link marks a TrafficRouting as needed by a Rollout. One that is being deleted
+// takes no more marks.
+func (s Server) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
+	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	if found == nil || err != nil || found.DeletionTimestamp != nil {
+		return err
+	}
+	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, planner.ProgressingFinalizer(r.Name))
+}
+
+// Unlink takes the mark of a Rollout off a TrafficRouting.
+func (s Server) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+	mark := planner.ProgressingFinalizer(r.Name)
+	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
+		return err
+	}
+	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, mark)
+}
+
+// addFinalizer puts a finalizer on an object of our group.
+func (s Server) addFinalizer(ctx context.Context, base client.Object, finalizer string) error {
+	if slices.Contains(base.GetFinalizers(), finalizer) {
+		return nil
+	}
+	want, ok := base.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("adding finalizer to %s: not an object", base.GetName())
+	}
+	want.SetFinalizers(append(slices.Clone(base.GetFinalizers()), finalizer))
+	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// RoutingKeys index Rollouts by the TrafficRouting that they name.
+func RoutingKeys(o client.Object) []string {
+	release := releaseOf(o)
+	if release == nil || release.TrafficRouting() == "" {
+		return nil
+	}
+	return []string{release.TrafficRouting()}
+}
+
+// UserKeys index TrafficRoutings by the finalizers of Rollouts on them.
+func UserKeys(o client.Object) []string { return marksOf(o) }
+
+// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
+func IsUser(o client.Object) []string { return []string{planner.ProgressingFinalizer(o.GetName())} }
+
+// marksOf are the finalizers of Rollouts on a TrafficRouting.
+func marksOf(o metav1.Object) []string {
+	var keys []string
+	for _, f := range o.GetFinalizers() {
+		if strings.HasPrefix(f, rollouts.FinalizerProgressing+"/") {
+			keys = append(keys, f)
+		}
+	}
+	return keys
+}
+
+// EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
+// that have a mark on it.
+func (s Server) EnqueueUsers() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		wake := func(name string) {
+			request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}
+			if !slices.Contains(requests, request) {
+				requests = append(requests, request)
+			}
+		}
+		var found v1beta1.RolloutList
+		if err := s.List(ctx, &found, client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the cache answers; it fails only when it is shut down
+		}
+		for i := range found.Items {
+			wake(found.Items[i].Name)
+		}
+		for _, f := range UserKeys(o) {
+			wake(strings.TrimPrefix(f, rollouts.FinalizerProgressing+"/"))
+		}
+		return requests
+	})
+}

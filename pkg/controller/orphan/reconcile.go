@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package orphan gives workloads back that are held and that nobody names: the
+// Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
+// not touch a workload that any live Rollout or BatchRelease names.
+package orphan
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Reconciler gives workloads of one kind back.
+type Reconciler struct {
+	Server   cluster.Server
+	Recorder events.EventRecorder
+	// Row is one of those of the kind. A workload says itself which it is held by.
+	Row workload.Row
+}
+
+// workers are as few as leave one to others when a namespace takes up its share.
+const workers = 2
+
+// settling is how soon to look again at what the native controller is to see.
+const settling = time.Second
+
+// SetupWithManager registers the watches: of what is held, and of the Rollouts
+// and BatchReleases that leave.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	// What is held already is named; whoever names it is looked at when that leaves.
+	held := predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.GroupKind().String())).
+		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
+		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
+		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
+		WithOptions(fair.Options(workers)).
+		Complete(r)
+}
+
+// leaving passes what is deleted.
+func leaving() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
+}
+
+// named is the workload that a Rollout or a BatchRelease names.
+func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, key := range cluster.WorkloadKeys(o) {
+		if name, ok := strings.CutPrefix(key, cluster.WorkloadKey(r.Row.GVK.GroupKind(), "")); ok {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
+		}
+	}
+	return requests
+}
+
+// Reconcile runs one pass over one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	w, err := r.Server.Unnamed(ctx, r.Row, req.Namespace, req.Name)
+	switch {
+	case cluster.Behind(err):
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
+	case err != nil, w == nil:
+		return ctrl.Result{}, err
+	case !workload.Marked(w.Object):
+		return r.tidied(ctx, w)
+	case !w.Row.Held(w.Object):
+		return ctrl.Result{}, nil
+	}
+	if named, err := r.Server.Named(ctx, w, cluster.Live); named || err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.giveBack(ctx, w)
+}
+
+// giveBack ends the hold: as a Rollout does that is deleted, an aborted version is
+// not released by this.
+func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (ctrl.Result, error) {
+	style := workload.StyleOf(w.Object)
+	row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, style)
+	if !ok {
+		row = w.Row
+	}
+	name := client.ObjectKey{Namespace: w.Object.GetNamespace(), Name: w.Object.GetName()}
+	w, err := r.Server.Unnamed(ctx, row, name.Namespace, name.Name)
+	switch {
+	case cluster.Behind(err):
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
+	case err != nil, w == nil:
+		return ctrl.Result{}, err
+	}
+	facts := row.Observe(w.Object, w.Owned)
+	rejected := facts.Drive != nil && facts.Drive.Abort
+	err = r.Server.Write(ctx, row.Restore(w.Object, w.Owned, planner.RestoreWorkload{KeepPaused: rejected}))
+	if err == nil {
+		said := "no Rollout names this workload any more, so it was given back to its own controller"
+		if rejected {
+			said += ", paused, since its release was aborted"
+		}
+		r.Recorder.Eventf(about(w), nil, corev1.EventTypeWarning, "WorkloadGivenBack", "Release", "%s", said)
+	}
+	if cluster.Moved(err) {
+		err = nil
+	}
+	// What the native controller copies meanwhile is taken off in the next pass.
+	return ctrl.Result{RequeueAfter: settling}, err
+}
+
+// about is what an event is about.
+func about(w *cluster.Workload) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: w.Row.GVK.GroupVersion().String(), Kind: w.Row.GVK.Kind,
+		Namespace: w.Object.GetNamespace(), Name: w.Object.GetName(), UID: w.Object.GetUID(),
+	}
+}
+
+// tidied takes off what is left on a workload that was given back here.
+func (r *Reconciler) tidied(ctx context.Context, w *cluster.Workload) (ctrl.Result, error) {
+	left := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
+	if !left && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
+		return ctrl.Result{}, nil // as most workloads are
+	}
+	if named, err := r.Server.Named(ctx, w, anyOne); named || err != nil {
+		return ctrl.Result{}, err
+	}
+	changes := w.Row.Restore(w.Object, w.Owned, planner.RestoreWorkload{})
+	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned).Settled {
+		if changes = w.Row.Unlabel(w.Object); len(changes) == 0 {
+			return ctrl.Result{}, nil // a ControllerRevision keeps its copies, and nobody reads them
+		}
+	}
+	err := r.Server.Write(ctx, changes)
+	if cluster.Moved(err) {
+		err = nil
+	}
+	return ctrl.Result{RequeueAfter: settling}, err
+}
+
+func anyOne(client.Object) bool { return true }

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+func TestWarnings(t *testing.T) {
+	const at = "spec.strategy.canary"
+	const end = "; the step will not start unless a script can"
+	half := "50%"
+	share := rollouts.Step{Traffic: &half}
+	mesh := ref("nginx")
+	mesh.CustomNetworkRefs = []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}
+	route := "front"
+	gateway := rollouts.TrafficRoutingRef{Service: "web", Gateway: &rollouts.GatewayRef{HTTPRouteName: &route}}
+	traefik := rollouts.TrafficRoutingRef{Service: "web", CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "traefik.io/v1alpha1", Kind: "TraefikService", Name: "front"}}}
+	both := ref("nginx")
+	both.CustomNetworkRefs = traefik.CustomNetworkRefs
+	user := []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "user", "me")}}}
+	for name, tc := range map[string]struct {
+		ref   rollouts.TrafficRoutingRef
+		steps []rollouts.Step
+		want  []string
+	}{
+		"what can be":    {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b")}}, {}}, nil},
+		"a path":         {ref(""), []rollouts.Step{share, {Matches: []rollouts.RouteMatch{match("", "a", "b"), onPath("", "/a")}}}, []string{at + ".steps[1].matches[1].path: nginx matches no path" + end}},
+		"a query":        {ref("higress"), []rollouts.Step{{Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, []string{at + ".steps[0].matches[0].queryParams: higress matches headers only" + end}},
+		"rewriting":      {ref("nginx"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged()}}, []string{at + ".steps[0].requestHeaderModifier: nginx rewrites no headers" + end}},
+		"mse can":        {ref("mse"), []rollouts.Step{{Traffic: &half, RequestHeaderModifier: tagged(), Matches: []rollouts.RouteMatch{byQuery("a", "b")}}}, nil},
+		"a gateway can":  {gateway, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, nil},
+		"traefik":        {traefik, user, []string{at + ".steps[1].matches: a TraefikService sends shares only" + end}},
+		"an alb of aws":  {ref("aws-alb"), user, []string{at + ".steps[1].matches: an ALB of AWS sends shares only" + end}},
+		"the other can":  {both, user, nil},
+		"unknown class":  {ref("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
+		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{onPath("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Warnings(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := Warnings(nil, at); got != nil {
+		t.Errorf("nothing leads to %v", got)
+	}
+}
