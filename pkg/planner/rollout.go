@@ -36,7 +36,7 @@ func Rollout(o Observed) Plan {
 	x.mirrorBatch()
 	x.keepRecord()
 	x.keepDeadline()
-	x.tellTools()
+	x.setKstatusConditions()
 	x.status.Clean()
 	x.status.Fit()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
