@@ -82,7 +82,7 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 		Observed: s.ObservedGeneration >= b.Generation && s.ObservedReleasePlanHash == batchPlanHash(b.Spec.Plan),
 		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
 		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
-		Message: s.Message, Denied: denialIn(s.Conditions),
+		Message: s.Message, WriteError: writeErrorIn(s.Conditions),
 		Terminating: b.DeletionTimestamp != nil && guarded(b), Kept: b.DeletionTimestamp != nil && !guarded(b),
 	}
 }
@@ -130,7 +130,7 @@ func BatchRelease(o BatchObserved) BatchPlan {
 			break
 		}
 	}
-	x.status.Conditions, _ = heeded(x.status.Conditions, len(x.actions) > 0)
+	x.status.Conditions, _ = clearWriteError(x.status.Conditions, len(x.actions) > 0)
 	return BatchPlan{Status: x.status, Actions: x.actions, Events: x.events, Rule: x.rule}
 }
 

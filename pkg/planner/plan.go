@@ -228,8 +228,8 @@ type Batch struct {
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
-	// Denied is a write to the workload that the server does not want; nil if none.
-	Denied *Denial
+	// WriteError is a write to the workload that the server does not want; nil if none.
+	WriteError *WriteError
 	// Terminating reports whether it is being deleted, and about to go.
 	Terminating bool
 	// Kept reports whether it was deleted and let go of, and that finalizers of others keep

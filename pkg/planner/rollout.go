@@ -32,7 +32,7 @@ func Rollout(o Observed) Plan {
 	x.keepGuarded()
 	x.forgetRoutings()
 	x.keepGrace()
-	x.heed()
+	x.recordWriteError()
 	x.mirrorBatch()
 	x.keepRecord()
 	x.keepDeadline()
