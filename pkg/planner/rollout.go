@@ -29,7 +29,7 @@ func Rollout(o Observed) Plan {
 	x.yield()
 	x.putRight()
 	x.keepNetwork()
-	x.keepGuarded()
+	x.ensureAdmission()
 	x.forgetRoutings()
 	x.keepGrace()
 	x.recordWriteError()

@@ -45,7 +45,7 @@ func (x *pass) step() {
 	x.face(x.progress().CurrentStepIndex)
 	x.rename()
 	x.follow(true)
-	x.relink()
+	x.ensureReference()
 	x.tellStable()
 	for {
 		p := x.progress()
