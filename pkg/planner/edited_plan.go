@@ -11,8 +11,8 @@ import (
 
 // What an edit of the plan in the middle of a release means.
 
-// realign finds the step of an edited plan that has what was released so far.
-func (x *pass) realign() {
+// applyEditedPlan finds the step of an edited plan that has what was released so far.
+func (x *pass) applyEditedPlan() {
 	p := x.progress()
 	target := x.stepWith(x.given())
 	if x.Batch == nil {

@@ -75,10 +75,10 @@ func (x *pass) stallStableGone() {
 	x.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+x.w.Keeper+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
 }
 
-// bringBack takes an aborted release back to stable. Traffic goes to stable no
+// abort takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
 // may still send to it, and the workload stays held with its new template.
-func (x *pass) bringBack() {
+func (x *pass) abort() {
 	if x.doing(rollouts.ActivityAborted) {
 		x.progress().FinalisingStep = "" // no other template is taking over any more
 		x.keepStable()

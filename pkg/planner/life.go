@@ -102,7 +102,7 @@ func (x *pass) reject() {
 		x.openRecord() // that of the release was closed; what is decided now is kept in another
 	}
 	x.become(rollouts.ActivityAborting, aborting)
-	x.bringBack()
+	x.abort()
 }
 
 // tidy removes what is left of a release that was interrupted, as when a
@@ -407,7 +407,7 @@ func (x *pass) broughtBack() bool {
 	if x.doing(rollouts.ActivityAborted) {
 		return true
 	}
-	x.bringBack()
+	x.abort()
 	if x.stalledFor(rollouts.StalledStableGone) || x.stalledFor(rollouts.StalledStableEdited) {
 		// Then it can only be left as it is, and paused.
 		x.become(rollouts.ActivityAborted, x.status.Message)
