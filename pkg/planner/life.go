@@ -60,7 +60,7 @@ func (x *pass) conclude(message string) {
 // unready says what a workload waits for before it is taken into service.
 func (x *pass) unready() string {
 	switch {
-	case (!x.w.Held || x.w.AtStable) && !x.tidy(leaving):
+	case (!x.w.Held || x.w.AtStable) && !x.tidy(disableTeardown):
 		return "Rollout gives back what it had taken before"
 	case x.w.Held:
 		return ""
@@ -94,8 +94,8 @@ func (x *pass) takeOver() {
 	}
 }
 
-// reject goes on with an abort, where the Rollout was disabled and is enabled again.
-func (x *pass) reject() {
+// resumeAbort goes on with an abort, where the Rollout was disabled and is enabled again.
+func (x *pass) resumeAbort() {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.progress().FinalisingStep = ""
 	if x.record() == nil {
@@ -255,7 +255,7 @@ func (x *pass) initialize() {
 		return
 	}
 	if x.paused() {
-		x.freeze()
+		x.pauseRelease()
 		return
 	}
 	x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
@@ -279,8 +279,8 @@ func (x *pass) yield() {
 	}
 }
 
-// decline says why the workload cannot be released.
-func (x *pass) decline() {
+// setUnsupported says why the workload cannot be released.
+func (x *pass) setUnsupported() {
 	x.status.Phase = rollouts.PhaseInitial
 	x.progress()
 	x.stall(rollouts.StalledUnsupported, x.unsuited())
@@ -312,8 +312,8 @@ func (x *pass) absence() string {
 	return workloadNotFound
 }
 
-// standDown gives everything back and leaves the workload to its owner.
-func (x *pass) standDown() {
+// disable gives everything back and leaves the workload to its owner.
+func (x *pass) disable() {
 	if x.status.Phase == rollouts.PhaseDisabled {
 		x.withdraw() // label and entry may have been seen too late
 		return
@@ -391,7 +391,7 @@ func (x *pass) giveBack() bool {
 	if rejected := x.aborted() && x.live() && !x.w.AtStable; rejected {
 		return x.broughtBack() && x.leavePaused()
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", false))
+	return x.run(disableTeardown, x.lastPlan(rollouts.Immediate, "", false))
 }
 
 // leavePaused gives the workload back, and its pause with it.
@@ -399,7 +399,7 @@ func (x *pass) leavePaused() bool {
 	if x.w.Mine && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", true))
+	return x.run(disableTeardown, x.lastPlan(rollouts.Immediate, "", true))
 }
 
 // broughtBack reports whether an abort is over, as far as it can be.

@@ -44,9 +44,9 @@ var (
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
 		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
-	// leaving: the Rollout is disabled or deleted. The workload goes on natively
+	// disableTeardown: the Rollout is disabled or deleted. The workload goes on natively
 	// to the new revision, so the Service selects all pods first.
-	leaving = succeeded
+	disableTeardown = succeeded
 	// replaced: another template supersedes. The Service stays pinned to stable,
 	// since the next release begins there; the batches start anew.
 	replaced = []rollouts.FinalisingStep{

@@ -63,7 +63,7 @@ var states = []struct {
 	}},
 	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		if r.Status.Phase != rollouts.PhaseProgressing {
-			return !before(leaving, p)
+			return !before(disableTeardown, p)
 		}
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
