@@ -96,7 +96,7 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 		left := x.remaining(row, last)
 		switch {
 		case left.action != nil:
-			if !issued || x.overdue() {
+			if !issued || x.reissueDue() {
 				x.stamp()
 			}
 			p.FinalisingStep = row
@@ -114,9 +114,9 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 	return true
 }
 
-// overdue reports whether what was issued has not shown for a whole grace period,
+// reissueDue reports whether what was issued has not shown for a whole grace period,
 // so that it is issued, and waited for, anew.
-func (x *pass) overdue() bool {
+func (x *pass) reissueDue() bool {
 	since := x.progress().LastUpdateTime
 	return since == nil || x.Now.After(since.Add(x.grace()))
 }

@@ -233,7 +233,7 @@ func (x *routing) arrive() {
 // issue wants a target, and waits anew for one that is new or has not shown, or
 // that something stood in the way of.
 func (x *routing) issue(target Action) {
-	if x.was.Routed || x.was.Message != x.plan.Status.Message || x.was.ObservedGeneration != x.Routing.Generation || x.overdue() {
+	if x.was.Routed || x.was.Message != x.plan.Status.Message || x.was.ObservedGeneration != x.Routing.Generation || x.reissueDue() {
 		x.stamp()
 	}
 	x.plan.Status.Routed = false
@@ -289,7 +289,7 @@ func (x *routing) stamp() {
 	x.plan.Status.LastUpdateTime = &at
 }
 
-func (x *routing) overdue() bool {
+func (x *routing) reissueDue() bool {
 	since := x.was.LastUpdateTime
 	return since == nil || x.Now.After(since.Add(x.grace()))
 }

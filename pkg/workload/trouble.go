@@ -16,9 +16,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// patience is how long a pod may do what every pod does for a while, such as
+// podGracePeriod is how long a pod may do what every pod does for a while, such as
 // creating its containers, until that is taken for what keeps it.
-const patience = 30 * time.Second
+const podGracePeriod = 30 * time.Second
 
 // ailment is one cause for which a pod is not ready.
 type ailment struct {
@@ -83,13 +83,13 @@ func troubleOf(pod *corev1.Pod, now time.Time) (cause string, left time.Duration
 			continue
 		}
 		if a.since != nil {
-			if left := a.since(pod).Add(patience).Sub(now); left > 0 {
+			if left := a.since(pod).Add(podGracePeriod).Sub(now); left > 0 {
 				return "", left
 			}
 		}
 		return cause, 0
 	}
-	return "", patience
+	return "", podGracePeriod
 }
 
 func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
