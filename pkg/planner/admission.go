@@ -77,7 +77,7 @@ func (x *pass) ensureVisible() {
 	if !x.Indexed {
 		x.act(Index{})
 	}
-	if x.w.Noted && x.status.Phase == rollouts.PhaseProgressing {
+	if x.w.PendingEdit && x.status.Phase == rollouts.PhaseProgressing {
 		x.act(TakeUp{})
 	}
 }

@@ -226,7 +226,7 @@ func (x *batchPass) standBack() {
 // observe records nothing but that the plan was seen. Where the native controller
 // spreads what a larger size adds over both versions, stable is made whole all the same.
 func (x *batchPass) observe() {
-	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.Obeyed {
+	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.TargetApplied {
 		x.actions = append(x.actions, DriveTo{Drive: *d, Metadata: x.plan.PodTemplateMetadata})
 	}
 }
@@ -248,7 +248,7 @@ func (x *batchPass) complete() {
 // giveBack restores the workload, in as many passes as it takes.
 func (x *batchPass) giveBack() {
 	x.accept()
-	if !x.w.Mine && x.w.Settled {
+	if !x.w.HasManagedFields && x.w.Settled {
 		x.complete()
 		return
 	}
@@ -378,7 +378,7 @@ func (x *batchPass) putRight(want Drive) {
 
 // told reports whether the workload has been told so.
 func (x *batchPass) told(want Drive) bool {
-	return x.w.Drive != nil && *x.w.Drive == want && x.w.Obeyed
+	return x.w.Drive != nil && *x.w.Drive == want && x.w.TargetApplied
 }
 
 // stopped reports whether pods are missing which the native controller is to bring,
@@ -400,7 +400,7 @@ func (x *batchPass) judge() {
 		}
 		return
 	}
-	if x.w.Untold {
+	if x.w.ExtraStatusStale {
 		x.actions = append(x.actions, Tell{})
 		if !ready {
 			return // who sees the batch ready may read it there at once

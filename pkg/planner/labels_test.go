@@ -156,7 +156,7 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 		b.Spec.Plan.BatchPartition, p.BatchPartition = new(int32), new(int32)
 	}
 	return &planner.Workload{
-		Held: true, Settled: true, Obeyed: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
+		Held: true, Settled: true, TargetApplied: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
 		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
 		Drive: driveOf(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
 	}

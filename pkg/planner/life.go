@@ -140,8 +140,8 @@ func (x *pass) watch() {
 
 // judgeFitness says in time that the next template could not be released.
 func (x *pass) judgeFitness() {
-	if x.w.Unfit != "" {
-		x.stall(rollouts.StalledUnsupported, x.w.Unfit)
+	if x.w.UnsupportedReason != "" {
+		x.stall(rollouts.StalledUnsupported, x.w.UnsupportedReason)
 	} else if x.stalledFor(rollouts.StalledUnsupported) {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 		x.status.Message = "rollout is healthy"
@@ -171,12 +171,12 @@ func (x *pass) unrecorded(p *rollouts.Progress) bool {
 // unseen reports that no part of admission saw the wish for a release without a
 // template, and that the workload is ready for one.
 func (x *pass) unseen() bool {
-	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == ""
+	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.UnsupportedReason == ""
 }
 
 // leftover reports whether marks are left of a hold that is over.
 func (x *pass) leftover() bool {
-	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
+	return !x.w.Held && x.w.HasManagedFields && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.
@@ -396,7 +396,7 @@ func (x *pass) giveBack() bool {
 
 // leavePaused gives the workload back, and its pause with it.
 func (x *pass) leavePaused() bool {
-	if x.w.Mine && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
+	if x.w.HasManagedFields && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
 	return x.run(disableTeardown, x.lastPlan(rollouts.Immediate, "", true))

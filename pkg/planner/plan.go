@@ -68,12 +68,12 @@ type Workload struct {
 	Settled bool
 	// Labelled reports whether admission can see the workload.
 	Labelled bool
-	// Noted reports whether a policy has noted an edit of the held workload.
-	Noted bool
+	// PendingEdit reports whether a policy has noted an edit of the held workload.
+	PendingEdit bool
 	// Held reports whether the workload is taken from its native controller.
 	Held bool
-	// Mine reports whether something of ours is still on the workload.
-	Mine bool
+	// HasManagedFields reports whether Weir annotations or strategy changes remain on the workload.
+	HasManagedFields bool
 	// Surges reports that new pods come beside the old ones, of which none go.
 	Surges bool
 	// Loose reports that the native controller would release the live template, though
@@ -114,14 +114,14 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
-	// Behind is how many of those get back to stable only after every pod of the
+	// SupersededBehind is how many of those get back to stable only after every pod of the
 	// update revision has.
-	Behind int32
+	SupersededBehind int32
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string
-	// Keeper is the kind of object that keeps the template of a revision.
-	Keeper string
+	// RevisionKind is the kind of object that keeps the template of a revision.
+	RevisionKind string
 	// StableGone reports whether the one of the stable revision does not exist.
 	StableGone bool
 	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
@@ -149,9 +149,9 @@ type Workload struct {
 	Unavailable int32
 	// Drive is what the workload was last told; nil when it is not driven.
 	Drive *Drive
-	// Joins reports whether a pod which comes is of the live template also while the
+	// NewPodsUseTemplate reports whether a pod which comes is of the live template also while the
 	// workload is held.
-	Joins bool
+	NewPodsUseTemplate bool
 	// Native reports whether the owner's own strategy is in force.
 	Native bool
 	// Extra reports whether something was made beside the workload.
@@ -175,12 +175,12 @@ type Workload struct {
 	Rival string
 	// Deleted says what keeps the workload, which was deleted: it counts as gone.
 	Deleted string
-	// Obeyed reports whether all that Drive means is written.
-	Obeyed bool
-	// Untold reports whether what others read of the pods on the workload is not so.
-	Untold bool
-	// Unfit says why a workload cannot be released as it is; empty if it can.
-	Unfit string
+	// TargetApplied reports whether all that Drive means is written.
+	TargetApplied bool
+	// ExtraStatusStale reports whether what others read of the pods on the workload is not so.
+	ExtraStatusStale bool
+	// UnsupportedReason says why a workload cannot be released as it is; empty if it can.
+	UnsupportedReason string
 }
 
 // Is reports whether the live template is of the revision. Revisions are

@@ -276,7 +276,7 @@ func (x *pass) unsupported() bool {
 // unsuited says why the workload cannot be released; empty if it can.
 func (x *pass) unsuited() string {
 	if x.Unsupported == "" && x.w != nil {
-		return x.w.Unfit
+		return x.w.UnsupportedReason
 	}
 	return x.Unsupported
 }
@@ -284,7 +284,7 @@ func (x *pass) unsuited() string {
 // unfitInService reports whether a workload in service was made unfit. It stays in
 // service, so that admission goes on refusing templates that could not be held.
 func (x *pass) unfitInService() bool {
-	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.Unfit != ""
+	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.UnsupportedReason != ""
 }
 
 func (x *pass) notAdopted() bool {

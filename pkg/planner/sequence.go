@@ -171,9 +171,9 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 	switch b := x.Batch; {
 	case x.w == nil:
 		return remains{}
-	case b == nil && x.w.Mine && x.w.keptFrom(last.FinalizingPolicy == rollouts.WaitResume, last.Abort) != "":
+	case b == nil && x.w.HasManagedFields && x.w.keptFrom(last.FinalizingPolicy == rollouts.WaitResume, last.Abort) != "":
 		return remains{wait: true}
-	case b == nil && x.w.Mine:
+	case b == nil && x.w.HasManagedFields:
 		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: last.FinalizingPolicy == rollouts.WaitResume}}
 	case b == nil:
 		return remains{}

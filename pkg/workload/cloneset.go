@@ -105,7 +105,7 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	c := o.set
 	w := planner.Workload{
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
-		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
+		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), HasManagedFields: hasKeys(c),
 		Paused:         c.Spec.UpdateStrategy.Paused || stops(c.Spec.UpdateStrategy.Partition, o.replicas()),
 		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
@@ -116,8 +116,8 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	}
 	o.count(&w)
 	w.Native = w.Drive == nil || o.back(*w.Drive)
-	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
-	w.Keeper = controllerRevision
+	w.TargetApplied = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
+	w.RevisionKind = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w

@@ -29,16 +29,16 @@ func (cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) plann
 	o := sortClones(obj.(*CloneSet), owned)
 	w := cloneSet{}.Observe(obj, owned)
 	disabled := len(scalers(obj, owned, true)) > 0
-	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
-	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
-	w.Unfit = cloneSetBlueGreen{}.Unfit(obj)
+	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
+	w.TargetApplied = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
+	w.UnsupportedReason = cloneSetBlueGreen{}.UnsupportedReason(obj)
 	w.LastStays = false // none goes before the end
 	w.Unavailable = o.natively().unavailable()
 	return w
 }
 
-// Unfit implements Adapter.
-func (cloneSetBlueGreen) Unfit(obj object.Object) string {
+// UnsupportedReason implements Adapter.
+func (cloneSetBlueGreen) UnsupportedReason(obj object.Object) string {
 	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
 		return ""
 	}

@@ -179,13 +179,13 @@ func TestObserveSurgingClones(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := a.Observe(tc.in.set, tc.in.owned)
-			if got := (facts{w.Obeyed, w.Native, w.Mine, w.Paused, w.Unavailable}); got != tc.want {
+			if got := (facts{w.TargetApplied, w.Native, w.HasManagedFields, w.Paused, w.Unavailable}); got != tc.want {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})
 	}
 	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
-	if a.Observe(only.set, only.owned).Unfit == "" {
+	if a.Observe(only.set, only.owned).UnsupportedReason == "" {
 		t.Error("one that is updated in place only is fit")
 	}
 }

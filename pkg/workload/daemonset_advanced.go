@@ -74,13 +74,13 @@ func (advancedDaemonSet) Observe(obj object.Object, owned []object.Object) plann
 	p := placeAdvanced(d, owned)
 	w, is := p.facts(), d.told()
 	w.Paused = is.Type != "" || is.Paused || is.Partition >= max(p.size(), 1)
-	w.Unfit = advancedDaemonSet{}.Unfit(d)
-	w.Obeyed = w.Drive != nil && len(change(d, p.aimedAdvanced(d, *w.Drive))) == 0
+	w.UnsupportedReason = advancedDaemonSet{}.UnsupportedReason(d)
+	w.TargetApplied = w.Drive != nil && len(change(d, p.aimedAdvanced(d, *w.Drive))) == 0
 	return w
 }
 
-// Unfit implements Adapter.
-func (advancedDaemonSet) Unfit(obj object.Object) string {
+// UnsupportedReason implements Adapter.
+func (advancedDaemonSet) UnsupportedReason(obj object.Object) string {
 	d := obj.(*AdvancedDaemonSet)
 	if u := d.Spec.UpdateStrategy.RollingUpdate; held(d) || u == nil || u.Selector == nil {
 		return ""
@@ -91,7 +91,7 @@ func (advancedDaemonSet) Unfit(obj object.Object) string {
 // Changed implements Adapter.
 func (a advancedDaemonSet) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*AdvancedDaemonSet), newObj.(*AdvancedDaemonSet)
-	return a.Unfit(d) == "" && daemonSet{}.Changed(was.native(), d.native())
+	return a.UnsupportedReason(d) == "" && daemonSet{}.Changed(was.native(), d.native())
 }
 
 // Rolls implements Adapter.

@@ -168,43 +168,43 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		}},
 		// What is new in a template may be unknown to Kruise, and not be kept by it.
 		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld).kept("d", 4), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		// A status that names an earlier one was written by somebody else.
 		"somebody names another": {advancedDaemon("d", "AAAAA", advancedHeld, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a node joined": {advancedDaemon("b", "AAABB", advancedTold(3, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2,
 		}},
 		"going back": {advancedDaemon("a", "AAAAb", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
 		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := advancedDaemonSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
-			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
+			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			if tc.want.Unavailable == 0 {
 				tc.want.Unavailable = 2
 			}
@@ -223,7 +223,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 func TestChoosyDaemonSet(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
 	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
-	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).Unfit; why == "" {
+	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
 	if (advancedDaemonSet{}).Changed(n.set, next.set) {

@@ -86,13 +86,13 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
-	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
+	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d)
-		w.Native, w.Obeyed = false, surged(d, both, owned)
+		w.Native, w.TargetApplied = false, surged(d, both, owned)
 	} else if aborting(d) {
-		w.Obeyed = w.Obeyed && len(hurried(r, d.Spec.MinReadySeconds)) == 0
+		w.TargetApplied = w.TargetApplied && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
 	return w
 }

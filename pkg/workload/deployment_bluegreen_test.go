@@ -64,7 +64,7 @@ func TestBlueGreen(t *testing.T) {
 	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
 		t.Errorf("the autoscaler scales %s", got)
 	}
-	if !b.Observe(d, owned).Obeyed || len(b.Drive(d, owned, half(false), owner())) > 0 {
+	if !b.Observe(d, owned).TargetApplied || len(b.Drive(d, owned, half(false), owner())) > 0 {
 		t.Error("what was told is not obeyed, or told again")
 	}
 
@@ -79,7 +79,7 @@ func TestBlueGreen(t *testing.T) {
 	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
-	if b.Observe(d, owned).Mine {
+	if b.Observe(d, owned).HasManagedFields {
 		t.Error("something of ours is left")
 	}
 }
@@ -94,7 +94,7 @@ func TestBlueGreenAbort(t *testing.T) {
 	owned = append(owned, created(d, owned, planner.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
 	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).Obeyed {
+	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).TargetApplied {
 		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
 	}
 	d.Status.ObservedGeneration = d.Generation
@@ -127,8 +127,8 @@ func TestBlueGreenAbort(t *testing.T) {
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("at rest (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || !b.Observe(d, owned).Obeyed {
-		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).Obeyed)
+	if got := target(owned); got != "web" || !b.Observe(d, owned).TargetApplied {
+		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).TargetApplied)
 	}
 }
 

@@ -33,11 +33,11 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w := c.deployment.Observe(obj, owned)
 	extra := extraOf(d, owned)
 	w.Extra = len(remaining(owned)) > 0
-	w.Mine = w.Mine || w.Extra
+	w.HasManagedFields = w.HasManagedFields || w.Extra
 	w.Lingers = cmp.Or(keptExtra(owned), w.Lingers)
 	w.Leans = leans(d, owned)
 	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
-	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
+	w.TargetApplied = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {
 		return w

@@ -105,7 +105,7 @@ func TestCanarySize(t *testing.T) {
 			if got := *extra.Spec.Replicas; got != tc.want {
 				t.Errorf("the extra one has %d, want %d", got, tc.want)
 			}
-			if !(canary{}).Observe(d, owned).Obeyed {
+			if !(canary{}).Observe(d, owned).TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
 			if again := (canary{}).Drive(d, owned, next, owner()); len(again) > 0 {
@@ -163,8 +163,8 @@ func TestCanaryKept(t *testing.T) {
 		}
 	}
 	w := canary{}.Observe(d, owned)
-	if !w.Extra || w.Obeyed || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
-		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.Obeyed, w.Lingers)
+	if !w.Extra || w.TargetApplied || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
+		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.TargetApplied, w.Lingers)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
 	if w = (canary{}).Observe(d, owned); w.Extra {

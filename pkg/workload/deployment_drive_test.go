@@ -175,7 +175,7 @@ func TestRestoreConverges(t *testing.T) {
 	}
 	var got []pass
 	for range 4 {
-		p := pass{Mine: a.Observe(d, owned).Mine}
+		p := pass{Mine: a.Observe(d, owned).HasManagedFields}
 		changes := a.Restore(d, owned, planner.RestoreWorkload{})
 		for _, c := range changes {
 			p.Changes = append(p.Changes, golden.Title(c.Base))

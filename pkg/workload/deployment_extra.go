@@ -136,6 +136,6 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 	if e := extraOf(d, owned); e != nil {
 		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Drive))
 		w.ExtraAstray = len(change(e, want)) > 0
-		w.Obeyed = w.Obeyed && !w.ExtraAstray
+		w.TargetApplied = w.TargetApplied && !w.ExtraAstray
 	}
 }

@@ -69,7 +69,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			if diff := cmp.Diff(was.Labels, extra.Labels); diff != "" {
 				t.Errorf("the extra one's labels (-want +got):\n%s", diff)
 			}
-			if w = (canary{}).Observe(d, owned); !w.Obeyed {
+			if w = (canary{}).Observe(d, owned); !w.TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
 			if observeExtra(&w, d, owned, k); w.ExtraAstray {

@@ -123,13 +123,13 @@ func differing(keys []string, is, should map[string]string) []string {
 func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w := r.Observe(s.Object, owned)
 	w.UID = s.Stored.GetUID()
-	w.Mine = w.Mine || hasKeys(s.Stored)
+	w.HasManagedFields = w.HasManagedFields || hasKeys(s.Stored)
 	w.Asked = s.Stored.GetAnnotations()[rollouts.AnnotationAskedAgain]
 	w.Astray, w.GoesOn = s.Astray, r.GoesOn
 	if s.Stored.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}
-	w.Obeyed = w.Obeyed && len(s.Astray) == 0
+	w.TargetApplied = w.TargetApplied && len(s.Astray) == 0
 	if r.Extra {
 		observeExtra(&w, s.Object, owned, s.Known)
 		w.Rival = rivalry(s.Rival)

@@ -155,7 +155,7 @@ func (a advancedStatefulSet) Observe(obj object.Object, owned []object.Object) p
 	s := obj.(*AdvancedStatefulSet)
 	pods, _ := s.closeRanks(owned)
 	w := a.statefulSet.Observe(s.native(), pods)
-	w.Paused, w.Obeyed = w.Paused || s.paused(), w.Obeyed && !s.paused()
+	w.Paused, w.TargetApplied = w.Paused || s.paused(), w.TargetApplied && !s.paused()
 	return w
 }
 
@@ -169,9 +169,9 @@ func (a advancedStatefulSet) Rolls(oldObj, newObj object.Object) bool {
 	return a.statefulSet.Rolls(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
 }
 
-// Unfit implements Adapter.
-func (a advancedStatefulSet) Unfit(obj object.Object) string {
-	return a.statefulSet.Unfit(obj.(*AdvancedStatefulSet).native())
+// UnsupportedReason implements Adapter.
+func (a advancedStatefulSet) UnsupportedReason(obj object.Object) string {
+	return a.statefulSet.UnsupportedReason(obj.(*AdvancedStatefulSet).native())
 }
 
 // Sized implements Adapter.

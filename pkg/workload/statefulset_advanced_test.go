@@ -153,8 +153,8 @@ func TestAdvancedGaps(t *testing.T) {
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"
 	w := a.Observe(set, append(owned, goes))
-	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.Obeyed {
-		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.Obeyed)
+	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.TargetApplied {
+		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.TargetApplied)
 	}
 	changes := a.Drive(set, owned, driveTo("60%", false), owner())
 	if got := *changes[0].Want.(*AdvancedStatefulSet).Spec.UpdateStrategy.RollingUpdate.Partition; got != 2 {

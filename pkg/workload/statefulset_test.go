@@ -199,35 +199,35 @@ func TestObserveStatefulSet(t *testing.T) {
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
 		}},
 		"held, not named yet": {of("d", "AAAAA", isHeld, notSeen), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "db-a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, Behind: 1, LiveReadyReplicas: 1, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, SupersededBehind: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
 		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(frozen, 5, false, ""), completed), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
 		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
 		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 		"another came on the way back": {of("c", "AAAAB", toldSo(frozen, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			StableReplicas: 5, StableReadyReplicas: 4, SupersededReplicas: 1,
 		}},
 	} {
@@ -235,7 +235,7 @@ func TestObserveStatefulSet(t *testing.T) {
 			s := tc.in(t)
 			got := statefulSet{}.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
-			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.Keeper = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
+			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
@@ -250,7 +250,7 @@ func TestObserveStatefulSet(t *testing.T) {
 // One that nobody rolls says what it lacks.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := (statefulSet{}).Observe(s.set, s.owned).Unfit; !strings.Contains(why, "OnDelete") {
+	if why := (statefulSet{}).Observe(s.set, s.owned).UnsupportedReason; !strings.Contains(why, "OnDelete") {
 		t.Errorf("says %q", why)
 	}
 }
@@ -339,12 +339,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := statefulSetLike{}.Observe(s.set, s.owned).Unfit
+		got := statefulSetLike{}.Observe(s.set, s.owned).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := (statefulSetLike{}).Observe(s.set, s.owned).Unfit; got != "" {
+		if got := (statefulSetLike{}).Observe(s.set, s.owned).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}

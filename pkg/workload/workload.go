@@ -38,9 +38,9 @@ type Adapter interface {
 	Changed(old, update object.Object) bool
 	// Rolls reports whether the native controller replaces pods for an update.
 	Rolls(old, update object.Object) bool
-	// Unfit says why a workload that is not held could not be, or not be released,
+	// UnsupportedReason says why a workload that is not held could not be, or not be released,
 	// as it is; empty if it could.
-	Unfit(obj object.Object) string
+	UnsupportedReason(obj object.Object) string
 	// Sized says why another template could not be held in an update that wants
 	// another size as well, or could not stay held; empty if it could.
 	Sized(old, update object.Object, isHeld bool) string

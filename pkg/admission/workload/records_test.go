@@ -251,7 +251,7 @@ func TestMadeAgain(t *testing.T) {
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); s.native && diff != "" || refused != "" {
 					t.Errorf("made (-want +got):\n%s%s", diff, refused)
 				}
-				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Drive != nil || facts.Mine) {
+				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Drive != nil || facts.HasManagedFields) {
 					t.Errorf("what is left: %+v", facts)
 				}
 			})
