@@ -78,7 +78,7 @@ func (x *pass) ensureVisible() {
 		x.act(Index{})
 	}
 	if x.w.PendingEdit && x.status.Phase == rollouts.PhaseProgressing {
-		x.act(TakeUp{})
+		x.act(ApplyPendingEdit{})
 	}
 }
 

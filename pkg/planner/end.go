@@ -330,7 +330,7 @@ func (x *pass) back(keep int32, revision string) bool {
 // untouched reports whether no pod of another revision was ever asked for, nor comes unasked.
 func (x *pass) untouched() bool {
 	w := x.w
-	return w.Drive == nil && w.Native && !w.NewPodsUseTemplate && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
+	return w.Target == nil && w.Native && !w.NewPodsUseTemplate && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
 }
 
 // mirrorBatch shows what is known of the batches where clients look for it.

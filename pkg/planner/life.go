@@ -176,7 +176,7 @@ func (x *pass) unseen() bool {
 
 // leftover reports whether marks are left of a hold that is over.
 func (x *pass) leftover() bool {
-	return !x.w.Held && x.w.HasManagedFields && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
+	return !x.w.Held && x.w.HasManagedFields && x.w.Settled && x.w.Target == nil && x.Batch == nil && len(x.w.Astray) == 0
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.

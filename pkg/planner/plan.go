@@ -147,8 +147,8 @@ type Workload struct {
 	ProgressDeadline int32
 	// Unavailable is how many pods the owner allows to be missing.
 	Unavailable int32
-	// Drive is what the workload was last told; nil when it is not driven.
-	Drive *Drive
+	// Target is what the workload was last told; nil when it is not driven.
+	Target *Target
 	// NewPodsUseTemplate reports whether a pod which comes is of the live template also while the
 	// workload is held.
 	NewPodsUseTemplate bool
@@ -175,7 +175,7 @@ type Workload struct {
 	Rival string
 	// Deleted says what keeps the workload, which was deleted: it counts as gone.
 	Deleted string
-	// TargetApplied reports whether all that Drive means is written.
+	// TargetApplied reports whether all that Target means is written.
 	TargetApplied bool
 	// ExtraStatusStale reports whether what others read of the pods on the workload is not so.
 	ExtraStatusStale bool
@@ -195,8 +195,8 @@ func (w *Workload) hasPods() bool {
 	return w.StableReplicas > 0 || w.StableReadyReplicas > 0 || w.UpdatedReplicas > 0
 }
 
-// Drive is how far a workload may go.
-type Drive struct {
+// Target is how far a workload may go.
+type Target struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString
 	// KeepOne keeps a stable pod where the workload is made so small that Partition
@@ -272,8 +272,8 @@ type (
 		// Again reports whether it was held before, and what its owner wrote is noted.
 		Again bool
 	}
-	// TakeUp does what admission would have done about an edit that a policy noted.
-	TakeUp struct{}
+	// ApplyPendingEdit does what admission would have done about an edit that a policy noted.
+	ApplyPendingEdit struct{}
 	// RunBatch wants the BatchRelease to have this plan.
 	RunBatch struct{ Plan rollouts.ReleasePlan }
 	// ReleaseBatch wants the BatchRelease gone.
@@ -289,11 +289,11 @@ type (
 	// stable one was gone.
 	RemoveStrays struct{}
 	// RemakeStable makes the set of the stable revision anew from what is on
-	// file; with Live, the workload's template becomes its first. Aside is the revision
+	// file; with Live, the workload's template becomes its first. SetAsideRevision is the one
 	// that is set aside, where that template is set to go back.
 	RemakeStable struct {
-		Revision, Aside string
-		Live            bool
+		Revision, SetAsideRevision string
+		Live                       bool
 	}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }
@@ -319,7 +319,7 @@ func (Unlabel) action()             {}
 func (Index) action()               {}
 func (Unindex) action()             {}
 func (Hold) action()                {}
-func (TakeUp) action()              {}
+func (ApplyPendingEdit) action()    {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
@@ -335,16 +335,16 @@ func (Unroute) action()             {}
 func (RemoveCanaryService) action() {}
 func (DropFinalizer) action()       {}
 
-func (Label) String() string        { return "label workload" }
-func (Unlabel) String() string      { return "unlabel workload" }
-func (Index) String() string        { return "index workload" }
-func (Unindex) String() string      { return "take workload out of the index" }
-func (Hold) String() string         { return "hold workload" }
-func (TakeUp) String() string       { return "take up the owner's edit" }
-func (ReleaseBatch) String() string { return "release batch" }
-func (SetStable) String() string    { return "set the stable template" }
-func (PutRight) String() string     { return "put the records on the workload right" }
-func (RemoveStrays) String() string { return "remove what was revived" }
+func (Label) String() string            { return "label workload" }
+func (Unlabel) String() string          { return "unlabel workload" }
+func (Index) String() string            { return "index workload" }
+func (Unindex) String() string          { return "take workload out of the index" }
+func (Hold) String() string             { return "hold workload" }
+func (ApplyPendingEdit) String() string { return "take up the owner's edit" }
+func (ReleaseBatch) String() string     { return "release batch" }
+func (SetStable) String() string        { return "set the stable template" }
+func (PutRight) String() string         { return "put the records on the workload right" }
+func (RemoveStrays) String() string     { return "remove what was revived" }
 func (a RemakeStable) String() string {
 	if a.Live {
 		return "set the stable template, and make " + a.Revision + " anew"

@@ -93,7 +93,7 @@ func (x *pass) remake() {
 	}
 	remake := RemakeStable{Revision: revision}
 	if x.w.BackByTemplate {
-		if remake.Aside = x.w.LiveRevision; !x.batchBack() {
+		if remake.SetAsideRevision = x.w.LiveRevision; !x.batchBack() {
 			return
 		}
 	}

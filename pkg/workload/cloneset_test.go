@@ -92,8 +92,8 @@ func TestCloneSetChanges(t *testing.T) {
 	var a cloneSet
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*cloned) []object.Change {
@@ -101,7 +101,7 @@ func TestCloneSetChanges(t *testing.T) {
 			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
 	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned) }
 	for name, tc := range map[string]struct {
 		in *cloned
@@ -205,7 +205,7 @@ func TestObserveCloneSet(t *testing.T) {
 			if tc.want.BackByTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

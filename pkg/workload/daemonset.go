@@ -28,7 +28,7 @@ func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workl
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	w := p.facts()
 	w.Paused, w.UnsupportedReason = onDelete(p.set), daemonSet{}.UnsupportedReason(p.set)
-	w.TargetApplied = w.Drive != nil && len(change(p.set, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
+	w.TargetApplied = w.Target != nil && len(change(p.set, p.aimed(*w.Target))) == 0 && len(p.due(*w.Target)) == 0
 	return w
 }
 
@@ -41,13 +41,13 @@ func (p daemonSetView) facts() planner.Workload {
 		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), PendingEdit: wished(d), HasManagedFields: hasKeys(d), NewPodsUseTemplate: true,
 		StableRevision: p.stable,
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
-		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
+		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Target: readTarget(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d),
 		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, RevisionKind: controllerRevision,
 	}
 	p.count(&w)
 	w.StableTemplate, w.BackByTemplate = digest(p.history.template(p.stable)), true
-	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
+	w.Native = w.Target == nil || w.Target.Abort && p.allStable()
 	return w
 }
 

@@ -72,7 +72,7 @@ func advancedTold(partition, share int32, abort bool, aside string) advancedEdit
 		writeOwner(d, owner())
 		v := driving{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
-			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
 		annotate(d, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
@@ -91,8 +91,8 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 	var a advancedDaemonSet
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*advancedNodes) []object.Change {
@@ -212,7 +212,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -88,7 +88,7 @@ func daemonTold(share int32, abort bool, aside string) setEdit {
 		writeOwner(n.set, owner())
 		v := driving{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
-			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
 		annotate(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
@@ -121,8 +121,8 @@ func TestDaemonSetChanges(t *testing.T) {
 	var a daemonSet
 	drive := func(share string, abort bool) func(*nodes) []object.Change {
 		return func(n *nodes) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(how planner.RestoreWorkload) func(*nodes) []object.Change {
@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Drive{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -303,7 +303,7 @@ func TestObserveDaemonSet(t *testing.T) {
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

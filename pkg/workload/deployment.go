@@ -39,7 +39,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.AtStable = r.atStable(d)
 	w.Rolling = !held(d) && rolling(d, r)
 	w.RolloutID = rolloutID(d)
-	w.Drive = readDrive(d)
+	w.Target = readTarget(d)
 	w.Native = native(d)
 	_, w.Unavailable = ownersLimits(d)
 	w.RevisionKind = "ReplicaSet"
@@ -77,12 +77,12 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.TargetApplied = w.Paused && (!w.Native || r.rests(w.Drive))
+	w.TargetApplied = w.Paused && (!w.Native || r.rests(w.Target))
 }
 
 // rests reports whether an abort asks for no more: what is left of the update set goes.
-func (r revisions) rests(drive *planner.Drive) bool {
-	return drive != nil && drive.Abort && (r.update == nil || size(r.update) == 0)
+func (r revisions) rests(target *planner.Target) bool {
+	return target != nil && target.Abort && (r.update == nil || size(r.update) == 0)
 }
 
 // live is the facts that identify the live template.

@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, TargetApplied: true, ExtraStatusStale: true,
+		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, TargetApplied: true, ExtraStatusStale: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -175,17 +175,17 @@ func TestObserve(t *testing.T) {
 			func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"driven by a name that leads nowhere": {driven, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationControlInfo] = "someone"
-		}, func(w *planner.Workload) { w.Drive.Owner = "" }},
+		}, func(w *planner.Workload) { w.Target.Owner = "" }},
 		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
-			w.Drive.Abort, w.Drive.Revision, w.ExtraStatusStale = true, "", false
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale = true, "", false
 		}},
 		"pods that go after all has come to rest ask for nothing": {base{"aborted", driven.want}, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 			set(t, owned, "web-two").Status.Replicas = 2
 		}, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
-			w.Drive.Abort, w.Drive.Revision, w.ExtraStatusStale, w.Native = true, "", false, true
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.Native = true, "", false, true
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
 			w.HasManagedFields, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
@@ -197,9 +197,9 @@ func TestObserve(t *testing.T) {
 				tc.edit(t, d, owned)
 			}
 			want := tc.want
-			if want.Drive != nil {
-				drive := *want.Drive
-				want.Drive = &drive
+			if want.Target != nil {
+				drive := *want.Target
+				want.Target = &drive
 			}
 			if tc.but != nil {
 				tc.but(&want)

@@ -41,13 +41,13 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
-		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
+		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Target: readTarget(s),
 		Revisions: o.history.names(), Unavailable: o.unavailable(), UnsupportedReason: statefulSet{}.UnsupportedReason(s),
 		Rolling: !held(s) && o.rolling(),
 	}
 	o.count(&w)
-	w.Native = w.Drive == nil || o.back(*w.Drive)
-	w.TargetApplied = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
+	w.Native = w.Target == nil || o.back(*w.Target)
+	w.TargetApplied = w.Target != nil && len(change(s, o.aimed(*w.Target))) == 0 && len(o.stuck()) == 0
 	w.RevisionKind = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
@@ -56,7 +56,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 
 // back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
-func (o statefulSetView) back(to planner.Drive) bool {
+func (o statefulSetView) back(to planner.Target) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 

@@ -210,18 +210,18 @@ func (a advancedStatefulSet) Keep(oldObj, newObj object.Object) {
 	s.pause(was.paused())
 }
 
-// Drive implements Adapter.
-func (a advancedStatefulSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (a advancedStatefulSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	s := obj.(*AdvancedStatefulSet)
 	pods, was := s.closeRanks(owned)
-	return s.changes(a.statefulSet.Drive(s.native(), pods, to, owner), false, was)
+	return s.changes(a.statefulSet.SetTarget(s.native(), pods, to, owner), false, was)
 }
 
-// Rest implements Adapter.
-func (a advancedStatefulSet) Rest(obj object.Object, owned []object.Object) []object.Change {
+// RestoreStrategy implements Adapter.
+func (a advancedStatefulSet) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	s := obj.(*AdvancedStatefulSet)
 	pods, was := s.closeRanks(owned)
-	return s.changes(a.statefulSet.Rest(s.native(), pods), s.paused(), was)
+	return s.changes(a.statefulSet.RestoreStrategy(s.native(), pods), s.paused(), was)
 }
 
 // SetStable implements Adapter.

@@ -115,8 +115,8 @@ func TestStatefulSetChanges(t *testing.T) {
 	var a statefulSet
 	drive := func(share string, abort bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
-			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
+			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*scene) []object.Change {
@@ -124,7 +124,7 @@ func TestStatefulSetChanges(t *testing.T) {
 			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *scene) []object.Change { return a.Rest(s.set, s.owned) }
+	rest := func(s *scene) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
 	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned) }
 	for name, tc := range map[string]struct {
 		in func(*testing.T) *scene
@@ -240,7 +240,7 @@ func TestObserveStatefulSet(t *testing.T) {
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -292,7 +292,7 @@ func TestPartition(t *testing.T) {
 		"a number is never all":            {"AAB", "3", 1},
 	} {
 		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
-		if got := sortOut(s.set, s.owned).partition(planner.Drive{Partition: intstr.Parse(tc.share)}); got != tc.want {
+		if got := sortOut(s.set, s.owned).partition(planner.Target{Partition: intstr.Parse(tc.share)}); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}

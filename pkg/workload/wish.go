@@ -39,9 +39,9 @@ func (r Row) Keep(old, update object.Object) {
 	}
 }
 
-// TakeUp does what Keep would have done about an edit that the policies noted
+// ApplyPendingEdit does what Keep would have done about an edit that the policies noted
 // while nobody answered the webhook. Of what is not held nothing was noted.
-func (r Row) TakeUp(obj object.Object) []object.Change {
+func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
 	if !wished(obj) {
 		return nil
 	}

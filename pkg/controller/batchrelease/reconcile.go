@@ -237,14 +237,14 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 func onWorkload(obs *observation, action planner.Action) ([]object.Change, error) {
 	w := obs.workload
 	switch a := action.(type) {
-	case planner.DriveTo:
-		return w.Changes(w.Row.Drive(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.release))), nil
+	case planner.SetTarget:
+		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.release))), nil
 	case planner.Discard:
 		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:
 		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
-	case planner.Rest:
-		return w.Changes(w.Row.Rest(w.Object, w.Owned)), nil
+	case planner.RestoreStrategy:
+		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
 	case planner.Hold:
 		return w.Changes(w.Row.Take(w.Object, obs.release.Name, a.Again)), nil
 	case planner.RestoreWorkload:
