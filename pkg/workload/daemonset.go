@@ -38,7 +38,7 @@ func (p daemonSetView) facts() planner.Workload {
 	d := p.set
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
-		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), PendingEdit: wished(d), HasManagedFields: hasKeys(d), NewPodsUseTemplate: true,
+		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), PendingEdit: hasPendingEdit(d), HasManagedFields: hasKeys(d), NewPodsUseTemplate: true,
 		StableRevision: p.stable,
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
 		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Target: readTarget(d),

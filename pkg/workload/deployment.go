@@ -31,7 +31,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Settled = settled(d) && Emptied(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
 	w.Held = held(d)
-	w.PendingEdit = wished(d)
+	w.PendingEdit = hasPendingEdit(d)
 	w.HasManagedFields = hasKeys(d) || r.haveKeys()
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)

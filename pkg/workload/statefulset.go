@@ -36,7 +36,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	s := o.set
 	w := planner.Workload{
 		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
-		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), PendingEdit: wished(s), HasManagedFields: hasKeys(s),
+		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), PendingEdit: hasPendingEdit(s), HasManagedFields: hasKeys(s),
 		Paused:         partitionOf(s) >= max(o.replicas(), 1),
 		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
