@@ -45,29 +45,29 @@ type BatchPlan struct {
 
 // The actions of a BatchRelease, beside Hold, RestoreWorkload, MarkPods and DropFinalizer.
 type (
-	// DriveTo tells the workload how far it may go. Metadata is for the pods of
+	// SetTarget tells the workload how far it may go. Metadata is for the pods of
 	// an extra workload.
-	DriveTo struct {
-		Drive
+	SetTarget struct {
+		Target
 		Metadata *rollouts.PodTemplateMetadata
 	}
 	// Discard removes what was made beside the workload.
 	Discard struct{}
-	// Rest gives an aborted workload its owner's strategy back, still paused.
-	Rest struct{}
+	// RestoreStrategy gives an aborted workload its owner's strategy back, still paused.
+	RestoreStrategy struct{}
 	// Tell writes to the workload how many pods are new and ready.
 	Tell struct{}
 )
 
-func (DriveTo) action() {}
-func (Discard) action() {}
-func (Rest) action()    {}
-func (Tell) action()    {}
+func (SetTarget) action()       {}
+func (Discard) action()         {}
+func (RestoreStrategy) action() {}
+func (Tell) action()            {}
 
-func (Discard) String() string { return "discard extra workload" }
-func (Rest) String() string    { return "rest workload" }
-func (Tell) String() string    { return "tell of pods on workload" }
-func (d DriveTo) String() string {
+func (Discard) String() string         { return "discard extra workload" }
+func (RestoreStrategy) String() string { return "rest workload" }
+func (Tell) String() string            { return "tell of pods on workload" }
+func (d SetTarget) String() string {
 	if d.Abort {
 		return "drive workload back, keeping " + d.Partition.String()
 	}
@@ -82,7 +82,7 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 		Observed: s.ObservedGeneration >= b.Generation && s.ObservedReleasePlanHash == batchPlanHash(b.Spec.Plan),
 		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
 		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
-		Message: s.Message, Denied: denialIn(s.Conditions),
+		Message: s.Message, WriteError: writeErrorIn(s.Conditions),
 		Terminating: b.DeletionTimestamp != nil && guarded(b), Kept: b.DeletionTimestamp != nil && !guarded(b),
 	}
 }
@@ -130,7 +130,7 @@ func BatchRelease(o BatchObserved) BatchPlan {
 			break
 		}
 	}
-	x.status.Conditions, _ = heeded(x.status.Conditions, len(x.actions) > 0)
+	x.status.Conditions, _ = clearWriteError(x.status.Conditions, len(x.actions) > 0)
 	return BatchPlan{Status: x.status, Actions: x.actions, Events: x.events, Rule: x.rule}
 }
 
@@ -226,8 +226,8 @@ func (x *batchPass) standBack() {
 // observe records nothing but that the plan was seen. Where the native controller
 // spreads what a larger size adds over both versions, stable is made whole all the same.
 func (x *batchPass) observe() {
-	if d := x.w.Drive; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.Obeyed {
-		x.actions = append(x.actions, DriveTo{Drive: *d, Metadata: x.plan.PodTemplateMetadata})
+	if d := x.w.Target; d != nil && !d.Abort && x.w.Surges && !x.w.AtStable && x.w.Settled && !x.w.TargetApplied {
+		x.actions = append(x.actions, SetTarget{Target: *d, Metadata: x.plan.PodTemplateMetadata})
 	}
 }
 
@@ -248,7 +248,7 @@ func (x *batchPass) complete() {
 // giveBack restores the workload, in as many passes as it takes.
 func (x *batchPass) giveBack() {
 	x.accept()
-	if !x.w.Mine && x.w.Settled {
+	if !x.w.HasManagedFields && x.w.Settled {
 		x.complete()
 		return
 	}
@@ -271,29 +271,29 @@ func (x *batchPass) giveBack() {
 
 // atWork reports whether the native controller of a workload that was given back is.
 func (x *batchPass) atWork(wait bool) bool {
-	return x.w.Drive == nil && (wait && x.w.Rolling || x.w.Leans != "")
+	return x.w.Target == nil && (wait && x.w.Rolling || x.w.Leans != "")
 }
 
 // returning reports whether the template is stable's again and pods of another
 // revision are still to go. They go while the workload is held, so that a
 // template which comes meanwhile starts from the same stable revision.
 func (x *batchPass) returning() bool {
-	return x.replaces() && x.w.Held && x.w.AtStable && x.w.Drive != nil && !x.w.Native && x.w.StableReplicas > 0
+	return x.replaces() && x.w.Held && x.w.AtStable && x.w.Target != nil && !x.w.Native && x.w.StableReplicas > 0
 }
 
 // comeBack tells a workload whose sizes are frozen, since its template changed,
 // that they are now meant for the stable one.
 func (x *batchPass) comeBack() {
-	want := Drive{Partition: intstr.FromString("100%"), Owner: x.Release.UID, Revision: x.plan.Revision}
+	want := Target{Partition: intstr.FromString("100%"), Owner: x.Release.UID, Revision: x.plan.Revision}
 	if !x.told(want) {
 		x.tell(want)
 	}
 }
 
 // tell stores how far the workload may go before it is written there.
-func (x *batchPass) tell(want Drive) {
+func (x *batchPass) tell(want Target) {
 	x.status.Drive = &rollouts.Drive{Partition: want.Partition, KeepOne: want.KeepOne, Least: want.Least, Abort: want.Abort, Revision: want.Revision}
-	x.actions = append(x.actions, DriveTo{Drive: want, Metadata: x.plan.PodTemplateMetadata})
+	x.actions = append(x.actions, SetTarget{Target: want, Metadata: x.plan.PodTemplateMetadata})
 }
 
 // begin takes up a plan: the batch asked for, or the first one when the same
@@ -346,7 +346,7 @@ func (x *batchPass) drive() {
 		x.status.Message = cmp.Or(x.w.Lingers, x.w.Rival)
 	case !x.w.Settled:
 	case x.plan.Abort && x.back() && !x.w.Native:
-		x.actions = append(x.actions, Rest{})
+		x.actions = append(x.actions, RestoreStrategy{})
 	default:
 		x.judge()
 	}
@@ -360,14 +360,14 @@ func (x *batchPass) asleep() bool {
 
 // barred reports whether nothing is left to be told but what somebody else's object stands
 // in the way of. It goes on when that is gone.
-func (x *batchPass) barred(want Drive) bool {
-	return x.w.Rival != "" && x.w.Drive != nil && *x.w.Drive == want && !want.Abort && x.w.Paused && len(x.w.Astray) == 0
+func (x *batchPass) barred(want Target) bool {
+	return x.w.Rival != "" && x.w.Target != nil && *x.w.Target == want && !want.Abort && x.w.Paused && len(x.w.Astray) == 0
 }
 
 // putRight announces that somebody else has written what the workload was told, of
 // a batch that was ready and is wanted as it was.
-func (x *batchPass) putRight(want Drive) {
-	ready := x.status.BatchState == rollouts.BatchReady && x.w.Drive != nil && *x.w.Drive == want
+func (x *batchPass) putRight(want Target) {
+	ready := x.status.BatchState == rollouts.BatchReady && x.w.Target != nil && *x.w.Target == want
 	if ready && len(x.w.Astray) > 0 {
 		x.events = append(x.events, astrayEvent(x.w.Astray))
 	}
@@ -377,8 +377,8 @@ func (x *batchPass) putRight(want Drive) {
 }
 
 // told reports whether the workload has been told so.
-func (x *batchPass) told(want Drive) bool {
-	return x.w.Drive != nil && *x.w.Drive == want && x.w.Obeyed
+func (x *batchPass) told(want Target) bool {
+	return x.w.Target != nil && *x.w.Target == want && x.w.TargetApplied
 }
 
 // stopped reports whether pods are missing which the native controller is to bring,
@@ -400,7 +400,7 @@ func (x *batchPass) judge() {
 		}
 		return
 	}
-	if x.w.Untold {
+	if x.w.ExtraStatusStale {
 		x.actions = append(x.actions, Tell{})
 		if !ready {
 			return // who sees the batch ready may read it there at once

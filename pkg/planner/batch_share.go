@@ -11,9 +11,9 @@ import (
 
 // want is what the workload must be told. For one revision the share only
 // grows: going back to an earlier step moves traffic, never pods.
-func (x *batchPass) want() Drive {
+func (x *batchPass) want() Target {
 	want := x.batch()
-	if told := x.w.Drive; told != nil && x.sameDrive(*told, want) {
+	if told := x.w.Target; told != nil && x.sameTarget(*told, want) {
 		if x.pods(*told) > x.pods(want) {
 			want.Partition, want.KeepOne = told.Partition, told.KeepOne
 		}
@@ -25,15 +25,15 @@ func (x *batchPass) want() Drive {
 	return want
 }
 
-// sameDrive reports whether both are steps of the same way forward.
-func (x *batchPass) sameDrive(told, want Drive) bool {
+// sameTarget reports whether both are steps of the same way forward.
+func (x *batchPass) sameTarget(told, want Target) bool {
 	return told.Owner == want.Owner && x.w.Is(told.Revision) && !told.Abort && !want.Abort
 }
 
 // least is how many pods an extra workload has had of this revision, where that is more
 // than its share now: as in OpenKruise it grows with the workload, and shrinks to
 // nothing only. The size at which it was told is the stored one.
-func (x *batchPass) least(told, want Drive) int32 {
+func (x *batchPass) least(told, want Target) int32 {
 	had := max(told.Least, Limit(rollouts.StyleCanary, told.Partition, x.Release.Status.ObservedWorkloadReplicas))
 	if x.plan.RollingStyle != rollouts.StyleCanary || x.w.Replicas == 0 || had <= x.pods(want) {
 		return 0
@@ -42,9 +42,9 @@ func (x *batchPass) least(told, want Drive) int32 {
 }
 
 // batch is what the current batch is by itself.
-func (x *batchPass) batch() Drive {
+func (x *batchPass) batch() Target {
 	share := x.share(x.plan.Batches[x.status.CurrentBatch].CanaryReplicas)
-	return Drive{Partition: share, KeepOne: x.keepsOne(share), Abort: x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision}
+	return Target{Partition: share, KeepOne: x.keepsOne(share), Abort: x.plan.Abort, Owner: x.Release.UID, Revision: x.plan.Revision}
 }
 
 // keepsOne reports whether a share is a number of pods which was not all of them at some
@@ -61,8 +61,8 @@ func (x *batchPass) keepsOne(share intstr.IntOrString) bool {
 
 // stopAt is how many new pods there were when the release was paused in the middle
 // of a batch, which is where it stays; at size 0 there were none.
-func (x *batchPass) stopAt(want Drive) intstr.IntOrString {
-	if told := x.w.Drive; !x.begins && x.w.Replicas > 0 && told != nil && told.Revision == want.Revision && !told.Abort {
+func (x *batchPass) stopAt(want Target) intstr.IntOrString {
+	if told := x.w.Target; !x.begins && x.w.Replicas > 0 && told != nil && told.Revision == want.Revision && !told.Abort {
 		return told.Partition
 	}
 	return intstr.FromInt32(min(x.w.UpdatedReplicas, x.pods(want)))
@@ -99,7 +99,7 @@ func (x *batchPass) limit(share intstr.IntOrString) int32 {
 }
 
 // pods is how many pods of the update revision a workload may have.
-func (x *batchPass) pods(d Drive) int32 {
+func (x *batchPass) pods(d Target) int32 {
 	if x.replaces() {
 		return d.LimitOf(x.w)
 	}

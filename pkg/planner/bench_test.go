@@ -22,7 +22,7 @@ func BenchmarkRollout(b *testing.B) {
 		Strategy:    rollouts.Strategy{Canary: &rollouts.Release{Steps: []rollouts.Step{{Replicas: &twenty}, {Replicas: &all}}}},
 	}}
 	w := &planner.Workload{
-		Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10,
+		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10,
 		StableRevision: "one", UpdateRevision: "two", PodTemplateHash: "two",
 	}
 	r.Status.Phase = rollouts.PhaseHealthy

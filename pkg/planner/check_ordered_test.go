@@ -51,7 +51,7 @@ type surplus struct {
 }
 
 // share is what a workload was told last of the revision under way.
-func (c *checks) share(o object.Object) (*rollouts.Progress, *planner.Drive) {
+func (c *checks) share(o object.Object) (*rollouts.Progress, *planner.Target) {
 	b, r := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, o.GetName()), find[*rollouts.Rollout](c.w.store.objects, kindRollout, o.GetName())
 	if !marked(o) || b == nil || r == nil || r.Status.Active() == nil || b.Spec.Plan.BatchPartition == nil {
 		return nil, nil
@@ -60,7 +60,7 @@ func (c *checks) share(o object.Object) (*rollouts.Progress, *planner.Drive) {
 	if d == nil || d.Abort || p.UpdateRevision == p.StableRevision || p.UpdateRevision != d.Revision || c.images[d.Revision] != tagOf(templateOf(o)) {
 		return nil, nil
 	}
-	return p, &planner.Drive{Partition: d.Partition, KeepOne: d.KeepOne}
+	return p, &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne}
 }
 
 // Taken over: no native controller takes a revision for the current one, of which it makes

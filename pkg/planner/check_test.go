@@ -108,9 +108,9 @@ func copied(o planner.Observed) planner.Observed {
 	o.Rollout = o.Rollout.DeepCopy()
 	if o.Workload != nil {
 		w := *o.Workload
-		if w.Drive != nil {
-			d := *w.Drive
-			w.Drive = &d
+		if w.Target != nil {
+			d := *w.Target
+			w.Target = &d
 		}
 		o.Workload = &w
 	}

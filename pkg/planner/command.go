@@ -59,7 +59,7 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if !ok {
 		return "", refuse("there is no verb %q", c.Verb)
 	}
-	s := standingOf(r)
+	s := stateOf(r)
 	if row.already != nil {
 		if warning := row.already(r, s, c); warning != "" {
 			return warning, nil
@@ -81,7 +81,7 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 }
 
 // kept reports whether an approval as older clients give it is kept for the resume.
-func kept(s standing, c Command) bool {
+func kept(s state, c Command) bool {
 	return s == frozen && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
 }
 
@@ -113,7 +113,7 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 // And nothing may look done: somebody in a hurry may believe that this release
 // was aborted.
 func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
-	p, s := r.Status.Active(), standingOf(r)
+	p, s := r.Status.Active(), stateOf(r)
 	switch {
 	case p == nil || p.UpdateRevision != d.Revision:
 		revision := ""

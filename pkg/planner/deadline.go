@@ -22,8 +22,8 @@ import (
 // nativeDeadline is the native controller's default, in seconds.
 const nativeDeadline = 600
 
-// patience is the deadline; zero means that there is none.
-func (x *pass) patience() time.Duration {
+// progressDeadline is the deadline; zero means that there is none.
+func (x *pass) progressDeadline() time.Duration {
 	seconds := int32(nativeDeadline)
 	switch {
 	case x.release != nil && x.release.ProgressDeadlineSeconds != nil:
@@ -42,16 +42,16 @@ func (x *pass) patience() time.Duration {
 // batch costs no write for each of its pods.
 func (x *pass) keepDeadline() {
 	p := x.status.Active()
-	patience := x.patience()
-	if p == nil || !x.working() || patience == 0 {
+	deadline := x.progressDeadline()
+	if p == nil || !x.working() || deadline == 0 {
 		if p != nil {
 			p.LastProgressTime, p.ProgressMark = nil, 0
 		}
 		x.goOn()
 		return
 	}
-	mark := x.mark()
-	slack := max(patience/10, time.Second)
+	mark := x.progressCounter()
+	slack := max(deadline/10, time.Second)
 	since := x.lastProgress()
 	switch {
 	case since == nil || x.moved():
@@ -61,7 +61,7 @@ func (x *pass) keepDeadline() {
 	case mark > p.ProgressMark && x.reached(since.Add(slack)):
 		x.progressed(mark, roundUp(x.Now))
 	}
-	x.judgeDeadline(patience, p)
+	x.judgeDeadline(deadline, p)
 }
 
 // lastProgress is when the release moved last, as far as that can be true.
@@ -84,13 +84,13 @@ func (x *pass) progressed(mark int32, at metav1.Time) {
 	p.LastProgressTime, p.ProgressMark = &at, mark
 }
 
-func (x *pass) judgeDeadline(patience time.Duration, p *rollouts.Progress) {
-	if !x.reached(p.LastProgressTime.Add(patience)) {
+func (x *pass) judgeDeadline(deadline time.Duration, p *rollouts.Progress) {
+	if !x.reached(p.LastProgressTime.Add(deadline)) {
 		x.goOn()
 		return
 	}
 	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", x.object(),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(patience.Seconds()), x.standstill(), x.help())
+		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), x.standstill(), x.help())
 	if !x.stalledFor(rollouts.StalledDeadline) {
 		x.warn(string(rollouts.StalledDeadline), message)
 	}
@@ -160,9 +160,9 @@ func (x *pass) rescaled() bool {
 	return x.was().ObservedWorkloadGeneration != x.progress().ObservedWorkloadGeneration
 }
 
-// mark measures how far the pods have come that are waited for. Only the highest
+// progressCounter measures how far the pods have come that are waited for. Only the highest
 // counts, so that a pod that starts and dies, over and over, is no progress.
-func (x *pass) mark() int32 {
+func (x *pass) progressCounter() int32 {
 	w := x.w
 	switch {
 	case w == nil:

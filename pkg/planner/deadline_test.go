@@ -38,7 +38,7 @@ func upgrading(since time.Time) planner.Observed {
 		Indexed: true, Listed: true,
 		Rollout: r, Batch: &planner.Batch{Plan: plan, Observed: true, State: rollouts.BatchVerifying, Message: "why"},
 		Workload: &planner.Workload{
-			Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 4, StableRevision: "v1",
+			Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 4, StableRevision: "v1",
 			UpdateRevision: "v2", PodTemplateHash: "v2", UpdatedReplicas: 2, StableReadyReplicas: 2, Revisions: []string{"v1", "v2"},
 		},
 	}

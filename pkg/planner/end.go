@@ -72,13 +72,13 @@ func (x *pass) because(message string) {
 }
 
 func (x *pass) stallStableGone() {
-	x.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+x.w.Keeper+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
+	x.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+x.w.RevisionKind+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
 }
 
-// bringBack takes an aborted release back to stable. Traffic goes to stable no
+// abort takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
 // may still send to it, and the workload stays held with its new template.
-func (x *pass) bringBack() {
+func (x *pass) abort() {
 	if x.doing(rollouts.ActivityAborted) {
 		x.progress().FinalisingStep = "" // no other template is taking over any more
 		x.keepStable()
@@ -283,7 +283,7 @@ func (x *pass) updateShare() int32 {
 	if w.Replicas <= 0 {
 		return 0
 	}
-	able := 100 * min(w.StableReadyReplicas+w.Unavailable+w.Behind, w.Replicas) / w.Replicas
+	able := 100 * min(w.StableReadyReplicas+w.Unavailable+w.SupersededBehind, w.Replicas) / w.Replicas
 	return 100 - able
 }
 
@@ -330,7 +330,7 @@ func (x *pass) back(keep int32, revision string) bool {
 // untouched reports whether no pod of another revision was ever asked for, nor comes unasked.
 func (x *pass) untouched() bool {
 	w := x.w
-	return w.Drive == nil && w.Native && !w.Joins && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
+	return w.Target == nil && w.Native && !w.NewPodsUseTemplate && w.UpdatedReplicas == 0 && w.SupersededReplicas == 0 && w.StableReplicas <= w.Replicas
 }
 
 // mirrorBatch shows what is known of the batches where clients look for it.

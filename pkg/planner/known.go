@@ -38,8 +38,8 @@ type Known struct {
 	// and Metadata is what its pods have besides the template.
 	Extra    types.UID
 	Metadata *rollouts.PodTemplateMetadata
-	// Drive is how far the workload may go; nil where it was not told.
-	Drive *Drive
+	// Target is how far the workload may go; nil where it was not told.
+	Target *Target
 	// Leaves reports that the workload is being given back.
 	Leaves bool
 }
@@ -92,7 +92,7 @@ func (k *Known) readBatch(b *rollouts.BatchRelease) {
 		k.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
-		k.Drive = &Drive{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
+		k.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
 	}
 	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {
 		k.Stable = status.StableRevision

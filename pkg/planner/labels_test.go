@@ -118,7 +118,7 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	back := planner.Pod{Name: "c", Came: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
 	w.AtStable = true
-	w.Drive = driveOf(intstr.FromInt32(3), b.UID)
+	w.Target = targetOf(intstr.FromInt32(3), b.UID)
 	labels := func(pods ...planner.Pod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
 		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
@@ -156,14 +156,14 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 		b.Spec.Plan.BatchPartition, p.BatchPartition = new(int32), new(int32)
 	}
 	return &planner.Workload{
-		Held: true, Settled: true, Obeyed: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
+		Held: true, Settled: true, TargetApplied: true, Replicas: replicas, RolloutID: p.RolloutID, UpdateRevision: "v2", PodTemplateHash: "v2",
 		UpdatedReplicas: updated, UpdatedReadyReplicas: updated, StableReplicas: replicas - updated, StableReadyReplicas: replicas - updated,
-		Drive: driveOf(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
+		Target: targetOf(p.Batches[*p.BatchPartition].CanaryReplicas, b.UID),
 	}
 }
 
-func driveOf(share intstr.IntOrString, owner types.UID) *planner.Drive {
-	return &planner.Drive{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: "v2"}
+func targetOf(share intstr.IntOrString, owner types.UID) *planner.Target {
+	return &planner.Target{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: "v2"}
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.

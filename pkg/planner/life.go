@@ -60,7 +60,7 @@ func (x *pass) conclude(message string) {
 // unready says what a workload waits for before it is taken into service.
 func (x *pass) unready() string {
 	switch {
-	case (!x.w.Held || x.w.AtStable) && !x.tidy(leaving):
+	case (!x.w.Held || x.w.AtStable) && !x.tidy(disableTeardown):
 		return "Rollout gives back what it had taken before"
 	case x.w.Held:
 		return ""
@@ -94,15 +94,15 @@ func (x *pass) takeOver() {
 	}
 }
 
-// reject goes on with an abort, where the Rollout was disabled and is enabled again.
-func (x *pass) reject() {
+// resumeAbort goes on with an abort, where the Rollout was disabled and is enabled again.
+func (x *pass) resumeAbort() {
 	x.status.Phase = rollouts.PhaseProgressing
 	x.progress().FinalisingStep = ""
 	if x.record() == nil {
 		x.openRecord() // that of the release was closed; what is decided now is kept in another
 	}
 	x.become(rollouts.ActivityAborting, aborting)
-	x.bringBack()
+	x.abort()
 }
 
 // tidy removes what is left of a release that was interrupted, as when a
@@ -140,8 +140,8 @@ func (x *pass) watch() {
 
 // judgeFitness says in time that the next template could not be released.
 func (x *pass) judgeFitness() {
-	if x.w.Unfit != "" {
-		x.stall(rollouts.StalledUnsupported, x.w.Unfit)
+	if x.w.UnsupportedReason != "" {
+		x.stall(rollouts.StalledUnsupported, x.w.UnsupportedReason)
 	} else if x.stalledFor(rollouts.StalledUnsupported) {
 		x.status.RemoveCondition(rollouts.ConditionStalled)
 		x.status.Message = "rollout is healthy"
@@ -171,12 +171,12 @@ func (x *pass) unrecorded(p *rollouts.Progress) bool {
 // unseen reports that no part of admission saw the wish for a release without a
 // template, and that the workload is ready for one.
 func (x *pass) unseen() bool {
-	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.Unfit == ""
+	return x.renamed() && x.w.Settled && !x.w.Rolling && x.w.UnsupportedReason == ""
 }
 
 // leftover reports whether marks are left of a hold that is over.
 func (x *pass) leftover() bool {
-	return !x.w.Held && x.w.Mine && x.w.Settled && x.w.Drive == nil && x.Batch == nil && len(x.w.Astray) == 0
+	return !x.w.Held && x.w.HasManagedFields && x.w.Settled && x.w.Target == nil && x.Batch == nil && len(x.w.Astray) == 0
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.
@@ -255,7 +255,7 @@ func (x *pass) initialize() {
 		return
 	}
 	if x.paused() {
-		x.freeze()
+		x.pauseRelease()
 		return
 	}
 	x.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
@@ -279,8 +279,8 @@ func (x *pass) yield() {
 	}
 }
 
-// decline says why the workload cannot be released.
-func (x *pass) decline() {
+// setUnsupported says why the workload cannot be released.
+func (x *pass) setUnsupported() {
 	x.status.Phase = rollouts.PhaseInitial
 	x.progress()
 	x.stall(rollouts.StalledUnsupported, x.unsuited())
@@ -312,8 +312,8 @@ func (x *pass) absence() string {
 	return workloadNotFound
 }
 
-// standDown gives everything back and leaves the workload to its owner.
-func (x *pass) standDown() {
+// disable gives everything back and leaves the workload to its owner.
+func (x *pass) disable() {
 	if x.status.Phase == rollouts.PhaseDisabled {
 		x.withdraw() // label and entry may have been seen too late
 		return
@@ -391,15 +391,15 @@ func (x *pass) giveBack() bool {
 	if rejected := x.aborted() && x.live() && !x.w.AtStable; rejected {
 		return x.broughtBack() && x.leavePaused()
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", false))
+	return x.run(disableTeardown, x.lastPlan(rollouts.Immediate, "", false))
 }
 
 // leavePaused gives the workload back, and its pause with it.
 func (x *pass) leavePaused() bool {
-	if x.w.Mine && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
+	if x.w.HasManagedFields && x.progress().FinalisingStep == "" && x.w.LiveRevision != x.w.StableRevision {
 		x.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	return x.run(leaving, x.lastPlan(rollouts.Immediate, "", true))
+	return x.run(disableTeardown, x.lastPlan(rollouts.Immediate, "", true))
 }
 
 // broughtBack reports whether an abort is over, as far as it can be.
@@ -407,7 +407,7 @@ func (x *pass) broughtBack() bool {
 	if x.doing(rollouts.ActivityAborted) {
 		return true
 	}
-	x.bringBack()
+	x.abort()
 	if x.stalledFor(rollouts.StalledStableGone) || x.stalledFor(rollouts.StalledStableEdited) {
 		// Then it can only be left as it is, and paused.
 		x.become(rollouts.ActivityAborted, x.status.Message)

@@ -11,13 +11,13 @@ import (
 
 // LimitOf is how many pods of the workload may run the update revision where they replace
 // others.
-func (d Drive) LimitOf(w *Workload) int32 {
+func (d Target) LimitOf(w *Workload) int32 {
 	return w.less(d.Partition, d.Limit(w.Replicas))
 }
 
 // Limit is how many of replicas pods may run the update revision where they replace
 // others.
-func (d Drive) Limit(replicas int32) int32 {
+func (d Target) Limit(replicas int32) int32 {
 	limit := Limit(rollouts.StylePartition, d.Partition, replicas)
 	if d.KeepOne && replicas > 1 {
 		limit = min(limit, replicas-1)

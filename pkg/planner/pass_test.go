@@ -71,14 +71,14 @@ func (w *world) batchAct(action planner.Action, b *rollouts.BatchRelease, row wo
 
 func batchChanges(action planner.Action, b *rollouts.BatchRelease, row workload.Row, d object.Object, owned []object.Object) []object.Change {
 	switch a := action.(type) {
-	case planner.DriveTo:
-		return row.Drive(d, owned, a, *metav1.NewControllerRef(b, wire("BatchRelease")))
+	case planner.SetTarget:
+		return row.SetTarget(d, owned, a, *metav1.NewControllerRef(b, wire("BatchRelease")))
 	case planner.Discard:
 		return row.Discard(d, owned)
 	case planner.Tell:
 		return row.Tell(d, owned)
-	case planner.Rest:
-		return row.Rest(d, owned)
+	case planner.RestoreStrategy:
+		return row.RestoreStrategy(d, owned)
 	case planner.Hold:
 		return row.Take(d, b.Name, a.Again)
 	case planner.RestoreWorkload:
@@ -164,7 +164,7 @@ func (w *world) sizePass(name string) {
 			d = seen.Stored
 		}
 		switch {
-		case d == nil, !marked(d), !named && (row.Held(d) || w.made(d)), known.Batch != "" && known.Drive == nil, known.UID != "" && known.UID != d.GetUID():
+		case d == nil, !marked(d), !named && (row.Held(d) || w.made(d)), known.Batch != "" && known.Target == nil, known.UID != "" && known.UID != d.GetUID():
 			return nil
 		}
 		seen.Object = d

@@ -13,8 +13,8 @@ import (
 // keeps what it has promised: sizes follow the workload within the step, stable keeps
 // its Service, and routers do what they were told. What cannot be kept is said.
 
-// freeze stays where it is until nobody wants it paused.
-func (x *pass) freeze() {
+// pauseRelease stays where it is until nobody wants it paused.
+func (x *pass) pauseRelease() {
 	if !x.doing(rollouts.ActivityPaused) {
 		x.become(rollouts.ActivityPaused, pausedMessage)
 	}

@@ -68,12 +68,12 @@ type Workload struct {
 	Settled bool
 	// Labelled reports whether admission can see the workload.
 	Labelled bool
-	// Noted reports whether a policy has noted an edit of the held workload.
-	Noted bool
+	// PendingEdit reports whether a policy has noted an edit of the held workload.
+	PendingEdit bool
 	// Held reports whether the workload is taken from its native controller.
 	Held bool
-	// Mine reports whether something of ours is still on the workload.
-	Mine bool
+	// HasManagedFields reports whether Weir annotations or strategy changes remain on the workload.
+	HasManagedFields bool
 	// Surges reports that new pods come beside the old ones, of which none go.
 	Surges bool
 	// Loose reports that the native controller would release the live template, though
@@ -114,14 +114,14 @@ type Workload struct {
 	// SupersededReplicas is how many of those are asked of revisions that are
 	// not the stable one, left by a release that was superseded.
 	SupersededReplicas int32
-	// Behind is how many of those get back to stable only after every pod of the
+	// SupersededBehind is how many of those get back to stable only after every pod of the
 	// update revision has.
-	Behind int32
+	SupersededBehind int32
 	// Rolled is the newest revision with ready pods, beside the live template's,
 	// where the native controller was stopped between two of them.
 	Rolled string
-	// Keeper is the kind of object that keeps the template of a revision.
-	Keeper string
+	// RevisionKind is the kind of object that keeps the template of a revision.
+	RevisionKind string
 	// StableGone reports whether the one of the stable revision does not exist.
 	StableGone bool
 	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
@@ -147,11 +147,11 @@ type Workload struct {
 	ProgressDeadline int32
 	// Unavailable is how many pods the owner allows to be missing.
 	Unavailable int32
-	// Drive is what the workload was last told; nil when it is not driven.
-	Drive *Drive
-	// Joins reports whether a pod which comes is of the live template also while the
+	// Target is what the workload was last told; nil when it is not driven.
+	Target *Target
+	// NewPodsUseTemplate reports whether a pod which comes is of the live template also while the
 	// workload is held.
-	Joins bool
+	NewPodsUseTemplate bool
 	// Native reports whether the owner's own strategy is in force.
 	Native bool
 	// Extra reports whether something was made beside the workload.
@@ -175,12 +175,12 @@ type Workload struct {
 	Rival string
 	// Deleted says what keeps the workload, which was deleted: it counts as gone.
 	Deleted string
-	// Obeyed reports whether all that Drive means is written.
-	Obeyed bool
-	// Untold reports whether what others read of the pods on the workload is not so.
-	Untold bool
-	// Unfit says why a workload cannot be released as it is; empty if it can.
-	Unfit string
+	// TargetApplied reports whether all that Target means is written.
+	TargetApplied bool
+	// ExtraStatusStale reports whether what others read of the pods on the workload is not so.
+	ExtraStatusStale bool
+	// UnsupportedReason says why a workload cannot be released as it is; empty if it can.
+	UnsupportedReason string
 }
 
 // Is reports whether the live template is of the revision. Revisions are
@@ -195,8 +195,8 @@ func (w *Workload) hasPods() bool {
 	return w.StableReplicas > 0 || w.StableReadyReplicas > 0 || w.UpdatedReplicas > 0
 }
 
-// Drive is how far a workload may go.
-type Drive struct {
+// Target is how far a workload may go.
+type Target struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString
 	// KeepOne keeps a stable pod where the workload is made so small that Partition
@@ -228,8 +228,8 @@ type Batch struct {
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
-	// Denied is a write to the workload that the server does not want; nil if none.
-	Denied *Denial
+	// WriteError is a write to the workload that the server does not want; nil if none.
+	WriteError *WriteError
 	// Terminating reports whether it is being deleted, and about to go.
 	Terminating bool
 	// Kept reports whether it was deleted and let go of, and that finalizers of others keep
@@ -272,8 +272,8 @@ type (
 		// Again reports whether it was held before, and what its owner wrote is noted.
 		Again bool
 	}
-	// TakeUp does what admission would have done about an edit that a policy noted.
-	TakeUp struct{}
+	// ApplyPendingEdit does what admission would have done about an edit that a policy noted.
+	ApplyPendingEdit struct{}
 	// RunBatch wants the BatchRelease to have this plan.
 	RunBatch struct{ Plan rollouts.ReleasePlan }
 	// ReleaseBatch wants the BatchRelease gone.
@@ -289,11 +289,11 @@ type (
 	// stable one was gone.
 	RemoveStrays struct{}
 	// RemakeStable makes the set of the stable revision anew from what is on
-	// file; with Live, the workload's template becomes its first. Aside is the revision
+	// file; with Live, the workload's template becomes its first. SetAsideRevision is the one
 	// that is set aside, where that template is set to go back.
 	RemakeStable struct {
-		Revision, Aside string
-		Live            bool
+		Revision, SetAsideRevision string
+		Live                       bool
 	}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }
@@ -319,7 +319,7 @@ func (Unlabel) action()             {}
 func (Index) action()               {}
 func (Unindex) action()             {}
 func (Hold) action()                {}
-func (TakeUp) action()              {}
+func (ApplyPendingEdit) action()    {}
 func (RunBatch) action()            {}
 func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
@@ -335,16 +335,16 @@ func (Unroute) action()             {}
 func (RemoveCanaryService) action() {}
 func (DropFinalizer) action()       {}
 
-func (Label) String() string        { return "label workload" }
-func (Unlabel) String() string      { return "unlabel workload" }
-func (Index) String() string        { return "index workload" }
-func (Unindex) String() string      { return "take workload out of the index" }
-func (Hold) String() string         { return "hold workload" }
-func (TakeUp) String() string       { return "take up the owner's edit" }
-func (ReleaseBatch) String() string { return "release batch" }
-func (SetStable) String() string    { return "set the stable template" }
-func (PutRight) String() string     { return "put the records on the workload right" }
-func (RemoveStrays) String() string { return "remove what was revived" }
+func (Label) String() string            { return "label workload" }
+func (Unlabel) String() string          { return "unlabel workload" }
+func (Index) String() string            { return "index workload" }
+func (Unindex) String() string          { return "take workload out of the index" }
+func (Hold) String() string             { return "hold workload" }
+func (ApplyPendingEdit) String() string { return "take up the owner's edit" }
+func (ReleaseBatch) String() string     { return "release batch" }
+func (SetStable) String() string        { return "set the stable template" }
+func (PutRight) String() string         { return "put the records on the workload right" }
+func (RemoveStrays) String() string     { return "remove what was revived" }
 func (a RemakeStable) String() string {
 	if a.Live {
 		return "set the stable template, and make " + a.Revision + " anew"

@@ -93,7 +93,7 @@ func (x *pass) remake() {
 	}
 	remake := RemakeStable{Revision: revision}
 	if x.w.BackByTemplate {
-		if remake.Aside = x.w.LiveRevision; !x.batchBack() {
+		if remake.SetAsideRevision = x.w.LiveRevision; !x.batchBack() {
 			return
 		}
 	}
@@ -106,7 +106,7 @@ func (x *pass) remade(revision string) string {
 	if x.edited() {
 		what = "has another template"
 	}
-	message := fmt.Sprintf("The %s of the stable revision %s %s, and is made anew from the history of the release", x.w.Keeper, revision, what)
+	message := fmt.Sprintf("The %s of the stable revision %s %s, and is made anew from the history of the release", x.w.RevisionKind, revision, what)
 	if x.Rollout.Status.Message != message {
 		x.warn("StableRecreated", message)
 	}

@@ -29,14 +29,14 @@ func Rollout(o Observed) Plan {
 	x.yield()
 	x.putRight()
 	x.keepNetwork()
-	x.keepGuarded()
+	x.ensureAdmission()
 	x.forgetRoutings()
 	x.keepGrace()
-	x.heed()
+	x.recordWriteError()
 	x.mirrorBatch()
 	x.keepRecord()
 	x.keepDeadline()
-	x.tellTools()
+	x.setKstatusConditions()
 	x.status.Clean()
 	x.status.Fit()
 	return Plan{Status: x.status, Actions: x.actions, Events: x.events, Wake: x.wake, Rule: x.rule}
@@ -52,30 +52,30 @@ type rule struct {
 
 var rules = []rule{
 	{"deleted", (*pass).deleted, (*pass).terminate},
-	{"disabled", (*pass).leaves, (*pass).standDown},
+	{"disabled", (*pass).leaves, (*pass).disable},
 	{"workload gone", (*pass).gone, (*pass).reset},
-	{"unsupported", (*pass).unsupported, (*pass).decline},
+	{"unsupported", (*pass).unsupported, (*pass).setUnsupported},
 	{"not named", (*pass).notNamed, (*pass).awaitName},
 	{"stable set renamed", (*pass).stableRenamed, (*pass).followStable},
 	{"bypassed", (*pass).bypassed, (*pass).catch},
-	{"still aborted", (*pass).stillAborted, (*pass).reject},
+	{"still aborted", (*pass).stillAborted, (*pass).resumeAbort},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
 	{"stable set gone", (*pass).stableLost, (*pass).remake},
 	{"strays", func(x *pass) bool { return x.w.Strays }, func(x *pass) { x.act(RemoveStrays{}) }},
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
-	{"aborted", (*pass).aborted, (*pass).bringBack},
+	{"aborted", (*pass).aborted, (*pass).abort},
 	{"stable edited", (*pass).atEdited, (*pass).stallStableEdited},
 	{"batch gone", (*pass).batchGone, (*pass).makeBatch},
 	{"refused", (*pass).refused, (*pass).refuse},
 	{"superseded when ending", (*pass).supersededWhenEnding, (*pass).supersede},
 	{"ending", (*pass).ending, (*pass).end},
-	{"paused", (*pass).paused, (*pass).freeze},
-	{"rolled back in batches", (*pass).rolledBackInBatches, (*pass).turnBack},
+	{"paused", (*pass).paused, (*pass).pauseRelease},
+	{"rolled back in batches", (*pass).rolledBackInBatches, (*pass).startRollback},
 	{"superseded", (*pass).superseded, (*pass).supersede},
 	{"waiting to start", (*pass).initializing, (*pass).initialize},
-	{"plan changed", (*pass).planChanged, (*pass).realign},
+	{"plan changed", (*pass).planChanged, (*pass).applyEditedPlan},
 	{"in progress", func(*pass) bool { return true }, (*pass).step},
 }
 
@@ -276,7 +276,7 @@ func (x *pass) unsupported() bool {
 // unsuited says why the workload cannot be released; empty if it can.
 func (x *pass) unsuited() string {
 	if x.Unsupported == "" && x.w != nil {
-		return x.w.Unfit
+		return x.w.UnsupportedReason
 	}
 	return x.Unsupported
 }
@@ -284,7 +284,7 @@ func (x *pass) unsuited() string {
 // unfitInService reports whether a workload in service was made unfit. It stays in
 // service, so that admission goes on refusing templates that could not be held.
 func (x *pass) unfitInService() bool {
-	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.Unfit != ""
+	return x.Unsupported == "" && x.healthy() && x.w != nil && x.w.UnsupportedReason != ""
 }
 
 func (x *pass) notAdopted() bool {

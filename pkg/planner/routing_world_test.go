@@ -146,7 +146,7 @@ func (w *world) goneUsers(r *rollouts.TrafficRouting) []string {
 
 func (w *world) routingAct(name string, net traffic.Objects, action planner.Action) error {
 	switch a := action.(type) {
-	case planner.Disown:
+	case planner.RemoveStaleReference:
 		return w.link(name, planner.ProgressingFinalizer(a.Rollout), false)
 	case planner.Guard:
 		return w.link(name, rollouts.FinalizerTrafficRouting, true)

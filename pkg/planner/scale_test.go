@@ -171,7 +171,7 @@ func TestLimitLastStays(t *testing.T) {
 		if got := w.Limit(rollouts.StylePartition, share); got != test.want {
 			t.Errorf("a step of %s has %d of %d, want %d", test.share, got, test.replicas, test.want)
 		}
-		if got := (planner.Drive{Partition: share}).LimitOf(w); got != test.want {
+		if got := (planner.Target{Partition: share}).LimitOf(w); got != test.want {
 			t.Errorf("a drive of %s brings %d of %d, want %d", test.share, got, test.replicas, test.want)
 		}
 	}

@@ -44,9 +44,9 @@ var (
 		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
 		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
 	}
-	// leaving: the Rollout is disabled or deleted. The workload goes on natively
+	// disableTeardown: the Rollout is disabled or deleted. The workload goes on natively
 	// to the new revision, so the Service selects all pods first.
-	leaving = succeeded
+	disableTeardown = succeeded
 	// replaced: another template supersedes. The Service stays pinned to stable,
 	// since the next release begins there; the batches start anew.
 	replaced = []rollouts.FinalisingStep{
@@ -96,7 +96,7 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 		left := x.remaining(row, last)
 		switch {
 		case left.action != nil:
-			if !issued || x.overdue() {
+			if !issued || x.reissueDue() {
 				x.stamp()
 			}
 			p.FinalisingStep = row
@@ -114,9 +114,9 @@ func (x *pass) run(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) bo
 	return true
 }
 
-// overdue reports whether what was issued has not shown for a whole grace period,
+// reissueDue reports whether what was issued has not shown for a whole grace period,
 // so that it is issued, and waited for, anew.
-func (x *pass) overdue() bool {
+func (x *pass) reissueDue() bool {
 	since := x.progress().LastUpdateTime
 	return since == nil || x.Now.After(since.Add(x.grace()))
 }
@@ -171,9 +171,9 @@ func (x *pass) resuming(last rollouts.ReleasePlan) remains {
 	switch b := x.Batch; {
 	case x.w == nil:
 		return remains{}
-	case b == nil && x.w.Mine && x.w.keptFrom(last.FinalizingPolicy == rollouts.WaitResume, last.Abort) != "":
+	case b == nil && x.w.HasManagedFields && x.w.keptFrom(last.FinalizingPolicy == rollouts.WaitResume, last.Abort) != "":
 		return remains{wait: true}
-	case b == nil && x.w.Mine:
+	case b == nil && x.w.HasManagedFields:
 		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: last.FinalizingPolicy == rollouts.WaitResume}}
 	case b == nil:
 		return remains{}

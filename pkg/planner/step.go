@@ -45,7 +45,7 @@ func (x *pass) step() {
 	x.face(x.progress().CurrentStepIndex)
 	x.rename()
 	x.follow(true)
-	x.relink()
+	x.ensureReference()
 	x.tellStable()
 	for {
 		p := x.progress()
@@ -111,7 +111,7 @@ func (x *pass) stayed() bool {
 
 // issue wants the target of a stage, and waits anew for one that has not shown.
 func (x *pass) issue(target Action) {
-	if !x.stayed() || x.overdue() {
+	if !x.stayed() || x.reissueDue() {
 		x.stamp()
 	}
 	x.aim(target)
@@ -126,7 +126,7 @@ func (x *pass) say(what string) {
 // stable pods only before the first new pod exists. A step without traffic has
 // none of it, and neither has one that replaces every pod.
 func (x *pass) prepare(step *rollouts.Step) bool {
-	if x.dwelling() {
+	if x.jumpGrace() {
 		return false
 	}
 	x.settle(rollouts.VerbJump, rollouts.OutcomeApplied)
@@ -206,14 +206,14 @@ func (x *pass) tellLost(why string) {
 	}
 }
 
-// jumpDwell is how long a jump by nextStepIndex stays out of StepPaused: clients
+// jumpGracePeriod is how long a jump by nextStepIndex stays out of StepPaused: clients
 // of OpenKruise look there for the jump, and give up soon when they miss it.
-const jumpDwell = 3 * time.Second
+const jumpGracePeriod = 3 * time.Second
 
-func (x *pass) dwelling() bool {
+func (x *pass) jumpGrace() bool {
 	for _, d := range x.status.Decisions {
 		if d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == "" {
-			return !x.elapsed(jumpDwell)
+			return !x.elapsed(jumpGracePeriod)
 		}
 	}
 	return false

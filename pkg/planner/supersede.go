@@ -11,21 +11,21 @@ import (
 
 // How a release takes the place of another one.
 
-// turnBack begins the release of the stable template: from the first step, the
+// startRollback begins the release of the stable template: from the first step, the
 // pods that have it already left out of account.
-func (x *pass) turnBack() {
+func (x *pass) startRollback() {
 	x.settleAll()
 	x.announce("RolloutRollingBack", "the stable template was set, and is released in batches")
 	x.start("Rollout is in Progressing")
 }
 
-// gather brings every pod to the revision whose release was complete, or to the
+// convergeRevisions brings every pod to the revision whose release was complete, or to the
 // stable one of a release that was cancelled, where the native controller was
 // stopped in the middle of rolling to it: the next release begins from there.
 // Where update pods replace others this is not needed, since they are sized from
 // here all the time.
-func (x *pass) gather() bool {
-	into := x.gathered()
+func (x *pass) convergeRevisions() bool {
+	into := x.convergedRevision()
 	switch {
 	case x.replaces() || x.w.Rolled == "":
 		return true
@@ -44,8 +44,8 @@ func (x *pass) gather() bool {
 	}
 }
 
-// gathered is that revision.
-func (x *pass) gathered() string {
+// convergedRevision is that revision.
+func (x *pass) convergedRevision() string {
 	if stable := x.progress().StableRevision; x.doing(rollouts.ActivityCancelling) && slices.Contains(x.w.Revisions, stable) {
 		return stable
 	}
@@ -54,7 +54,7 @@ func (x *pass) gathered() string {
 
 // supersede starts again with a newer template, traffic on stable first.
 func (x *pass) supersede() {
-	if x.ending() && !x.gather() {
+	if x.ending() && !x.convergeRevisions() {
 		x.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
 		return
 	}

@@ -38,13 +38,13 @@ type RoutingPlan struct {
 // Guard keeps a TrafficRouting until its routes are taken back.
 type Guard struct{}
 
-// Disown takes the mark of a Rollout that does not exist off a TrafficRouting.
-type Disown struct{ Rollout string }
+// RemoveStaleReference takes the mark of a Rollout that does not exist off a TrafficRouting.
+type RemoveStaleReference struct{ Rollout string }
 
-func (Guard) action()        {}
-func (Disown) action()       {}
-func (Guard) String() string { return "guard traffic routing" }
-func (a Disown) String() string {
+func (Guard) action()                {}
+func (RemoveStaleReference) action() {}
+func (Guard) String() string         { return "guard traffic routing" }
+func (a RemoveStaleReference) String() string {
 	return "take off the mark of rollout/" + a.Rollout + ", which is gone"
 }
 
@@ -73,7 +73,7 @@ var routingRules = []struct {
 }{
 	// Who takes the finalizers off a Rollout leaves a mark that nobody would take
 	// off, and with it the routes.
-	{"left behind", (*routing).leftBehind, (*routing).disown},
+	{"left behind", (*routing).leftBehind, (*routing).removeStaleReference},
 	// Who deletes it wants no routes, whatever releases are under way.
 	{"deleted", (*routing).deleted, (*routing).terminate},
 	// Without the finalizer a deletion would leave the routes behind.
@@ -145,8 +145,8 @@ func (x *routing) tell(warning bool, reason, message string) {
 	x.plan.Events = append(x.plan.Events, Event{Warning: warning, Reason: reason, Message: message})
 }
 
-// disown takes one mark off; the next pass sees what that leaves.
-func (x *routing) disown() { x.act(Disown{Rollout: x.Gone[0]}) }
+// removeStaleReference takes one mark off; the next pass sees what that leaves.
+func (x *routing) removeStaleReference() { x.act(RemoveStaleReference{Rollout: x.Gone[0]}) }
 
 func (x *routing) guard() {
 	if x.was.Phase == "" {
@@ -233,7 +233,7 @@ func (x *routing) arrive() {
 // issue wants a target, and waits anew for one that is new or has not shown, or
 // that something stood in the way of.
 func (x *routing) issue(target Action) {
-	if x.was.Routed || x.was.Message != x.plan.Status.Message || x.was.ObservedGeneration != x.Routing.Generation || x.overdue() {
+	if x.was.Routed || x.was.Message != x.plan.Status.Message || x.was.ObservedGeneration != x.Routing.Generation || x.reissueDue() {
 		x.stamp()
 	}
 	x.plan.Status.Routed = false
@@ -289,7 +289,7 @@ func (x *routing) stamp() {
 	x.plan.Status.LastUpdateTime = &at
 }
 
-func (x *routing) overdue() bool {
+func (x *routing) reissueDue() bool {
 	since := x.was.LastUpdateTime
 	return since == nil || x.Now.After(since.Add(x.grace()))
 }

@@ -15,10 +15,10 @@ import (
 
 // verb is one row of what users can do to a release.
 type verb struct {
-	// in are the standings in which the verb is possible.
-	in []standing
+	// in are the states in which the verb is possible.
+	in []state
 	// already says that the release is as the verb wants it; nil if it never is.
-	already func(r *rollouts.Rollout, s standing, c Command) string
+	already func(r *rollouts.Rollout, s state, c Command) string
 	// decide changes the status.
 	decide func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	// overtakes are the verbs whose open decisions this one makes void.
@@ -27,71 +27,71 @@ type verb struct {
 	outcome rollouts.Outcome
 	// inForce says of a decision of the release under way that what it asked for
 	// is so now.
-	inForce func(p *rollouts.Progress, s standing, d *rollouts.Decision, c Command) bool
+	inForce func(p *rollouts.Progress, s state, d *rollouts.Decision, c Command) bool
 	// safety is of verbs that keep a version from serving, or undo that: there is
 	// always room for them in the record.
 	safety bool
 }
 
 var verbs = map[rollouts.Verb]verb{
-	rollouts.VerbPromote: {in: []standing{starting, running}, already: promoted, decide: promote, inForce: approved},
+	rollouts.VerbPromote: {in: []state{starting, running}, already: promoted, decide: promote, inForce: approved},
 	rollouts.VerbAbort: {
 		in: underWay, already: aborted, decide: abort, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
+		inForce:   func(_ *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []standing{starting, running, refusing, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
+		in: []state{starting, running, refusing, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
 			return goingBack(s) && p.RollingBack || s == cancelling
 		},
 	},
 	rollouts.VerbRetry: {
-		in: []standing{reverting}, decide: retry, safety: true,
+		in: []state{reverting}, decide: retry, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
-		inForce:   func(_ *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
+		inForce:   func(_ *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
 	},
 	rollouts.VerbPause: {
-		in: []standing{starting, running, refusing, frozen, replacing}, already: paused, decide: pause, safety: true,
+		in: []state{starting, running, refusing, frozen, replacing}, already: paused, decide: pause, safety: true,
 		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && p.Paused
 		},
 	},
 	rollouts.VerbResume: {
-		in: []standing{refusing, frozen}, already: notPaused, decide: resume, safety: true,
+		in: []state{refusing, frozen}, already: notPaused, decide: resume, safety: true,
 		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, _ Command) bool {
+		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && !p.Paused
 		},
 	},
 	rollouts.VerbJump: {
-		in: []standing{starting, running, frozen}, decide: jump,
+		in: []state{starting, running, frozen}, decide: jump,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
-		inForce: func(p *rollouts.Progress, s standing, _ *rollouts.Decision, c Command) bool {
+		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, c Command) bool {
 			return goingOn(s) && p.CurrentStepIndex == c.Step
 		},
 	},
 }
 
 // goingOn is of a release that is neither over nor on its way back.
-func goingOn(s standing) bool {
-	return slices.Contains([]standing{starting, running, refusing, frozen, replacing, completing}, s)
+func goingOn(s state) bool {
+	return slices.Contains([]state{starting, running, refusing, frozen, replacing, completing}, s)
 }
 
 // goingBack is of a release on its way back to the stable revision, or there.
-func goingBack(s standing) bool { return s == reverting || s == retreating || s == cancelling }
+func goingBack(s state) bool { return s == reverting || s == retreating || s == cancelling }
 
 // approved reports whether the approval is what the release goes on by.
-func approved(p *rollouts.Progress, s standing, d *rollouts.Decision, c Command) bool {
+func approved(p *rollouts.Progress, s state, d *rollouts.Decision, c Command) bool {
 	if c.Full {
 		return goingOn(s) && p.FullyPromoted
 	}
 	return goingOn(s) && p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
 }
 
-func promoted(r *rollouts.Rollout, s standing, c Command) string {
+func promoted(r *rollouts.Rollout, s state, c Command) string {
 	if c.Full && (s == starting || s == running) && r.Status.Active().FullyPromoted {
 		return "the rollout is fully promoted already"
 	}
@@ -117,7 +117,7 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	return nil
 }
 
-func aborted(r *rollouts.Rollout, s standing, _ Command) string {
+func aborted(r *rollouts.Rollout, s state, _ Command) string {
 	if s == reverting || s == retreating {
 		return "the release is aborted already" + abortedBy(r)
 	}
@@ -135,7 +135,7 @@ func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func rollingBack(r *rollouts.Rollout, s standing, _ Command) string {
+func rollingBack(r *rollouts.Rollout, s state, _ Command) string {
 	if s == reverting && r.Status.Active().RollingBack {
 		return "the release is being rolled back already" + abortedBy(r)
 	}
@@ -145,7 +145,7 @@ func rollingBack(r *rollouts.Rollout, s standing, _ Command) string {
 // rollback aborts, unless that was done before, and has the controller set the
 // stable template afterwards.
 func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	if standingOf(r) != reverting {
+	if stateOf(r) != reverting {
 		if err := abort(r, next, c); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func paused(r *rollouts.Rollout, s standing, _ Command) string {
+func paused(r *rollouts.Rollout, s state, _ Command) string {
 	if (s == frozen || s == refusing) && r.Status.Active().Paused {
 		return "the release is paused already" + pausedBy(r)
 	}
@@ -200,7 +200,7 @@ func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func notPaused(r *rollouts.Rollout, s standing, _ Command) string {
+func notPaused(r *rollouts.Rollout, s state, _ Command) string {
 	if s == starting || s == running || s == refusing && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
 		return "the release is not paused"
 	}

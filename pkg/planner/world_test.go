@@ -333,8 +333,8 @@ func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
 		return o.row.Adapter.Unlabel(o.workload), true
 	case planner.Hold:
 		return o.row.Take(o.workload, o.rollout.Name, a.Again), true
-	case planner.TakeUp:
-		return o.row.TakeUp(o.workload), true
+	case planner.ApplyPendingEdit:
+		return o.row.ApplyPendingEdit(o.workload), true
 	case planner.PutRight:
 		return nil, true
 	case planner.RestoreWorkload:

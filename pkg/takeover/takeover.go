@@ -215,11 +215,11 @@ func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, 
 // since whoever imports vouches for it.
 func bind(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deployment, w planner.Workload) {
 	r.Status.WorkloadUID = d.UID
-	if b == nil || w.Drive == nil || b.Status.Phase == rollouts.PhaseCompleted {
+	if b == nil || w.Target == nil || b.Status.Phase == rollouts.PhaseCompleted {
 		return
 	}
 	b.Status.WorkloadUID = d.UID
-	b.Status.Drive = &rollouts.Drive{Partition: w.Drive.Partition, Abort: w.Drive.Abort, Revision: w.Drive.Revision}
+	b.Status.Drive = &rollouts.Drive{Partition: w.Target.Partition, Abort: w.Target.Abort, Revision: w.Target.Revision}
 }
 
 // workload is the Deployment of a Rollout, and what belongs to it and to its

@@ -61,9 +61,9 @@ type driving struct {
 	Revision      string                          `json:"revision,omitempty"`
 	// RevisionHistoryLimit is the owner's, when it had to be raised.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// Aside names the revision that the owner asks for, while the live template
+	// SetAsideRevision names the revision that the owner asks for, while the live template
 	// is the stable one, since pods are to come back to it.
-	Aside string `json:"aside,omitempty"`
+	SetAsideRevision string `json:"aside,omitempty"`
 }
 
 // extraStatus is the value of the deployment-extra-status annotation.
@@ -197,25 +197,25 @@ func writeOwner(obj metav1.Object, ref metav1.OwnerReference) {
 	annotate(obj, rollouts.AnnotationControlInfo, encode(ref))
 }
 
-// readDrive returns what a workload was last told; nil when it is not driven.
-func readDrive(obj metav1.Object) *planner.Drive {
+// readTarget returns what a workload was last told; nil when it is not driven.
+func readTarget(obj metav1.Object) *planner.Target {
 	owner, controlled := readOwner(obj)
 	v, ok := readDriving(obj)
 	if !controlled || !ok {
 		return nil
 	}
-	drive := v.drive()
-	drive.Owner = owner
-	return &drive
+	target := v.target()
+	target.Owner = owner
+	return &target
 }
 
-// drive is how far a workload may go, of whoever has told it.
-func (v driving) drive() planner.Drive {
-	return planner.Drive{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: v.Revision}
+// target is how far a workload may go, of whoever has told it.
+func (v driving) target() planner.Target {
+	return planner.Target{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: v.Revision}
 }
 
-// told is what is written of a drive.
-func (v *driving) told(to planner.Drive) {
+// told is what is written of a target.
+func (v *driving) told(to planner.Target) {
 	v.Partition, v.KeepOne, v.Least, v.Abort, v.Revision = to.Partition, to.KeepOne, to.Least, to.Abort, to.Revision
 }
 

@@ -18,8 +18,8 @@ type baseAdapter string
 // Held implements Adapter.
 func (baseAdapter) Held(obj object.Object) bool { return held(obj) }
 
-// Unfit implements Adapter.
-func (baseAdapter) Unfit(object.Object) string { return "" }
+// UnsupportedReason implements Adapter.
+func (baseAdapter) UnsupportedReason(object.Object) string { return "" }
 
 // Sized implements Adapter.
 func (baseAdapter) Sized(object.Object, object.Object, bool) string { return "" }

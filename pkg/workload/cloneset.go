@@ -63,8 +63,8 @@ func sortClones(c *CloneSet, owned []object.Object) cloneSetView {
 		o.stable = named
 	}
 	o.update = o.live
-	if v, _ := readDriving(c); v.Aside != "" && o.live == o.stable {
-		o.update, o.aside = v.Aside, v.Aside
+	if v, _ := readDriving(c); v.SetAsideRevision != "" && o.live == o.stable {
+		o.update, o.aside = v.SetAsideRevision, v.SetAsideRevision
 	}
 	return o
 }
@@ -105,19 +105,19 @@ func (cloneSet) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	c := o.set
 	w := planner.Workload{
 		Generation: c.Generation, Settled: o.settled(), Replicas: o.replicas(),
-		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), Mine: hasKeys(c),
+		Labelled: c.Labels[rollouts.LabelWorkloadType] == cloneSetLabel, Held: held(c), HasManagedFields: hasKeys(c),
 		Paused:         c.Spec.UpdateStrategy.Paused || stops(c.Spec.UpdateStrategy.Partition, o.replicas()),
 		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
-		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Drive: readDrive(c),
+		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(c), Target: readTarget(c),
 		Revisions: o.history.names(), Unavailable: o.unavailable(),
 		Rolling: !held(c) && o.rolling(),
 	}
 	o.count(&w)
-	w.Native = w.Drive == nil || o.back(*w.Drive)
-	w.Obeyed = w.Drive != nil && len(change(c, o.aimed(*w.Drive))) == 0
-	w.Keeper = controllerRevision
+	w.Native = w.Target == nil || o.back(*w.Target)
+	w.TargetApplied = w.Target != nil && len(change(c, o.aimed(*w.Target))) == 0
+	w.RevisionKind = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w

@@ -29,16 +29,16 @@ func (cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) plann
 	o := sortClones(obj.(*CloneSet), owned)
 	w := cloneSet{}.Observe(obj, owned)
 	disabled := len(scalers(obj, owned, true)) > 0
-	w.Mine, w.Native = w.Mine || disabled, w.Native && !disabled
-	w.Obeyed = w.Drive != nil && len(change(obj, o.switched(*w.Drive))) == 0 && (w.Drive.Abort || len(scalers(obj, owned, false)) == 0)
-	w.Unfit = cloneSetBlueGreen{}.Unfit(obj)
+	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
+	w.TargetApplied = w.Target != nil && len(change(obj, o.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj, owned, false)) == 0)
+	w.UnsupportedReason = cloneSetBlueGreen{}.UnsupportedReason(obj)
 	w.LastStays = false // none goes before the end
 	w.Unavailable = o.natively().unavailable()
 	return w
 }
 
-// Unfit implements Adapter.
-func (cloneSetBlueGreen) Unfit(obj object.Object) string {
+// UnsupportedReason implements Adapter.
+func (cloneSetBlueGreen) UnsupportedReason(obj object.Object) string {
 	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
 		return ""
 	}
@@ -85,15 +85,15 @@ func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 	}
 }
 
-// Drive implements Adapter. Nobody else scales from before the first new pod.
-func (cloneSetBlueGreen) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter. Nobody else scales from before the first new pod.
+func (cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
 	var changes []object.Change
 	if !to.Abort {
 		changes = aim(scalers(obj, owned, false), obj.GetName()+disabledSuffix)
 	}
-	want := o.switched(to.Drive)
-	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StyleBlueGreen, to.Drive, owner)
+	want := o.switched(to.Target)
+	noteTarget(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StyleBlueGreen, to.Target, owner)
 	return append(changes, change(obj, want)...)
 }
 
@@ -102,7 +102,7 @@ func (cloneSetBlueGreen) Drive(obj object.Object, owned []object.Object, to plan
 // stable template, so that Kruise takes none of stable's for too many. So it is
 // at size 0, where Kruise would otherwise take no pod at all, and until stable
 // is whole again.
-func (o cloneSetView) switched(to planner.Drive) *CloneSet {
+func (o cloneSetView) switched(to planner.Target) *CloneSet {
 	native := o.natively()
 	want, u := native.set, &native.set.Spec.UpdateStrategy
 	switch {
@@ -166,9 +166,9 @@ func (o cloneSetView) whole() bool {
 	return o.settled() && short(o.set.Status.CurrentRevision) == o.stable && n >= o.replicas()
 }
 
-// Rest implements Adapter. An abort can be left over a weekend: its autoscaler is back.
-func (s cloneSetBlueGreen) Rest(obj object.Object, owned []object.Object) []object.Change {
-	return append(s.cloneSet.Rest(obj, owned), aim(scalers(obj, owned, true), obj.GetName())...)
+// RestoreStrategy implements Adapter. An abort can be left over a weekend: its autoscaler is back.
+func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
+	return append(s.cloneSet.RestoreStrategy(obj, owned), aim(scalers(obj, owned, true), obj.GetName())...)
 }
 
 // Restore implements Adapter. A partition of the owner's would leave pods of the

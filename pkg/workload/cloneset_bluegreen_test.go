@@ -39,8 +39,8 @@ func clonesAlone(c *CloneSet) {
 
 func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	return func(s *cloned) []object.Change {
-		to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-		return cloneSetBlueGreen{}.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+		return cloneSetBlueGreen{}.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestSurgingClonesChanges(t *testing.T) {
 	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, how) }
 	}
-	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
 	back, done := surgingTo("0", true), planner.RestoreWorkload{Wait: true}
 	for name, tc := range map[string]struct {
 		in *cloned
@@ -161,8 +161,8 @@ func TestObserveSurgingClones(t *testing.T) {
 		obeyed, native, mine, paused bool
 		unavailable                  int32
 	}
-	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
-	held := func(s *cloned) []object.Change { return a.cloneSet.Rest(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
+	held := func(s *cloned) []object.Change { return a.cloneSet.RestoreStrategy(s.set, s.owned) }
 	restore := func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, planner.RestoreWorkload{}) }
 	for name, tc := range map[string]struct {
 		in   *cloned
@@ -179,13 +179,13 @@ func TestObserveSurgingClones(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := a.Observe(tc.in.set, tc.in.owned)
-			if got := (facts{w.Obeyed, w.Native, w.Mine, w.Paused, w.Unavailable}); got != tc.want {
+			if got := (facts{w.TargetApplied, w.Native, w.HasManagedFields, w.Paused, w.Unavailable}); got != tc.want {
 				t.Errorf("%+v, want %+v", got, tc.want)
 			}
 		})
 	}
 	only := clonesOf("b", "AAAAA", func(c *CloneSet) { c.Spec.UpdateStrategy.Type = "InPlaceOnly" })
-	if a.Observe(only.set, only.owned).Unfit == "" {
+	if a.Observe(only.set, only.owned).UnsupportedReason == "" {
 		t.Error("one that is updated in place only is fit")
 	}
 }

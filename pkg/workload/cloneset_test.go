@@ -92,8 +92,8 @@ func TestCloneSetChanges(t *testing.T) {
 	var a cloneSet
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*cloned) []object.Change {
@@ -101,7 +101,7 @@ func TestCloneSetChanges(t *testing.T) {
 			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *cloned) []object.Change { return a.Rest(s.set, s.owned) }
+	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
 	stable := func(s *cloned) []object.Change { return a.SetStable(s.set, s.owned) }
 	for name, tc := range map[string]struct {
 		in *cloned
@@ -164,36 +164,36 @@ func TestObserveCloneSet(t *testing.T) {
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
 		}},
 		"held, not named yet": {clonesOf("d", "AAAAA", clonesHeld, clonesNotSeen), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {clonesOf("b", "AAAAb", clonesTold("80%", 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		// Its pods are ready, but Kruise knows that one is not updated yet.
 		"in place": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), func(c *CloneSet) { c.Status.UpdatedReadyReplicas = 0 }), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a third": {clonesOf("c", "AAABC", clonesTold("80%", 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
 		"complete, and Kruise has forgotten": {clonesOf("b", "BBBBB", clonesTold("20%", 5, false, ""), clonesComplete), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
 		"going back": {clonesOf("a", "AAAAB", clonesTold("0", 0, true, clonesAside)), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
 		"back, and at rest": {clonesOf("b", "AAAAA", clonesTold("100%", 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"paused meanwhile": {clonesOf("b", "AAAAB", clonesTold("80%", 1, false, ""), clonesPaused), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 	} {
@@ -202,10 +202,10 @@ func TestObserveCloneSet(t *testing.T) {
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
-			if tc.want.BackByTemplate, tc.want.Keeper = true, controllerRevision; !tc.want.StableGone {
+			if tc.want.BackByTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

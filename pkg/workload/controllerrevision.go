@@ -109,9 +109,9 @@ func (h history) names() []string {
 	return names
 }
 
-// noteDrive notes on a workload what it is told, and keeps the native controller from
+// noteTarget notes on a workload what it is told, and keeps the native controller from
 // forgetting the stable template.
-func noteDrive(want metav1.Object, limit **int32, stable string, style rollouts.Style, to planner.Drive, owner metav1.OwnerReference) {
+func noteTarget(want metav1.Object, limit **int32, stable string, style rollouts.Style, to planner.Target, owner metav1.OwnerReference) {
 	if stable != "" {
 		label(want, rollouts.LabelStableRevision, stable)
 	}

@@ -27,8 +27,8 @@ var _ Adapter = daemonSet{}
 func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
 	w := p.facts()
-	w.Paused, w.Unfit = onDelete(p.set), daemonSet{}.Unfit(p.set)
-	w.Obeyed = w.Drive != nil && len(change(p.set, p.aimed(*w.Drive))) == 0 && len(p.due(*w.Drive)) == 0
+	w.Paused, w.UnsupportedReason = onDelete(p.set), daemonSet{}.UnsupportedReason(p.set)
+	w.TargetApplied = w.Target != nil && len(change(p.set, p.aimed(*w.Target))) == 0 && len(p.due(*w.Target)) == 0
 	return w
 }
 
@@ -38,16 +38,16 @@ func (p daemonSetView) facts() planner.Workload {
 	d := p.set
 	w := planner.Workload{
 		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
-		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), Noted: wished(d), Mine: hasKeys(d), Joins: true,
+		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), PendingEdit: hasPendingEdit(d), HasManagedFields: hasKeys(d), NewPodsUseTemplate: true,
 		StableRevision: p.stable,
 		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
-		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Drive: readDrive(d),
+		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Target: readTarget(d),
 		Revisions: p.history.names(), Unavailable: unavailable(d),
-		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, Keeper: controllerRevision,
+		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, RevisionKind: controllerRevision,
 	}
 	p.count(&w)
 	w.StableTemplate, w.BackByTemplate = digest(p.history.template(p.stable)), true
-	w.Native = w.Drive == nil || w.Drive.Abort && p.allStable()
+	w.Native = w.Target == nil || w.Target.Abort && p.allStable()
 	return w
 }
 
@@ -77,9 +77,9 @@ func (p daemonSetView) count(w *planner.Workload) {
 	}
 }
 
-// Unfit implements Adapter. A surge starts the new pod of a node
+// UnsupportedReason implements Adapter. A surge starts the new pod of a node
 // before the old one goes; whoever deletes the old one first breaks that promise.
-func (daemonSet) Unfit(obj object.Object) string {
+func (daemonSet) UnsupportedReason(obj object.Object) string {
 	d := obj.(*appsv1.DaemonSet)
 	if held(d) || !surges(d) {
 		return ""

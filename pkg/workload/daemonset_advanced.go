@@ -74,13 +74,13 @@ func (advancedDaemonSet) Observe(obj object.Object, owned []object.Object) plann
 	p := placeAdvanced(d, owned)
 	w, is := p.facts(), d.told()
 	w.Paused = is.Type != "" || is.Paused || is.Partition >= max(p.size(), 1)
-	w.Unfit = advancedDaemonSet{}.Unfit(d)
-	w.Obeyed = w.Drive != nil && len(change(d, p.aimedAdvanced(d, *w.Drive))) == 0
+	w.UnsupportedReason = advancedDaemonSet{}.UnsupportedReason(d)
+	w.TargetApplied = w.Target != nil && len(change(d, p.aimedAdvanced(d, *w.Target))) == 0
 	return w
 }
 
-// Unfit implements Adapter.
-func (advancedDaemonSet) Unfit(obj object.Object) string {
+// UnsupportedReason implements Adapter.
+func (advancedDaemonSet) UnsupportedReason(obj object.Object) string {
 	d := obj.(*AdvancedDaemonSet)
 	if u := d.Spec.UpdateStrategy.RollingUpdate; held(d) || u == nil || u.Selector == nil {
 		return ""
@@ -91,7 +91,7 @@ func (advancedDaemonSet) Unfit(obj object.Object) string {
 // Changed implements Adapter.
 func (a advancedDaemonSet) Changed(oldObj, newObj object.Object) bool {
 	was, d := oldObj.(*AdvancedDaemonSet), newObj.(*AdvancedDaemonSet)
-	return a.Unfit(d) == "" && daemonSet{}.Changed(was.native(), d.native())
+	return a.UnsupportedReason(d) == "" && daemonSet{}.Changed(was.native(), d.native())
 }
 
 // Rolls implements Adapter.
@@ -149,18 +149,18 @@ func (advancedDaemonSet) Keep(oldObj, newObj object.Object) {
 	d.tell(before)
 }
 
-// Drive implements Adapter.
-func (advancedDaemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (advancedDaemonSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*AdvancedDaemonSet)
 	p := placeAdvanced(d, owned)
-	want := p.aimedAdvanced(d, to.Drive)
-	noteDrive(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Drive, owner)
+	want := p.aimedAdvanced(d, to.Target)
+	noteTarget(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Target, owner)
 	return change(obj, want)
 }
 
-// aimedAdvanced is the DaemonSet with the template and the partition that a drive
+// aimedAdvanced is the DaemonSet with the template and the partition that a target
 // needs. On the way back the partition says how many pods stay at the update revision.
-func (p daemonSetView) aimedAdvanced(d *AdvancedDaemonSet, to planner.Drive) *AdvancedDaemonSet {
+func (p daemonSetView) aimedAdvanced(d *AdvancedDaemonSet, to planner.Target) *AdvancedDaemonSet {
 	want := d.DeepCopyObject().(*AdvancedDaemonSet)
 	share := to.Limit(p.size())
 	partition := frozen
@@ -175,8 +175,8 @@ func (p daemonSetView) aimedAdvanced(d *AdvancedDaemonSet, to planner.Drive) *Ad
 	return want
 }
 
-// Rest implements Adapter: the stable template stays.
-func (advancedDaemonSet) Rest(object.Object, []object.Object) []object.Change { return nil }
+// RestoreStrategy implements Adapter: the stable template stays.
+func (advancedDaemonSet) RestoreStrategy(object.Object, []object.Object) []object.Change { return nil }
 
 // SetStable implements Adapter.
 func (advancedDaemonSet) SetStable(obj object.Object, owned []object.Object) []object.Change {

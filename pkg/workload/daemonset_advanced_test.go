@@ -72,7 +72,7 @@ func advancedTold(partition, share int32, abort bool, aside string) advancedEdit
 		writeOwner(d, owner())
 		v := driving{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
-			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
 		annotate(d, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
@@ -91,8 +91,8 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 	var a advancedDaemonSet
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*advancedNodes) []object.Change {
@@ -168,43 +168,43 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		}},
 		// What is new in a template may be unknown to Kruise, and not be kept by it.
 		"Kruise names it": {advancedDaemon("d", "AAAAA", advancedHeld).kept("d", 4), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "d",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		// A status that names an earlier one was written by somebody else.
 		"somebody names another": {advancedDaemon("d", "AAAAA", advancedHeld, func(d *AdvancedDaemonSet) { d.Status.DaemonSetHash = "a" }).kept("d", 4), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"not named yet": {advancedDaemon("d", "AAAAA", advancedHeld, advancedNotSeen), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {advancedDaemon("b", "AAAAb", advancedTold(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a node joined": {advancedDaemon("b", "AAABB", advancedTold(3, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2,
 		}},
 		"going back": {advancedDaemon("a", "AAAAb", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
 		"back": {advancedDaemon("a", "AAAAA", advancedTold(0, 0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"paused meanwhile": {advancedDaemon("b", "AAAAB", advancedTold(4, 1, false, ""), advancedPaused), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := advancedDaemonSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
-			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
+			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			if tc.want.Unavailable == 0 {
 				tc.want.Unavailable = 2
 			}
@@ -212,7 +212,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -223,7 +223,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 func TestChoosyDaemonSet(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
 	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
-	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).Unfit; why == "" {
+	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
 	if (advancedDaemonSet{}).Changed(n.set, next.set) {

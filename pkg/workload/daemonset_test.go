@@ -88,7 +88,7 @@ func daemonTold(share int32, abort bool, aside string) setEdit {
 		writeOwner(n.set, owner())
 		v := driving{
 			RollingStyle: rollouts.StylePartition, Partition: intstr.FromInt32(share), Abort: abort,
-			Revision: "b", RevisionHistoryLimit: new(int32(2)), Aside: aside,
+			Revision: "b", RevisionHistoryLimit: new(int32(2)), SetAsideRevision: aside,
 		}
 		annotate(n.set, rollouts.AnnotationDeploymentStrategy, encode(v))
 	}
@@ -121,8 +121,8 @@ func TestDaemonSetChanges(t *testing.T) {
 	var a daemonSet
 	drive := func(share string, abort bool) func(*nodes) []object.Change {
 		return func(n *nodes) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-			return a.Drive(n.set, n.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(how planner.RestoreWorkload) func(*nodes) []object.Change {
@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Drive{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -255,55 +255,55 @@ func TestObserveDaemonSet(t *testing.T) {
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
 		}},
 		"held, not named yet": {daemon("d", "AAAAA", onHold, unobserved), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"held, and most nodes joined since": {daemon("b", "ABBBB", onHold), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 4, UpdatedReadyReplicas: 4, StableReplicas: 1, StableReadyReplicas: 1, LiveReadyReplicas: 4, Native: true,
 		}},
 		"driven": {daemon("b", "AAAAb", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a pod is due": {daemon("b", "AAAAA", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
 		"not counted yet": {daemon("b", "AAABB", daemonTold(2, false, ""), func(n *nodes) { n.set.Status.UpdatedNumberScheduled = 1 }), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, TargetApplied: true,
 		}},
 		"a third": {daemon("c", "AAABC", daemonTold(1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
 		"going back": {daemon("a", "AAAAb", daemonTold(0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4,
 		}},
 		"back": {daemon("a", "AAAAA", daemonTold(0, true, "b")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
-			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			StableReplicas: 5, StableReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"its owner writes it again": {daemon("b", "AAAAA", daemonTold(0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b",
 			StableReplicas: 5, StableReadyReplicas: 5,
 		}},
 		"stable is forgotten": {daemon("b", "BBBBB", daemonTold(5, false, ""), func(n *nodes) { n.owned = n.owned[1:] }), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "a", UpdateRevision: "b", StableGone: true,
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := daemonSet{}.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
-			tc.want.Joins, tc.want.Keeper = true, "ControllerRevision"
+			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -324,7 +324,7 @@ func TestUnfitDaemonSet(t *testing.T) {
 		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,
 	} {
 		n := daemon("a", "AAA", func(n *nodes) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
-		if why := (daemonSet{}).Observe(n.set, n.owned).Unfit; strings.Contains(why, "maxSurge") != unfit {
+		if why := (daemonSet{}).Observe(n.set, n.owned).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
 			t.Errorf("maxSurge %s: says %q", surge.String(), why)
 		}
 	}

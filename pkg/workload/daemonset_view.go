@@ -48,8 +48,8 @@ func place(d *appsv1.DaemonSet, owned []object.Object, named string) daemonSetVi
 		p.stable = p.served()
 	}
 	p.update = p.live
-	if v, _ := readDriving(d); v.Aside != "" && p.live == p.stable {
-		p.update, p.aside = v.Aside, v.Aside
+	if v, _ := readDriving(d); v.SetAsideRevision != "" && p.live == p.stable {
+		p.update, p.aside = v.SetAsideRevision, v.SetAsideRevision
 	}
 	return p
 }
@@ -99,7 +99,7 @@ func (p daemonSetView) others() []*corev1.Pod {
 // template. Never are more pods not ready than the owner allows to be missing; the
 // next ones are due when those that came are ready. One that is not ready costs
 // nothing.
-func (p daemonSetView) due(to planner.Drive) []*corev1.Pod {
+func (p daemonSetView) due(to planner.Target) []*corev1.Pod {
 	if !p.settled() || p.live == "" || to.Abort && p.live != p.stable {
 		return nil
 	}

@@ -31,23 +31,23 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w.Settled = settled(d) && Emptied(r.update)
 	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
 	w.Held = held(d)
-	w.Noted = wished(d)
-	w.Mine = hasKeys(d) || r.haveKeys()
+	w.PendingEdit = hasPendingEdit(d)
+	w.HasManagedFields = hasKeys(d) || r.haveKeys()
 	w.Paused = d.Spec.Paused
 	w.Replicas = replicas(d)
 	w.StableRevision = r.stableRevision
 	w.AtStable = r.atStable(d)
 	w.Rolling = !held(d) && rolling(d, r)
 	w.RolloutID = rolloutID(d)
-	w.Drive = readDrive(d)
+	w.Target = readTarget(d)
 	w.Native = native(d)
 	_, w.Unavailable = ownersLimits(d)
-	w.Keeper = "ReplicaSet"
+	w.RevisionKind = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
 	if r.stable != nil {
 		w.StableTemplate = digest(&r.stable.Spec.Template)
 	}
-	_, w.Untold = untold(d, r)
+	_, w.ExtraStatusStale = untold(d, r)
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}
@@ -77,12 +77,12 @@ func (r revisions) count(w *planner.Workload) {
 			w.SupersededReplicas += size(rs)
 		}
 	}
-	w.Obeyed = w.Paused && (!w.Native || r.rests(w.Drive))
+	w.TargetApplied = w.Paused && (!w.Native || r.rests(w.Target))
 }
 
 // rests reports whether an abort asks for no more: what is left of the update set goes.
-func (r revisions) rests(drive *planner.Drive) bool {
-	return drive != nil && drive.Abort && (r.update == nil || size(r.update) == 0)
+func (r revisions) rests(target *planner.Target) bool {
+	return target != nil && target.Abort && (r.update == nil || size(r.update) == 0)
 }
 
 // live is the facts that identify the live template.
@@ -243,9 +243,9 @@ func (deployment) Rolls(oldObj, newObj object.Object) bool {
 	return !sameTemplate(&oldObj.(*appsv1.Deployment).Spec.Template, &newObj.(*appsv1.Deployment).Spec.Template)
 }
 
-// Unfit implements Adapter. A pause holds every Deployment, but its native controller
+// UnsupportedReason implements Adapter. A pause holds every Deployment, but its native controller
 // removes sets that have no pods where there is to be no history of them.
-func (deployment) Unfit(obj object.Object) string {
+func (deployment) UnsupportedReason(obj object.Object) string {
 	d := obj.(*appsv1.Deployment)
 	if limit := d.Spec.RevisionHistoryLimit; replicas(d) > 0 || limit == nil || *limit > 0 || held(d) {
 		return ""

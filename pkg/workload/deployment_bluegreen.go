@@ -86,21 +86,21 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
-	w.Mine = w.Mine || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
+	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d)
-		w.Native, w.Obeyed = false, surged(d, both, owned)
+		w.Native, w.TargetApplied = false, surged(d, both, owned)
 	} else if aborting(d) {
-		w.Obeyed = w.Obeyed && len(hurried(r, d.Spec.MinReadySeconds)) == 0
+		w.TargetApplied = w.TargetApplied && len(hurried(r, d.Spec.MinReadySeconds)) == 0
 	}
 	return w
 }
 
 // aborting reports whether the Deployment was last told to go back.
 func aborting(d *appsv1.Deployment) bool {
-	drive := readDrive(d)
-	return drive != nil && drive.Abort
+	target := readTarget(d)
+	return target != nil && target.Abort
 }
 
 // unfinished reports whether an abort has left pods of the new version.
@@ -122,7 +122,7 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	if r.onlyNew() && !full(planner.Drive{Partition: share}, n) {
+	if r.onlyNew() && !full(planner.Target{Partition: share}, n) {
 		return true
 	}
 	most := planner.Limit(rollouts.StyleBlueGreen, share, n)
@@ -177,16 +177,16 @@ func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
 	return share
 }
 
-// surged reports whether all that Drive writes is written.
+// surged reports whether all that SetTarget writes is written.
 func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
-	drive := readDrive(d)
-	if drive == nil || drive.Abort {
+	target := readTarget(d)
+	if target == nil || target.Abort {
 		return false
 	}
-	if withoutStable(d, r, drive.Partition) {
+	if withoutStable(d, r, target.Partition) {
 		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
-	return surgesTo(d, beside(r, drive.Partition, replicas(d))) &&
+	return surgesTo(d, beside(r, target.Partition, replicas(d))) &&
 		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
 }
 
@@ -279,8 +279,8 @@ func wrote(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
 	return is
 }
 
-// Drive implements Adapter.
-func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	if to.Abort {
@@ -332,14 +332,14 @@ func (b blueGreen) Drive(obj object.Object, owned []object.Object, to planner.Dr
 // are decided here. What made pods wait for years ends when the native
 // controller has seen the pause: before, it would take old pods for new ones. It
 // would so also while it is paused, where it finds the new set full.
-func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	native := d.DeepCopy()
 	o, ours := readOriginal(d)
 	if ours {
 		o.giveTo(native)
 	}
 	want := native
-	for _, c := range b.deployment.Drive(native, owned, to, owner) {
+	for _, c := range b.deployment.SetTarget(native, owned, to, owner) {
 		want = c.Want.(*appsv1.Deployment)
 	}
 	if ours && r.update != nil && noted(r.update) > 0 && noted(r.update) == size(r.update) {
@@ -353,11 +353,11 @@ func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object
 	return hurried(r, native.Spec.MinReadySeconds)
 }
 
-// Rest implements Adapter. The abort is over: everything is the owner's again
+// RestoreStrategy implements Adapter. The abort is over: everything is the owner's again
 // but the pause, so that it can be left over a weekend.
-func (b blueGreen) Rest(obj object.Object, owned []object.Object) []object.Change {
+func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return append(b.deployment.Rest(obj, owned), aim(scalers(d, owned, true), d.Name)...)
+	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, owned, true), d.Name)...)
 }
 
 // hurried lets pods become available again when their owner says.

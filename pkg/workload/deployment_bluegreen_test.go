@@ -17,8 +17,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func half(abort bool) planner.DriveTo {
-	return planner.DriveTo{Drive: planner.Drive{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: hashV2}}
+func half(abort bool) planner.SetTarget {
+	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: hashV2}}
 }
 
 // scaledHeld is the held Deployment with an autoscaler.
@@ -48,7 +48,7 @@ func TestBlueGreen(t *testing.T) {
 	was, _ := read(t, "held")
 	d, owned := scaledHeld(t)
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
 
 	share, none, deadline := intstr.FromString("50%"), intstr.FromInt32(0), foreverDeadline
 	want := was.Spec.DeepCopy()
@@ -64,7 +64,7 @@ func TestBlueGreen(t *testing.T) {
 	if got := target(owned); got != "web-DisableByRollout" || set(t, owned, "web-one").Spec.MinReadySeconds != foreverReady {
 		t.Errorf("the autoscaler scales %s", got)
 	}
-	if !b.Observe(d, owned).Obeyed || len(b.Drive(d, owned, half(false), owner())) > 0 {
+	if !b.Observe(d, owned).TargetApplied || len(b.SetTarget(d, owned, half(false), owner())) > 0 {
 		t.Error("what was told is not obeyed, or told again")
 	}
 
@@ -79,7 +79,7 @@ func TestBlueGreen(t *testing.T) {
 	if got := target(owned); got != "web" || set(t, owned, "web-one").Spec.MinReadySeconds != was.Spec.MinReadySeconds || hasKeys(d) {
 		t.Errorf("restored: the autoscaler scales %s, left are %v", got, d.Annotations)
 	}
-	if b.Observe(d, owned).Mine {
+	if b.Observe(d, owned).HasManagedFields {
 		t.Error("something of ours is left")
 	}
 }
@@ -90,15 +90,15 @@ func TestBlueGreenAbort(t *testing.T) {
 	d, owned := scaledHeld(t)
 	was := d.DeepCopy()
 	b := blueGreen{}
-	d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
 	owned = append(owned, created(d, owned, planner.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
-	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).Obeyed {
+	d, owned = apply(d, owned, b.SetTarget(d, owned, half(true), owner()))
+	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).TargetApplied {
 		t.Errorf("pods of stable have to be ready for %d s before the pause is seen", got)
 	}
 	d.Status.ObservedGeneration = d.Generation
-	d, owned = apply(d, owned, b.Drive(d, owned, half(true), owner()))
+	d, owned = apply(d, owned, b.SetTarget(d, owned, half(true), owner()))
 
 	want := was.Spec.DeepCopy()
 	want.Paused, want.RevisionHistoryLimit, want.ProgressDeadlineSeconds = true, new(minHistory), new(int32(600))
@@ -113,22 +113,22 @@ func TestBlueGreenAbort(t *testing.T) {
 	if !sized || !s.Abort || s.Native || s.Surge != 2 || s.Unavailable != 1 {
 		t.Errorf("sizes are decided by %+v, %t", s, sized)
 	}
-	if again := b.Drive(d, owned, half(true), owner()); len(again) > 0 {
+	if again := b.SetTarget(d, owned, half(true), owner()); len(again) > 0 {
 		t.Errorf("told again: %v", again)
 	}
 
-	if early := b.Drive(d, owned, half(false), owner()); len(early) > 0 {
+	if early := b.SetTarget(d, owned, half(false), owner()); len(early) > 0 {
 		t.Errorf("tried again while new pods are there: %v", early)
 	}
 
 	findRevisions(d, owned).update.Spec.Replicas = new(int32(0))
-	d, owned = apply(d, owned, b.Rest(d, owned))
+	d, owned = apply(d, owned, b.RestoreStrategy(d, owned))
 	want.Strategy = was.Spec.Strategy
 	if diff := cmp.Diff(*want, d.Spec); diff != "" {
 		t.Errorf("at rest (-want +got):\n%s", diff)
 	}
-	if got := target(owned); got != "web" || !b.Observe(d, owned).Obeyed {
-		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).Obeyed)
+	if got := target(owned); got != "web" || !b.Observe(d, owned).TargetApplied {
+		t.Errorf("at rest: the autoscaler scales %s, obeyed %t", got, b.Observe(d, owned).TargetApplied)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestBlueGreenAbort(t *testing.T) {
 func TestBlueGreenKeep(t *testing.T) {
 	d, owned := scaledHeld(t)
 	b := blueGreen{}
-	was, _ := apply(d, owned, b.Drive(d, owned, half(false), owner()))
+	was, _ := apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
 	next := was.DeepCopy()
 	surge := intstr.FromInt32(7)
 	next.Annotations = nil

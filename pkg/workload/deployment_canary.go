@@ -33,11 +33,11 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w := c.deployment.Observe(obj, owned)
 	extra := extraOf(d, owned)
 	w.Extra = len(remaining(owned)) > 0
-	w.Mine = w.Mine || w.Extra
+	w.HasManagedFields = w.HasManagedFields || w.Extra
 	w.Lingers = cmp.Or(keptExtra(owned), w.Lingers)
 	w.Leans = leans(d, owned)
-	gathered := !gathers(w.Drive, findRevisions(d, owned)) || !w.Native
-	w.Obeyed = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
+	gathered := !gathers(w.Target, findRevisions(d, owned)) || !w.Native
+	w.TargetApplied = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {
 		return w
@@ -62,34 +62,34 @@ func countExtra(w *planner.Workload) {
 
 // gathers reports whether the Deployment's own sets are to be sized: an abort finds
 // them as the native controller left them when it was stopped on its way.
-func gathers(drive *planner.Drive, r revisions) bool {
-	return drive != nil && drive.Abort && r.stable != nil && slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool {
+func gathers(target *planner.Target, r revisions) bool {
+	return target != nil && target.Abort && r.stable != nil && slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool {
 		return rs != r.stable && size(rs) > 0
 	})
 }
 
 // obeyed reports whether the extra Deployment is as large as was told.
 func obeyed(d, extra *appsv1.Deployment) bool {
-	drive := readDrive(d)
+	target := readTarget(d)
 	switch {
-	case drive == nil, !d.Spec.Paused:
+	case target == nil, !d.Spec.Paused:
 		return false
 	case extra == nil:
-		return wanted(d, 0, drive) == 0
+		return wanted(d, 0, target) == 0
 	default:
-		return replicas(extra) == wanted(d, replicas(extra), drive)
+		return replicas(extra) == wanted(d, replicas(extra), target)
 	}
 }
 
 // wanted is the size of an extra Deployment that has one now: what was told, whatever
 // somebody has made of it; on the way back it only shrinks. None serve where the owner
 // wants no pods at all.
-func wanted(d *appsv1.Deployment, now int32, drive *planner.Drive) int32 {
-	size := max(planner.Limit(rollouts.StyleCanary, drive.Partition, replicas(d)), drive.Least)
+func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
+	size := max(planner.Limit(rollouts.StyleCanary, target.Partition, replicas(d)), target.Least)
 	switch {
 	case replicas(d) == 0:
 		return 0
-	case drive.Abort:
+	case target.Abort:
 		return min(size, now)
 	default:
 		return size
@@ -227,9 +227,9 @@ func keepHistory(was, d *appsv1.Deployment) {
 	}
 }
 
-// Drive implements Adapter. What is told stands on the Deployment, so that an
+// SetTarget implements Adapter. What is told stands on the Deployment, so that an
 // abort is known before there is an extra one.
-func (c canary) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (c canary) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	changes := append(c.tell(d, owned, to, owner), drained(extras(owned), owned)...)
 	extra := extraOf(d, owned)
@@ -237,22 +237,22 @@ func (c canary) Drive(obj object.Object, owned []object.Object, to planner.Drive
 		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
 			return e.Name == canaryName(d.Name, TemplateHash(&d.Spec.Template))
 		})
-		if size := wanted(d, 0, &to.Drive); size > 0 && !taken {
+		if size := wanted(d, 0, &to.Target); size > 0 && !taken {
 			made := extraFor(d, to.Metadata, owner, size)
 			findRevisions(d, owned).apart(made)
 			changes = append(changes, object.Change{Want: made})
 		}
 		return changes
 	}
-	return append(changes, change(extra, mended(extra, d, to.Metadata, owner, wanted(d, replicas(extra), &to.Drive)))...)
+	return append(changes, change(extra, mended(extra, d, to.Metadata, owner, wanted(d, replicas(extra), &to.Target)))...)
 }
 
 // tell writes to the Deployment itself how far its release may go. Where its own
 // sets are to be sized, that is done as in the partition style.
-func (c canary) tell(d *appsv1.Deployment, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (c canary) tell(d *appsv1.Deployment, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	r := findRevisions(d, owned)
-	if gathers(&to.Drive, r) {
-		return c.deployment.Drive(d, owned, to, owner)
+	if gathers(&to.Target, r) {
+		return c.deployment.SetTarget(d, owned, to, owner)
 	}
 	want := d.DeepCopy()
 	if r.stableRevision != "" {

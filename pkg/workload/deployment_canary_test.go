@@ -18,9 +18,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-func to(share string) planner.DriveTo {
-	return planner.DriveTo{
-		Drive:    planner.Drive{Partition: intstr.Parse(share), Owner: "b-1", Revision: hashV2},
+func to(share string) planner.SetTarget {
+	return planner.SetTarget{
+		Target:   planner.Target{Partition: intstr.Parse(share), Owner: "b-1", Revision: hashV2},
 		Metadata: &rollouts.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}, Annotations: map[string]string{"a": "b"}},
 	}
 }
@@ -29,7 +29,7 @@ func to(share string) planner.DriveTo {
 func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) {
 	t.Helper()
 	d, owned = read(t, "held")
-	changes := canary{}.Drive(d, owned, to(share), owner())
+	changes := canary{}.SetTarget(d, owned, to(share), owner())
 	if len(changes) != 2 || changes[1].Base != nil {
 		t.Fatalf("%d changes, want the Deployment and an extra one", len(changes))
 	}
@@ -40,7 +40,7 @@ func drivenCanary(t *testing.T, share string) (d *appsv1.Deployment, owned []obj
 // The extra Deployment is the live template with the metadata asked for, of the
 // size of the batch, and belongs to the BatchRelease; the Deployment is only
 // marked.
-func TestCanaryDrive(t *testing.T) {
+func TestCanarySetTarget(t *testing.T) {
 	was, _ := read(t, "held")
 	d, _, extra := drivenCanary(t, "25%")
 
@@ -48,8 +48,8 @@ func TestCanaryDrive(t *testing.T) {
 	if diff := cmp.Diff(was.Spec, d.Spec); diff != "" {
 		t.Errorf("the Deployment's spec (-was +is):\n%s", diff)
 	}
-	if drive := readDrive(d); drive == nil || *drive != to("25%").Drive {
-		t.Errorf("told %+v, want %+v", drive, to("25%").Drive)
+	if drive := readTarget(d); drive == nil || *drive != to("25%").Target {
+		t.Errorf("told %+v, want %+v", drive, to("25%").Target)
 	}
 	if extra.Name != "web-canary-"+hashV2 || Principal(extra.Name) != "web" {
 		t.Errorf("the extra one is %s, of %s", extra.Name, Principal(extra.Name))
@@ -95,7 +95,7 @@ func TestCanarySize(t *testing.T) {
 			*d.Spec.Replicas = tc.replicas
 			next := to(tc.share)
 			next.Abort = tc.abort
-			for _, c := range (canary{}).Drive(d, owned, next, owner()) {
+			for _, c := range (canary{}).SetTarget(d, owned, next, owner()) {
 				if c.Want.GetName() == extra.Name {
 					*extra = *c.Want.(*appsv1.Deployment)
 				} else {
@@ -105,10 +105,10 @@ func TestCanarySize(t *testing.T) {
 			if got := *extra.Spec.Replicas; got != tc.want {
 				t.Errorf("the extra one has %d, want %d", got, tc.want)
 			}
-			if !(canary{}).Observe(d, owned).Obeyed {
+			if !(canary{}).Observe(d, owned).TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
-			if again := (canary{}).Drive(d, owned, next, owner()); len(again) > 0 {
+			if again := (canary{}).SetTarget(d, owned, next, owner()); len(again) > 0 {
 				t.Errorf("told again: %v", again)
 			}
 		})
@@ -148,8 +148,8 @@ func TestCanaryKept(t *testing.T) {
 	back := to("0")
 	back.Abort = true
 	for name, changes := range map[string][]object.Change{
-		"driven":   canary{}.Drive(d, owned, to("25%"), owner()),
-		"aborted":  canary{}.Drive(d, owned, back, owner()),
+		"driven":   canary{}.SetTarget(d, owned, to("25%"), owner()),
+		"aborted":  canary{}.SetTarget(d, owned, back, owner()),
 		"discard":  canary{}.Discard(d, owned),
 		"restored": canary{}.Restore(d, owned, planner.RestoreWorkload{}),
 	} {
@@ -163,8 +163,8 @@ func TestCanaryKept(t *testing.T) {
 		}
 	}
 	w := canary{}.Observe(d, owned)
-	if !w.Extra || w.Obeyed || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
-		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.Obeyed, w.Lingers)
+	if !w.Extra || w.TargetApplied || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
+		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.TargetApplied, w.Lingers)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
 	if w = (canary{}).Observe(d, owned); w.Extra {
@@ -212,7 +212,7 @@ func TestCanaryRestore(t *testing.T) {
 func TestCanaryAdopted(t *testing.T) {
 	d, owned, extra := drivenCanary(t, "25%")
 	extra.Name, extra.Finalizers = "web-x7k2p", []string{"example.com/other", rollouts.FinalizerCanaryDeployment}
-	changes := canary{}.Drive(d, owned, to("60%"), owner())
+	changes := canary{}.SetTarget(d, owned, to("60%"), owner())
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}

@@ -42,7 +42,7 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) 
 // among those; nil if there is none.
 func (r Row) Rival(obj object.Object, owned []object.Object, named func(name string) (object.Object, error)) (object.Object, error) {
 	d, ok := obj.(*appsv1.Deployment)
-	if !r.Extra || !ok || readDrive(d) == nil {
+	if !r.Extra || !ok || readTarget(d) == nil {
 		return nil, nil
 	}
 	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
@@ -130,12 +130,12 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 		w.ExtraUID = e.UID
 	}
 	d, ok := obj.(*appsv1.Deployment)
-	if !ok || w.Drive == nil {
+	if !ok || w.Target == nil {
 		return
 	}
 	if e := extraOf(d, owned); e != nil {
-		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Drive))
+		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
 		w.ExtraAstray = len(change(e, want)) > 0
-		w.Obeyed = w.Obeyed && !w.ExtraAstray
+		w.TargetApplied = w.TargetApplied && !w.ExtraAstray
 	}
 }

@@ -49,7 +49,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			k := planner.Known{Batch: owner().UID, Metadata: to("25%").Metadata}
 			w := canary{}.Observe(d, owned)
 			observeExtra(&w, d, owned, k)
-			changes := canary{}.Drive(d, owned, to("25%"), owner())
+			changes := canary{}.SetTarget(d, owned, to("25%"), owner())
 			if rests := name == unnamed; w.ExtraAstray == rests || (len(changes) == 0) != rests {
 				t.Fatalf("astray %t, %d changes", w.ExtraAstray, len(changes))
 			}
@@ -69,7 +69,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			if diff := cmp.Diff(was.Labels, extra.Labels); diff != "" {
 				t.Errorf("the extra one's labels (-want +got):\n%s", diff)
 			}
-			if w = (canary{}).Observe(d, owned); !w.Obeyed {
+			if w = (canary{}).Observe(d, owned); !w.TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
 			if observeExtra(&w, d, owned, k); w.ExtraAstray {

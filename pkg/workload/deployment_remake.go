@@ -146,12 +146,12 @@ func (r revisions) byTemplate(like *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 
 // share is how many pods the stable set is to have.
 func (deployment) share(d *appsv1.Deployment) int32 {
-	drive := readDrive(d)
+	target := readTarget(d)
 	v, _ := readDriving(d)
-	if drive == nil || drive.Abort || sizedElsewhere(v.RollingStyle) || native(d) {
+	if target == nil || target.Abort || sizedElsewhere(v.RollingStyle) || native(d) {
 		return replicas(d)
 	}
-	return replicas(d) - drive.Limit(replicas(d))
+	return replicas(d) - target.Limit(replicas(d))
 }
 
 // identify gives the set another name where its own is taken, and another label

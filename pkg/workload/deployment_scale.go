@@ -24,7 +24,7 @@ import (
 func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
-	controlled := readDrive(d) != nil
+	controlled := readTarget(d) != nil
 	if !sizedHere(d, v.RollingStyle) || !known(d) {
 		return planner.Scaling{}, false
 	}
@@ -39,9 +39,9 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	r, other := r.driven(d)
 	s := planner.Scaling{
 		Replicas: n,
-		Target:   v.drive().Limit(n),
+		Target:   v.target().Limit(n),
 		// The extra Deployment of a canary release has the share, and never the sets.
-		Full: full(v.drive(), n) && v.RollingStyle != rollouts.StyleCanary,
+		Full: full(v.target(), n) && v.RollingStyle != rollouts.StyleCanary,
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
@@ -66,7 +66,7 @@ func stayBetween(s *planner.Scaling) {
 	}
 	s.Abort = true
 	if s.Update != nil {
-		s.Target = planner.Drive{Partition: intstr.FromInt32(s.Update.Replicas), KeepOne: true}.Limit(s.Replicas)
+		s.Target = planner.Target{Partition: intstr.FromInt32(s.Update.Replicas), KeepOne: true}.Limit(s.Replicas)
 	}
 }
 
@@ -95,7 +95,7 @@ func known(d *appsv1.Deployment) bool {
 func sizedHere(d *appsv1.Deployment, style rollouts.Style) bool {
 	here := !sizedElsewhere(style) || style == rollouts.StyleBlueGreen && stopped(d) ||
 		style == rollouts.StyleCanary && replicas(d) == 0
-	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (readDrive(d) != nil || held(d) && !ambiguous(d))
+	return d.DeletionTimestamp == nil && d.Spec.Paused && here && (readTarget(d) != nil || held(d) && !ambiguous(d))
 }
 
 // sizedElsewhere reports whether the native controller sizes the sets.
@@ -146,9 +146,9 @@ func giveWay(s *planner.Scaling, i int) {
 
 // backByShare reports whether the stable template is itself released by share.
 func backByShare(d *appsv1.Deployment, r revisions) bool {
-	drive := readDrive(d)
-	return drive != nil && !drive.Abort && drive.Revision != "" && r.releases(d, drive.Revision) && replicas(d) > 0 &&
-		!full(*drive, replicas(d))
+	target := readTarget(d)
+	return target != nil && !target.Abort && target.Revision != "" && r.releases(d, target.Revision) && replicas(d) > 0 &&
+		!full(*target, replicas(d))
 }
 
 // left is the newest set that has pods, or -1.
@@ -163,7 +163,7 @@ func left(sets []planner.Set) int {
 }
 
 // full reports whether a share means all pods, however many there are.
-func full(to planner.Drive, replicas int32) bool {
+func full(to planner.Target, replicas int32) bool {
 	if to.Partition.Type == intstr.String {
 		return to.Partition.StrVal == "100%"
 	}
@@ -287,7 +287,7 @@ func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
 	if v.Abort {
 		return "", said
 	}
-	now := extraStatus{ExpectedUpdatedReplicas: v.drive().Limit(replicas(d))}
+	now := extraStatus{ExpectedUpdatedReplicas: v.target().Limit(replicas(d))}
 	if update := facts(r.update); update != nil {
 		now.UpdatedReadyReplicas = update.Ready
 	}

@@ -74,14 +74,14 @@ func TestObserve(t *testing.T) {
 		UpdatedReplicas: 10, UpdatedReadyReplicas: 10, StableReadyReplicas: 10,
 	}}
 	held := base{"held", planner.Workload{
-		Generation: 5, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Native: true, Unavailable: 1,
+		Generation: 5, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Native: true, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, StableReplicas: 10, StableReadyReplicas: 10,
 	}}
 	driven := base{"driven", planner.Workload{
-		Generation: 4, Settled: true, Labelled: true, Held: true, Mine: true, Paused: true, Replicas: 10, Unavailable: 1,
+		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Drive: &planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, Obeyed: true, Untold: true,
+		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, TargetApplied: true, ExtraStatusStale: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -163,7 +163,7 @@ func TestObserve(t *testing.T) {
 		"held, then sized to zero": {held, resize("web-one", 0), func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"a label that nothing of ours explains": {native, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Labels[rollouts.LabelStableRevision] = "zero"
-		}, func(w *planner.Workload) { w.Mine = true }},
+		}, func(w *planner.Workload) { w.HasManagedFields = true }},
 		"the stable set is gone": {driven, orphan("web-one"), func(w *planner.Workload) {
 			w.StableReplicas, w.StableReadyReplicas, w.StableGone = 0, 0, true
 		}},
@@ -175,20 +175,20 @@ func TestObserve(t *testing.T) {
 			func(w *planner.Workload) { w.StableReplicas = 0 }},
 		"driven by a name that leads nowhere": {driven, func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationControlInfo] = "someone"
-		}, func(w *planner.Workload) { w.Drive.Owner = "" }},
+		}, func(w *planner.Workload) { w.Target.Owner = "" }},
 		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
-			w.Drive.Abort, w.Drive.Revision, w.Untold = true, "", false
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale = true, "", false
 		}},
 		"pods that go after all has come to rest ask for nothing": {base{"aborted", driven.want}, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 			set(t, owned, "web-two").Status.Replicas = 2
 		}, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
-			w.Drive.Abort, w.Drive.Revision, w.Untold, w.Native = true, "", false, true
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.Native = true, "", false, true
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
-			w.Mine, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
+			w.HasManagedFields, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,15 +197,15 @@ func TestObserve(t *testing.T) {
 				tc.edit(t, d, owned)
 			}
 			want := tc.want
-			if want.Drive != nil {
-				drive := *want.Drive
-				want.Drive = &drive
+			if want.Target != nil {
+				drive := *want.Target
+				want.Target = &drive
 			}
 			if tc.but != nil {
 				tc.but(&want)
 			}
 			// It has no pods but its own.
-			want.LiveRevision, want.LiveReadyReplicas, want.Keeper = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
+			want.LiveRevision, want.LiveReadyReplicas, want.RevisionKind = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}

@@ -34,7 +34,7 @@ func (r Row) Refused(old, update object.Object, isHeld bool) string {
 	clean := update.DeepCopyObject().(object.Object)
 	KeepRecords(old, clean)
 	why := r.Sized(old, clean, isHeld)
-	if unfit := r.Unfit(clean); unfit != "" && !isHeld {
+	if unfit := r.UnsupportedReason(clean); unfit != "" && !isHeld {
 		why = unfit
 	}
 	if why == "" {

@@ -34,21 +34,21 @@ type Seen struct {
 // See reads a workload by what the store knows of it.
 func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen {
 	if _, controlled := readOwner(obj); k.Leaves && !controlled {
-		k.Drive, k.Stable = nil, "" // it was given back, and what serves is stable again
+		k.Target, k.Stable = nil, "" // it was given back, and what serves is stable again
 	}
-	drive := k.Drive
+	target := k.Target
 	view := obj.DeepCopyObject().(object.Object)
 	// A mark holds nothing by itself: where the store knows of no release, it counts
 	// with a spec that stops the native controller.
 	isHeld := k.Holder != "" || held(obj) && (k.Releasing || r.Observe(obj, owned).Paused)
 	seeHold(view, isHeld, k.Holder)
-	seeDrive(view, drive, k)
-	if !isHeld && drive == nil {
+	seeTarget(view, target, k)
+	if !isHeld && target == nil {
 		view.SetAnnotations(without(view.GetAnnotations(), ourAnnotations...))
 		view.SetLabels(without(view.GetLabels(), ourLabels...))
 	}
-	seeStable(view, isHeld || drive != nil, k.Stable)
-	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, drive != nil)}
+	seeStable(view, isHeld || target != nil, k.Stable)
+	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, target != nil)}
 }
 
 func seeHold(view metav1.Object, isHeld bool, holder string) {
@@ -60,14 +60,14 @@ func seeHold(view metav1.Object, isHeld bool, holder string) {
 	}
 }
 
-// seeDrive keeps of what stands there only what the owner wrote of the spec before.
-func seeDrive(view metav1.Object, drive *planner.Drive, k planner.Known) {
+// seeTarget keeps of what stands there only what the owner wrote of the spec before.
+func seeTarget(view metav1.Object, target *planner.Target, k planner.Known) {
 	v, _ := readDriving(view)
-	if v.Aside != k.Update {
-		v.Aside = ""
+	if v.SetAsideRevision != k.Update {
+		v.SetAsideRevision = ""
 	}
-	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit, Aside: v.Aside}
-	if drive == nil {
+	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit, SetAsideRevision: v.SetAsideRevision}
+	if target == nil {
 		view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationControlInfo))
 		if kept == (driving{}) || !held(view) {
 			view.SetAnnotations(without(view.GetAnnotations(), rollouts.AnnotationDeploymentStrategy))
@@ -77,8 +77,8 @@ func seeDrive(view metav1.Object, drive *planner.Drive, k planner.Known) {
 		return
 	}
 	kept.RollingStyle = v.RollingStyle
-	kept.told(*drive)
-	if v.RollingStyle != rollouts.StylePartition || !drive.Abort {
+	kept.told(*target)
+	if v.RollingStyle != rollouts.StylePartition || !target.Abort {
 		kept.RollingStyle = k.Style // only a way back is that of the partition style
 	}
 	writeDriving(view, kept)
@@ -123,13 +123,13 @@ func differing(keys []string, is, should map[string]string) []string {
 func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w := r.Observe(s.Object, owned)
 	w.UID = s.Stored.GetUID()
-	w.Mine = w.Mine || hasKeys(s.Stored)
+	w.HasManagedFields = w.HasManagedFields || hasKeys(s.Stored)
 	w.Asked = s.Stored.GetAnnotations()[rollouts.AnnotationAskedAgain]
 	w.Astray, w.GoesOn = s.Astray, r.GoesOn
 	if s.Stored.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}
-	w.Obeyed = w.Obeyed && len(s.Astray) == 0
+	w.TargetApplied = w.TargetApplied && len(s.Astray) == 0
 	if r.Extra {
 		observeExtra(&w, s.Object, owned, s.Known)
 		w.Rival = rivalry(s.Rival)
@@ -152,7 +152,7 @@ func (r Row) Sizing(s Seen, owned []object.Object) (planner.Scaling, bool) {
 // opened reports whether the native controller is to bring pods of the live template,
 // as far as it was told.
 func (r Row) opened(w *planner.Workload, update string) bool {
-	d := w.Drive
+	d := w.Target
 	told := d != nil && (d.Revision == "" || w.Is(d.Revision))
 	return r.Opens && (told || w.Surges && w.Is(update))
 }

@@ -73,7 +73,7 @@ func (baseAdapter) Remake(obj object.Object, _, _ []object.Object, kept File, ho
 	}
 	want := obj.DeepCopyObject().(object.Object)
 	*podTemplateOf(want) = *t
-	setAside(want, how.Aside)
+	setAside(want, how.SetAsideRevision)
 	label(want, rollouts.LabelStableRevision, how.Revision)
 	return change(obj, want)
 }

@@ -36,19 +36,19 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 	s := o.set
 	w := planner.Workload{
 		Generation: s.Generation, Settled: o.settled(), Replicas: o.replicas(),
-		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), Noted: wished(s), Mine: hasKeys(s),
+		Labelled: s.Labels[rollouts.LabelWorkloadType] == statefulSetLabel, Held: held(s), PendingEdit: hasPendingEdit(s), HasManagedFields: hasKeys(s),
 		Paused:         partitionOf(s) >= max(o.replicas(), 1),
 		LastStays:      o.lastStays(),
 		StableRevision: o.stable,
 		UpdateRevision: o.update, PodTemplateHash: o.update, LiveRevision: o.live,
-		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Drive: readDrive(s),
-		Revisions: o.history.names(), Unavailable: o.unavailable(), Unfit: statefulSet{}.Unfit(s),
+		AtStable: o.live != "" && o.update == o.stable, RolloutID: rolloutID(s), Target: readTarget(s),
+		Revisions: o.history.names(), Unavailable: o.unavailable(), UnsupportedReason: statefulSet{}.UnsupportedReason(s),
 		Rolling: !held(s) && o.rolling(),
 	}
 	o.count(&w)
-	w.Native = w.Drive == nil || o.back(*w.Drive)
-	w.Obeyed = w.Drive != nil && len(change(s, o.aimed(*w.Drive))) == 0 && len(o.stuck()) == 0
-	w.Keeper = controllerRevision
+	w.Native = w.Target == nil || o.back(*w.Target)
+	w.TargetApplied = w.Target != nil && len(change(s, o.aimed(*w.Target))) == 0 && len(o.stuck()) == 0
+	w.RevisionKind = controllerRevision
 	w.StableGone = o.stable != "" && o.history[o.stable] == nil
 	w.StableTemplate, w.BackByTemplate = digest(o.history.template(o.stable)), true
 	return w
@@ -56,7 +56,7 @@ func (statefulSet) Observe(obj object.Object, owned []object.Object) planner.Wor
 
 // back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
-func (o statefulSetView) back(to planner.Drive) bool {
+func (o statefulSetView) back(to planner.Target) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
@@ -83,7 +83,7 @@ func (o statefulSetView) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.Behind, w.Lingers, w.Shrinks = o.behind(), keptPod(o.pods), o.beyond
+	w.SupersededBehind, w.Lingers, w.Shrinks = o.behind(), keptPod(o.pods), o.beyond
 	w.StableReadyReplicas, w.LiveReadyReplicas = ready[o.stable], ready[o.live]
 	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[o.update], ready[o.update]
 	if o.settled() && o.live == o.update {
@@ -123,8 +123,8 @@ func census(pods []*corev1.Pod) (all, ready map[string]int32) {
 	return all, ready
 }
 
-// Unfit implements Adapter.
-func (statefulSet) Unfit(obj object.Object) string {
+// UnsupportedReason implements Adapter.
+func (statefulSet) UnsupportedReason(obj object.Object) string {
 	s := obj.(*appsv1.StatefulSet)
 	if held(s) || rollsByItself(s) {
 		return ""

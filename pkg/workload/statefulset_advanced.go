@@ -75,9 +75,9 @@ func (s *AdvancedStatefulSet) pause(paused bool) {
 	s.Spec.UpdateStrategy.RollingUpdate.Paused = &paused
 }
 
-// closeRanks numbers the pods as if no ordinal was reserved; was leads back. One that
+// compactOrdinals numbers the pods as if no ordinal was reserved; was leads back. One that
 // has a reserved ordinal is about to go.
-func (s *AdvancedStatefulSet) closeRanks(owned []object.Object) (all []object.Object, was map[object.Object]object.Object) {
+func (s *AdvancedStatefulSet) compactOrdinals(owned []object.Object) (all []object.Object, was map[object.Object]object.Object) {
 	if len(s.Spec.ReserveOrdinals) == 0 {
 		return owned, nil
 	}
@@ -153,9 +153,9 @@ func (s *AdvancedStatefulSet) changes(native []object.Change, paused bool, was m
 // Observe implements Adapter.
 func (a advancedStatefulSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	s := obj.(*AdvancedStatefulSet)
-	pods, _ := s.closeRanks(owned)
+	pods, _ := s.compactOrdinals(owned)
 	w := a.statefulSet.Observe(s.native(), pods)
-	w.Paused, w.Obeyed = w.Paused || s.paused(), w.Obeyed && !s.paused()
+	w.Paused, w.TargetApplied = w.Paused || s.paused(), w.TargetApplied && !s.paused()
 	return w
 }
 
@@ -169,9 +169,9 @@ func (a advancedStatefulSet) Rolls(oldObj, newObj object.Object) bool {
 	return a.statefulSet.Rolls(oldObj.(*AdvancedStatefulSet).native(), newObj.(*AdvancedStatefulSet).native())
 }
 
-// Unfit implements Adapter.
-func (a advancedStatefulSet) Unfit(obj object.Object) string {
-	return a.statefulSet.Unfit(obj.(*AdvancedStatefulSet).native())
+// UnsupportedReason implements Adapter.
+func (a advancedStatefulSet) UnsupportedReason(obj object.Object) string {
+	return a.statefulSet.UnsupportedReason(obj.(*AdvancedStatefulSet).native())
 }
 
 // Sized implements Adapter.
@@ -210,18 +210,18 @@ func (a advancedStatefulSet) Keep(oldObj, newObj object.Object) {
 	s.pause(was.paused())
 }
 
-// Drive implements Adapter.
-func (a advancedStatefulSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (a advancedStatefulSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	s := obj.(*AdvancedStatefulSet)
-	pods, was := s.closeRanks(owned)
-	return s.changes(a.statefulSet.Drive(s.native(), pods, to, owner), false, was)
+	pods, was := s.compactOrdinals(owned)
+	return s.changes(a.statefulSet.SetTarget(s.native(), pods, to, owner), false, was)
 }
 
-// Rest implements Adapter.
-func (a advancedStatefulSet) Rest(obj object.Object, owned []object.Object) []object.Change {
+// RestoreStrategy implements Adapter.
+func (a advancedStatefulSet) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	s := obj.(*AdvancedStatefulSet)
-	pods, was := s.closeRanks(owned)
-	return s.changes(a.statefulSet.Rest(s.native(), pods), s.paused(), was)
+	pods, was := s.compactOrdinals(owned)
+	return s.changes(a.statefulSet.RestoreStrategy(s.native(), pods), s.paused(), was)
 }
 
 // SetStable implements Adapter.

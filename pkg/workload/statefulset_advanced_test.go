@@ -29,8 +29,8 @@ func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
 	return a
 }
 
-func driveTo(share string, abort bool) planner.DriveTo {
-	return planner.DriveTo{Drive: planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}}
+func setTarget(share string, abort bool) planner.SetTarget {
+	return planner.SetTarget{Target: planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}}
 }
 
 // TestAdvancedPaused has one golden file for each case: what its owner has paused
@@ -53,7 +53,7 @@ func TestAdvancedPaused(t *testing.T) {
 		}
 	}
 	drive := func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
-		return a.Drive(set, owned, driveTo("20%", false), owner())
+		return a.SetTarget(set, owned, setTarget("20%", false), owner())
 	}
 	restore := func(how planner.RestoreWorkload) func(*AdvancedStatefulSet, []object.Object) []object.Change {
 		return func(set *AdvancedStatefulSet, owned []object.Object) []object.Change {
@@ -153,17 +153,17 @@ func TestAdvancedGaps(t *testing.T) {
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"
 	w := a.Observe(set, append(owned, goes))
-	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.Obeyed {
-		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.Obeyed)
+	if w.UpdatedReplicas != 1 || w.UpdatedReadyReplicas != 1 || w.StableReplicas != 4 || w.Replicas != 5 || !w.TargetApplied {
+		t.Errorf("counts %d updated, %d ready, %d stable of %d; obeyed %t", w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.Replicas, w.TargetApplied)
 	}
-	changes := a.Drive(set, owned, driveTo("60%", false), owner())
+	changes := a.SetTarget(set, owned, setTarget("60%", false), owner())
 	if got := *changes[0].Want.(*AdvancedStatefulSet).Spec.UpdateStrategy.RollingUpdate.Partition; got != 2 {
 		t.Errorf("partition %d, want 2", got)
 	}
 	// One that hangs is deleted by the name that it has.
 	set, owned = gaps(t, "c", "AAABb")
 	var deleted []string
-	for _, c := range a.Drive(set, owned, driveTo("1", false), owner()) {
+	for _, c := range a.SetTarget(set, owned, setTarget("1", false), owner()) {
 		if c.Want == nil {
 			deleted = append(deleted, c.Base.GetName())
 		}

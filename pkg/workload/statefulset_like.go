@@ -34,7 +34,7 @@ func statefulSetLikeRow(gvk schema.GroupVersionKind, style rollouts.Style) (Row,
 func (a statefulSetLike) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	w := a.statefulSet.Observe(obj, owned)
 	if missing := missing(obj.(*appsv1.StatefulSet), owned); missing != "" {
-		w.Unfit = cmp.Or(w.Unfit, "the StatefulSet has no "+missing+", and is released only if it has what one of apps/v1 has")
+		w.UnsupportedReason = cmp.Or(w.UnsupportedReason, "the StatefulSet has no "+missing+", and is released only if it has what one of apps/v1 has")
 	}
 	return w
 }

@@ -115,8 +115,8 @@ func TestStatefulSetChanges(t *testing.T) {
 	var a statefulSet
 	drive := func(share string, abort bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
-			to := planner.Drive{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
-			return a.Drive(s.set, s.owned, planner.DriveTo{Drive: to}, owner())
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
+			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(paused bool) func(*scene) []object.Change {
@@ -124,7 +124,7 @@ func TestStatefulSetChanges(t *testing.T) {
 			return a.Restore(s.set, s.owned, planner.RestoreWorkload{KeepPaused: paused})
 		}
 	}
-	rest := func(s *scene) []object.Change { return a.Rest(s.set, s.owned) }
+	rest := func(s *scene) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
 	stable := func(s *scene) []object.Change { return a.SetStable(s.set, s.owned) }
 	for name, tc := range map[string]struct {
 		in func(*testing.T) *scene
@@ -199,35 +199,35 @@ func TestObserveStatefulSet(t *testing.T) {
 			UpdatedReplicas: 2, UpdatedReadyReplicas: 2, StableReplicas: 3, StableReadyReplicas: 3, LiveReadyReplicas: 2, Native: true,
 		}},
 		"held, not named yet": {of("d", "AAAAA", isHeld, notSeen), facts{
-			Held: true, Mine: true, Paused: true, StableRevision: "db-a",
+			Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a",
 			StableReplicas: 5, StableReadyReplicas: 5, Native: true,
 		}},
 		"driven": {of("b", "AAAAb", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, TargetApplied: true,
 		}},
 		"a third": {of("c", "AAABC", toldSo(4, 1, false, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-c",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, Behind: 1, LiveReadyReplicas: 1, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 3, SupersededReplicas: 1, SupersededBehind: 1, LiveReadyReplicas: 1, TargetApplied: true,
 		}},
 		"complete, and its controller has forgotten": {of("b", "BBBBB", toldSo(frozen, 5, false, ""), completed), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 5, UpdatedReadyReplicas: 5, LiveReadyReplicas: 5, TargetApplied: true,
 		}},
 		"going back": {of("a", "AAAAB", toldSo(0, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, Obeyed: true,
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 4, TargetApplied: true,
 		}},
 		"back, and at rest": {of("b", "AAAAA", toldSo(frozen, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
-			StableReplicas: 5, StableReadyReplicas: 5, Obeyed: true, Native: true,
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			StableReplicas: 5, StableReadyReplicas: 5, TargetApplied: true, Native: true,
 		}},
 		"told to go back, and not on the way": {of("b", "AAAAB", toldSo(4, 0, true, "")), facts{
-			Settled: true, Held: true, Mine: true, StableRevision: "db-a", UpdateRevision: "db-b",
+			Settled: true, Held: true, HasManagedFields: true, StableRevision: "db-a", UpdateRevision: "db-b",
 			UpdatedReplicas: 1, UpdatedReadyReplicas: 1, StableReplicas: 4, StableReadyReplicas: 4, LiveReadyReplicas: 1,
 		}},
 		"another came on the way back": {of("c", "AAAAB", toldSo(frozen, 0, true, asideB)), facts{
-			Settled: true, Held: true, Mine: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
+			Settled: true, Held: true, HasManagedFields: true, Paused: true, StableRevision: "db-a", UpdateRevision: "db-c",
 			StableReplicas: 5, StableReadyReplicas: 4, SupersededReplicas: 1,
 		}},
 	} {
@@ -235,12 +235,12 @@ func TestObserveStatefulSet(t *testing.T) {
 			s := tc.in(t)
 			got := statefulSet{}.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
-			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.Keeper = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
+			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
 				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Drive", "Revisions")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -250,7 +250,7 @@ func TestObserveStatefulSet(t *testing.T) {
 // One that nobody rolls says what it lacks.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := (statefulSet{}).Observe(s.set, s.owned).Unfit; !strings.Contains(why, "OnDelete") {
+	if why := (statefulSet{}).Observe(s.set, s.owned).UnsupportedReason; !strings.Contains(why, "OnDelete") {
 		t.Errorf("says %q", why)
 	}
 }
@@ -292,7 +292,7 @@ func TestPartition(t *testing.T) {
 		"a number is never all":            {"AAB", "3", 1},
 	} {
 		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
-		if got := sortOut(s.set, s.owned).partition(planner.Drive{Partition: intstr.Parse(tc.share)}); got != tc.want {
+		if got := sortOut(s.set, s.owned).partition(planner.Target{Partition: intstr.Parse(tc.share)}); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}
@@ -339,12 +339,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := statefulSetLike{}.Observe(s.set, s.owned).Unfit
+		got := statefulSetLike{}.Observe(s.set, s.owned).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := (statefulSetLike{}).Observe(s.set, s.owned).Unfit; got != "" {
+		if got := (statefulSetLike{}).Observe(s.set, s.owned).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}

@@ -47,8 +47,8 @@ func sortOut(s *appsv1.StatefulSet, owned []object.Object) statefulSetView {
 		o.stable = named
 	}
 	o.update = o.live
-	if v, _ := readDriving(s); v.Aside != "" && o.live == o.stable {
-		o.update, o.aside = v.Aside, v.Aside
+	if v, _ := readDriving(s); v.SetAsideRevision != "" && o.live == o.stable {
+		o.update, o.aside = v.SetAsideRevision, v.SetAsideRevision
 	}
 	return o
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// patience is how long a pod may do what every pod does for a while, such as
+// podGracePeriod is how long a pod may do what every pod does for a while, such as
 // creating its containers, until that is taken for what keeps it.
-const patience = 30 * time.Second
+const podGracePeriod = 30 * time.Second
 
-// ailment is one cause for which a pod is not ready.
-type ailment struct {
+// podProblem is one cause for which a pod is not ready.
+type podProblem struct {
 	name string
 	// of says what is the matter; empty when it is not this.
 	of func(*corev1.Pod) string
@@ -30,10 +30,10 @@ type ailment struct {
 	since func(*corev1.Pod) time.Time
 }
 
-// ailments in the order in which they are looked for; the first that applies is
+// podProblems in the order in which they are looked for; the first that applies is
 // the cause. It never names the pod, so that it stays the same while pods come
 // and go.
-var ailments = []ailment{
+var podProblems = []podProblem{
 	{"unscheduled", unscheduled, nil},
 	{"failed", failed, nil},
 	{"crashing", inContainers(crashing), nil},
@@ -77,19 +77,19 @@ func Well(pod *corev1.Pod) bool {
 
 // troubleOf is the cause, or else how long it may go on like this.
 func troubleOf(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
-	for _, a := range ailments {
+	for _, a := range podProblems {
 		cause := a.of(pod)
 		if cause == "" {
 			continue
 		}
 		if a.since != nil {
-			if left := a.since(pod).Add(patience).Sub(now); left > 0 {
+			if left := a.since(pod).Add(podGracePeriod).Sub(now); left > 0 {
 				return "", left
 			}
 		}
 		return cause, 0
 	}
-	return "", patience
+	return "", podGracePeriod
 }
 
 func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {

@@ -47,7 +47,7 @@ func ended(code int32, reason string) corev1.ContainerState {
 
 // Each cause is told as such, and in the same words while the kubelet tries
 // again and again.
-func TestAilments(t *testing.T) {
+func TestPodProblems(t *testing.T) {
 	t.Parallel()
 	on := func(t corev1.PodConditionType, s corev1.ConditionStatus, reason, message string) corev1.PodCondition {
 		return corev1.PodCondition{Type: t, Status: s, Reason: reason, Message: message, LastTransitionTime: podMade}

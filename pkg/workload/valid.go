@@ -23,7 +23,7 @@ import (
 // held workload changes; empty if nothing.
 func (r Row) Wrong(old, update object.Object) string {
 	clean := update.DeepCopyObject().(object.Object)
-	if wished(clean) {
+	if hasPendingEdit(clean) {
 		rewrite(clean)
 	}
 	KeepRecords(old, clean)

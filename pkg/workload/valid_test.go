@@ -83,7 +83,7 @@ func TestGivesBackWhatIsValidOfBlueGreen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, owned := read(t, "held")
 			b := blueGreen{}
-			d, owned = apply(d, owned, b.Drive(d, owned, half(false), owner()))
+			d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
 			d.Annotations[rollouts.AnnotationOriginalStrategy] = tt.kept
 			d.Status.ObservedGeneration = d.Generation
 			d, _ = apply(d, owned, b.Restore(d, owned, planner.RestoreWorkload{}))

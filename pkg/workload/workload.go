@@ -38,17 +38,17 @@ type Adapter interface {
 	Changed(old, update object.Object) bool
 	// Rolls reports whether the native controller replaces pods for an update.
 	Rolls(old, update object.Object) bool
-	// Unfit says why a workload that is not held could not be, or not be released,
+	// UnsupportedReason says why a workload that is not held could not be, or not be released,
 	// as it is; empty if it could.
-	Unfit(obj object.Object) string
+	UnsupportedReason(obj object.Object) string
 	// Sized says why another template could not be held in an update that wants
 	// another size as well, or could not stay held; empty if it could.
 	Sized(old, update object.Object, isHeld bool) string
-	// Drive tells the workload how far it may go. Owner is the BatchRelease.
-	Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change
-	// Rest gives the owner's strategy back once an abort is complete. The
+	// SetTarget tells the workload how far it may go. Owner is the BatchRelease.
+	SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change
+	// RestoreStrategy gives the owner's strategy back once an abort is complete. The
 	// workload stays held.
-	Rest(obj object.Object, owned []object.Object) []object.Change
+	RestoreStrategy(obj object.Object, owned []object.Object) []object.Change
 	// Discard removes what was made beside the workload.
 	Discard(obj object.Object, owned []object.Object) []object.Change
 	// Restore gives the workload back to its native controller.

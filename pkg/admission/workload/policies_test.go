@@ -267,7 +267,7 @@ func doors(t *testing.T) map[string]door {
 			got, refused := inside(t, all, s, true)
 			row, _ := rowOf(kindOf(s.update), all)
 			if row.Held(got) {
-				for _, c := range row.TakeUp(got) {
+				for _, c := range row.ApplyPendingEdit(got) {
 					return c.Want, refused
 				}
 			}

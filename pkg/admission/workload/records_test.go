@@ -238,7 +238,7 @@ func TestMadeAgain(t *testing.T) {
 				exported := copyOf(want)
 				row, _ := rowOf(kindOf(exported), all)
 				row.Hold(exported, "web")
-				for _, c := range row.Drive(exported, nil, planner.DriveTo{Drive: planner.Drive{Partition: intstr.FromString("50%"), Owner: "gone"}},
+				for _, c := range row.SetTarget(exported, nil, planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Owner: "gone"}},
 					metav1.OwnerReference{Kind: "BatchRelease", Name: "web", UID: "gone"}) {
 					if c.Base == exported {
 						exported = c.Want
@@ -251,7 +251,7 @@ func TestMadeAgain(t *testing.T) {
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); s.native && diff != "" || refused != "" {
 					t.Errorf("made (-want +got):\n%s%s", diff, refused)
 				}
-				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Drive != nil || facts.Mine) {
+				if facts := row.Observe(got, nil); door != "policies" && (row.Held(got) || facts.Paused || facts.Target != nil || facts.HasManagedFields) {
 					t.Errorf("what is left: %+v", facts)
 				}
 			})

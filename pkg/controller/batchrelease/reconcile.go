@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil {
 		r.announce(obs.release, plan.Events)
 		log.V(4).Info("Planned", "reason", plan.Rule, "phase", plan.Status.Phase, "actions", len(plan.Actions))
-		err = r.heed(ctx, obs, r.apply(ctx, obs, plan))
+		err = r.recordWriteError(ctx, obs, r.apply(ctx, obs, plan))
 	}
 	if cluster.Moved(err) {
 		return ctrl.Result{RequeueAfter: moved}, nil
@@ -205,14 +205,14 @@ func (r *Reconciler) announce(b *rollouts.BatchRelease, announced []planner.Even
 	}
 }
 
-// heed notes that the server has denied an action; the Rollout says it.
-func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
-	denial, denied := cluster.Denial(err)
+// recordWriteError notes that the server has denied an action; the Rollout says it.
+func (r *Reconciler) recordWriteError(ctx context.Context, obs *observation, err error) error {
+	writeError, denied := cluster.WriteError(err)
 	if !denied {
 		return err
 	}
 	next := *obs.release.Status.DeepCopy()
-	next.Conditions, _ = planner.Denied(next.Conditions, denial, r.Clock.Now())
+	next.Conditions, _ = planner.RecordWriteError(next.Conditions, writeError, r.Clock.Now())
 	if commit := r.Server.CommitBatchRelease(ctx, obs.release, next, false); commit != nil {
 		return errors.Join(err, commit)
 	}
@@ -237,14 +237,14 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 func onWorkload(obs *observation, action planner.Action) ([]object.Change, error) {
 	w := obs.workload
 	switch a := action.(type) {
-	case planner.DriveTo:
-		return w.Changes(w.Row.Drive(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.release))), nil
+	case planner.SetTarget:
+		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.release))), nil
 	case planner.Discard:
 		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:
 		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
-	case planner.Rest:
-		return w.Changes(w.Row.Rest(w.Object, w.Owned)), nil
+	case planner.RestoreStrategy:
+		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
 	case planner.Hold:
 		return w.Changes(w.Row.Take(w.Object, obs.release.Name, a.Again)), nil
 	case planner.RestoreWorkload:

@@ -183,8 +183,8 @@ func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]st
 	return gone, nil
 }
 
-// Disown takes the mark of a Rollout off the TrafficRouting that was observed.
-func (s Server) Disown(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
+// RemoveStaleReference takes the mark of a Rollout off the TrafficRouting that was observed.
+func (s Server) RemoveStaleReference(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
 	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, planner.ProgressingFinalizer(rollout))
 }
 

@@ -106,7 +106,7 @@ func (s Server) read(ctx context.Context, row workload.Row, namespace, name stri
 	if u, ok := stored.(*unstructured.Unstructured); ok {
 		w.Object = row.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
-			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, misfit(u, row.New(), err))
+			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, decodeError(u, row.New(), err))
 		}
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)

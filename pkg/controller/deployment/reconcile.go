@@ -99,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*cl
 	if !named {
 		return r.unnamed(ctx, row, key)
 	}
-	if known.Batch != "" && known.Drive == nil {
+	if known.Batch != "" && known.Target == nil {
 		return nil, nil // it is about to be told, or was given back
 	}
 	w, err := r.Server.Workload(ctx, row, key.Namespace, key.Name, known)

@@ -18,15 +18,15 @@ import (
 
 // Metrics are those of what happens. A nil one counts nothing.
 type Metrics struct {
-	laps     *prometheus.HistogramVec
-	writes   *prometheus.CounterVec
-	bypasses prometheus.Counter
+	stepDurations *prometheus.HistogramVec
+	writes        *prometheus.CounterVec
+	bypasses      prometheus.Counter
 }
 
 // New registers them.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		laps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		stepDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "weir_step_wait_seconds",
 			Help:    "How long steps of releases waited for their pods, their traffic, an approval, or their time.",
 			Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 12 * 3600, 24 * 3600},
@@ -40,7 +40,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Help: "Changes of templates that no part of admission held.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.laps, m.writes, m.bypasses} {
+	for _, c := range []prometheus.Collector{m.stepDurations, m.writes, m.bypasses} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -59,8 +59,8 @@ func (m *Metrics) Stored(r *rollouts.Rollout, before []rollouts.ReleaseRecord, a
 			m.bypasses.Inc()
 		}
 	}
-	for _, lap := range planner.Laps(r, before, r.Status.Releases) {
-		m.laps.WithLabelValues(string(style(r)), string(lap.For)).Observe(lap.Took.Seconds())
+	for _, duration := range planner.StepDurations(r, before, r.Status.Releases) {
+		m.stepDurations.WithLabelValues(string(style(r)), string(duration.For)).Observe(duration.Took.Seconds())
 	}
 }
 

@@ -121,7 +121,7 @@ func TestStored(t *testing.T) {
 	want.WriteString(`weir_step_wait_seconds_sum{for="pods",style="Partition"} 7
 weir_step_wait_seconds_count{for="pods",style="Partition"} 1
 `)
-	if err := testutil.CollectAndCompare(m.laps, strings.NewReader(want.String())); err != nil {
+	if err := testutil.CollectAndCompare(m.stepDurations, strings.NewReader(want.String())); err != nil {
 		t.Error(err)
 	}
 }

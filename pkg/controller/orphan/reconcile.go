@@ -119,7 +119,7 @@ func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	facts := row.Observe(w.Object, w.Owned)
-	rejected := facts.Drive != nil && facts.Drive.Abort
+	rejected := facts.Target != nil && facts.Target.Abort
 	err = r.Server.Write(ctx, row.Restore(w.Object, w.Owned, planner.RestoreWorkload{KeepPaused: rejected}))
 	if err == nil {
 		said := "no Rollout names this workload any more, so it was given back to its own controller"

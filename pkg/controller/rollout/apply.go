@@ -82,8 +82,8 @@ func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool)
 		return w.Row.Unlabel(w.Object), true
 	case planner.Hold:
 		return w.Row.Take(w.Object, obs.rollout.Name, a.Again), true
-	case planner.TakeUp:
-		return w.Row.TakeUp(w.Object), true
+	case planner.ApplyPendingEdit:
+		return w.Row.ApplyPendingEdit(w.Object), true
 	case planner.AskAgain:
 		return workload.AskAgain(w.Object, a), true
 	case planner.PutRight:

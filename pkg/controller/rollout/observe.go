@@ -122,8 +122,8 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 		return workload.Row{}, err
 	}
 	w, err := r.readWorkload(ctx, obs, row)
-	if misfit, ok := errors.AsType[*cluster.MisfitError](err); ok {
-		return workload.Row{}, without(obs, misfit.Why, true)
+	if decodeError, ok := errors.AsType[*cluster.DecodeError](err); ok {
+		return workload.Row{}, without(obs, decodeError.Why, true)
 	}
 	if err != nil || w == nil {
 		return row, err

@@ -151,23 +151,23 @@ func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.P
 		logf.FromContext(ctx).Error(err, "Leaving without a history")
 		err = nil
 	}
-	return errors.Join(r.heed(ctx, obs, r.carryOut(ctx, obs, plan)), err)
+	return errors.Join(r.recordWriteError(ctx, obs, r.carryOut(ctx, obs, plan)), err)
 }
 
-// heed notes that the server has denied an action, unless it denies the batches
+// recordWriteError notes that the server has denied an action, unless it denies the batches
 // one. The planner takes that back when nothing is to be written any more.
-func (r *Reconciler) heed(ctx context.Context, obs *observation, err error) error {
-	denial, denied := cluster.Denial(err)
-	if b := obs.facts.Batch; !denied || b != nil && b.Denied != nil {
+func (r *Reconciler) recordWriteError(ctx context.Context, obs *observation, err error) error {
+	writeError, denied := cluster.WriteError(err)
+	if b := obs.facts.Batch; !denied || b != nil && b.WriteError != nil {
 		return err
 	}
 	next, news := *obs.rollout.Status.DeepCopy(), false
-	next.Conditions, news = planner.Denied(next.Conditions, denial, r.Clock.Now())
+	next.Conditions, news = planner.RecordWriteError(next.Conditions, writeError, r.Clock.Now())
 	if commit := r.Server.CommitRollout(ctx, obs.rollout, next, false); commit != nil {
 		return errors.Join(err, commit)
 	}
 	if news {
-		r.announce(obs, []planner.Event{{Warning: true, Reason: planner.EventDenied, Message: denial.Message}})
+		r.announce(obs, []planner.Event{{Warning: true, Reason: planner.EventDenied, Message: writeError.Message}})
 	}
 	return err
 }

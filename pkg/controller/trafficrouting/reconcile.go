@@ -134,8 +134,8 @@ func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.A
 	switch a := action.(type) {
 	case planner.Guard:
 		return r.Server.GuardTrafficRouting(ctx, obs.facts.Routing)
-	case planner.Disown:
-		return r.Server.Disown(ctx, obs.facts.Routing, a.Rollout)
+	case planner.RemoveStaleReference:
+		return r.Server.RemoveStaleReference(ctx, obs.facts.Routing, a.Rollout)
 	case planner.DropFinalizer:
 		return r.Server.ReleaseTrafficRouting(ctx, obs.facts.Routing)
 	case planner.RouteTo:

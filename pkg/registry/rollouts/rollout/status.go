@@ -62,8 +62,8 @@ func keepAllButStatus(r, stored *rollouts.Rollout) {
 }
 
 // StatusREST serves the status subresource. Who may "update rollouts/progress"
-// writes the status of a release; anybody else writes wishes into it, as
-// clients of OpenKruise do, and those are decisions.
+// writes the status of a release; anybody else writes decisions into it, as
+// clients of OpenKruise do.
 type StatusREST struct {
 	permissions
 	store      *registry.Store
@@ -122,7 +122,7 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 type statusWrite struct {
 	*StatusREST
 	name string
-	// progress reports whether the writer may change more than wishes.
+	// progress reports whether the writer may change more than decisions.
 	progress bool
 	warning  string
 }
@@ -137,8 +137,8 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	}
 	w.warning = ""
 	again(ctx)
-	wish := wishOf(&r.Status, &stored.Status)
-	if w.progress && !w.wishes(ctx, wish, r, stored) {
+	sent := sentDecisionOf(&r.Status, &stored.Status)
+	if w.progress && !w.decidesOnly(ctx, sent, r, stored) {
 		if userName(ctx) != w.controller {
 			keepUnsaid(&r.Status, &stored.Status)
 		}
@@ -147,12 +147,12 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 	}
 	next := stored.DeepCopy()
 	keepForeignConditions(&next.Status, r.Status.Conditions)
-	if wish.verb != "" {
-		if err := w.decide(ctx, wish, next); err != nil {
+	if sent.verb != "" {
+		if err := w.decide(ctx, sent, next); err != nil {
 			return nil, err
 		}
 	}
-	if wish.verb == "" {
+	if sent.verb == "" {
 		w.warning = unwritten(&r.Status, &stored.Status)
 	}
 	r.Status = next.Status
@@ -160,25 +160,25 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 }
 
 // decide records a decision that came as a write of the status.
-func (w *statusWrite) decide(ctx context.Context, wish wish, r *rollouts.Rollout) error {
-	if err := w.mayDecide(ctx, "rollouts/status", w.name, wish.path.String(), wish.verb); err != nil {
+func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts.Rollout) error {
+	if err := w.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
 		return err
 	}
-	command := commandFrom(ctx, wish.verb, rollouts.ViaStatus, w.clock)
-	command.Step = wish.step
+	command := commandFrom(ctx, sent.verb, rollouts.ViaStatus, w.clock)
+	command.Step = sent.step
 	warn, err := decide(ctx, r, command)
 	if err != nil {
-		return refused("Rollout", w.name, wish.path, err)
+		return refused("Rollout", w.name, sent.path, err)
 	}
 	w.warning = warn
 	return nil
 }
 
-// wishes reports whether somebody who may write everything meant only to approve
+// decidesOnly reports whether somebody who may write everything meant only to approve
 // or to jump, as a client does that sets the one field. Whoever moves a release
 // on says when it entered the state; the controller always does.
-func (w *statusWrite) wishes(ctx context.Context, wish wish, r, stored *rollouts.Rollout) bool {
-	if userName(ctx) == w.controller || wish.verb == "" || stored.Status.Active() == nil {
+func (w *statusWrite) decidesOnly(ctx context.Context, sent sentDecision, r, stored *rollouts.Rollout) bool {
+	if userName(ctx) == w.controller || sent.verb == "" || stored.Status.Active() == nil {
 		return false
 	}
 	return r.Status.Active().LastUpdateTime.Equal(stored.Status.Active().LastUpdateTime)

@@ -66,9 +66,9 @@ func TestFind(t *testing.T) {
 // done after one pass: what a pass wants is absent from the next.
 func TestChanges(t *testing.T) {
 	a := deployment{}
-	drive := func(to planner.Drive) func(*appsv1.Deployment, []object.Object) []object.Change {
+	drive := func(to planner.Target) func(*appsv1.Deployment, []object.Object) []object.Change {
 		return func(d *appsv1.Deployment, owned []object.Object) []object.Change {
-			return a.Drive(d, owned, planner.DriveTo{Drive: to}, owner())
+			return a.SetTarget(d, owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
 	restore := func(keepPaused bool) func(*appsv1.Deployment, []object.Object) []object.Change {
@@ -78,7 +78,7 @@ func TestChanges(t *testing.T) {
 	}
 	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Label(d) }
 	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Unlabel(d) }
-	third := planner.Drive{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}
+	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}
 	for name, tc := range map[string]struct {
 		in   string
 		edit func(t *testing.T, d *appsv1.Deployment, owned []object.Object)
@@ -87,12 +87,12 @@ func TestChanges(t *testing.T) {
 		"label":       {in: "native", op: label, edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }},
 		"label-again": {in: "native", op: label},
 		"unlabel":     {in: "native", op: unlabel},
-		"drive-first": {in: "held", op: drive(planner.Drive{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: "r2"})},
+		"drive-first": {in: "held", op: drive(planner.Target{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: "r2"})},
 		"drive-same": {in: "driven", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationDeploymentExtraStatus] = `{"updatedReadyReplicas":2,"expectedUpdatedReplicas":3}`
 		}},
-		"drive-on":   {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
-		"drive-back": {in: "driven", op: drive(planner.Drive{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
+		"drive-on":   {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
+		"drive-back": {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
 		"drive-defaults": {in: "held", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{}
 		}},
@@ -111,9 +111,9 @@ func TestChanges(t *testing.T) {
 			d.Annotations[rollouts.AnnotationDeploymentStrategy] =
 				`{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":0,"maxSurge":1},"paused":true,"partition":1}`
 		}},
-		"rest": {in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.Rest(d, owned) }},
+		"rest": {in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.RestoreStrategy(d, owned) }},
 		"rest-early": {
-			in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.Rest(d, owned) },
+			in: "aborted", op: func(d *appsv1.Deployment, owned []object.Object) []object.Change { return a.RestoreStrategy(d, owned) },
 			edit: func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 				*set(t, owned, "web-two").Spec.Replicas = 1
 			},
@@ -175,7 +175,7 @@ func TestRestoreConverges(t *testing.T) {
 	}
 	var got []pass
 	for range 4 {
-		p := pass{Mine: a.Observe(d, owned).Mine}
+		p := pass{Mine: a.Observe(d, owned).HasManagedFields}
 		changes := a.Restore(d, owned, planner.RestoreWorkload{})
 		for _, c := range changes {
 			p.Changes = append(p.Changes, golden.Title(c.Base))
@@ -220,12 +220,12 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			edit(&original.Spec)
 			d := original.DeepCopy()
 			a.Hold(d, "web")
-			for i, to := range []planner.Drive{
+			for i, to := range []planner.Target{
 				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
 			} {
-				d, owned = apply(d, owned, a.Drive(d, owned, planner.DriveTo{Drive: to}, owner()))
+				d, owned = apply(d, owned, a.SetTarget(d, owned, planner.SetTarget{Target: to}, owner()))
 				if i == 1 {
-					d, owned = apply(d, owned, a.Rest(d, owned))
+					d, owned = apply(d, owned, a.RestoreStrategy(d, owned))
 				}
 			}
 			d, _ = apply(d, owned, a.Restore(d, owned, planner.RestoreWorkload{}))

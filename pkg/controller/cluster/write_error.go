@@ -15,26 +15,26 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Denial reports whether the server has answered a write, and does not want it.
+// WriteError reports whether the server has answered a write, and does not want it.
 // Whatever may be otherwise a moment later by itself is none.
-func Denial(err error) (d planner.Denial, denied bool) {
+func WriteError(err error) (d planner.WriteError, denied bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return planner.Denial{}, false
+		return planner.WriteError{}, false
 	}
 	switch code := answer.Status().Code; code {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
-		return planner.Denial{}, false
+		return planner.WriteError{}, false
 	default:
 		if code < 400 || code >= 500 {
-			return planner.Denial{}, false
+			return planner.WriteError{}, false
 		}
 	}
 	reason := string(answer.Status().Reason)
 	if reason == "" {
 		reason = "Denied" // by a webhook that gives none
 	}
-	return planner.Denial{Reason: reason, Message: err.Error()}, true
+	return planner.WriteError{Reason: reason, Message: err.Error()}, true
 }
 
 // doing names what was being written. Not every answer does.

@@ -20,10 +20,10 @@ import (
 // the moment it has no pods.
 const minHistory int32 = 10
 
-// Drive implements Adapter. It writes Recreate, so sizes must not be written
+// SetTarget implements Adapter. It writes Recreate, so sizes must not be written
 // before the native controller has observed it; and it must not be called on
 // an aborted workload that has come to rest.
-func (deployment) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+func (deployment) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	want := d.DeepCopy()
 	r := findRevisions(d, owned)
@@ -35,7 +35,7 @@ func (deployment) Drive(obj object.Object, owned []object.Object, to planner.Dri
 	v, _ := readDriving(d)
 	take(want, &v)
 	v.RollingStyle, v.Paused = rollouts.StylePartition, false
-	v.told(to.Drive)
+	v.told(to.Target)
 	writeDriving(want, v)
 	tell(want, r)
 	want.Spec.Paused = true
@@ -79,12 +79,12 @@ func remember(d *appsv1.Deployment, v *driving) {
 }
 
 // told completes what is written of a drive that keeps the owner's strategy.
-func told(want *appsv1.Deployment, style rollouts.Style, to planner.DriveTo, owner metav1.OwnerReference) {
+func told(want *appsv1.Deployment, style rollouts.Style, to planner.SetTarget, owner metav1.OwnerReference) {
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
 	remember(want, &v)
 	next := driving{RollingStyle: style, RevisionHistoryLimit: v.RevisionHistoryLimit}
-	next.told(to.Drive)
+	next.told(to.Target)
 	writeDriving(want, next)
 }
 
@@ -99,9 +99,9 @@ func setDefaults(u *appsv1.RollingUpdateDeployment) {
 	}
 }
 
-// Rest implements Adapter. Paused and RollingUpdate with two active sets makes
+// RestoreStrategy implements Adapter. Paused and RollingUpdate with two active sets makes
 // the native controller scale both, so it waits until only stable has pods.
-func (deployment) Rest(obj object.Object, owned []object.Object) []object.Change {
+func (deployment) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	for _, rs := range r.all {

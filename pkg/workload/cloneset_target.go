@@ -16,16 +16,16 @@ import (
 // template. So to go back the stable template is set, as for StatefulSets; the
 // partition says then how many pods of the update revision stay.
 
-// Drive implements Adapter.
-func (cloneSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (cloneSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
-	want := o.aimed(to.Drive)
-	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Drive, owner)
+	want := o.aimed(to.Target)
+	noteTarget(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Target, owner)
 	return change(obj, want)
 }
 
 // aimed is the CloneSet with the template and the partition that a drive needs.
-func (o cloneSetView) aimed(to planner.Drive) *CloneSet {
+func (o cloneSetView) aimed(to planner.Target) *CloneSet {
 	want := o.set.DeepCopyObject().(*CloneSet)
 	want.Spec.UpdateStrategy.Paused = false
 	share := to.LimitOf(&planner.Workload{Replicas: o.replicas(), LastStays: o.lastStays()})
@@ -74,7 +74,7 @@ func (o cloneSetView) takeUp(want *CloneSet) {
 }
 
 // goesBack reports whether the stable template has to be the live one.
-func (o cloneSetView) goesBack(to planner.Drive) bool {
+func (o cloneSetView) goesBack(to planner.Target) bool {
 	switch {
 	case o.replicas() == 0:
 		return o.update != o.stable
@@ -93,13 +93,13 @@ func (o cloneSetView) goesBack(to planner.Drive) bool {
 
 // back reports whether nothing is left to do of an abort. Without pods the stable
 // template has to stay.
-func (o cloneSetView) back(to planner.Drive) bool {
+func (o cloneSetView) back(to planner.Target) bool {
 	return to.Abort && (!o.goesBack(to) || o.replicas() == 0 && o.live == o.stable)
 }
 
-// Rest implements Adapter: the owner's template is back in its place, and held,
+// RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
 // once Kruise takes the stable one for the current one.
-func (cloneSet) Rest(obj object.Object, owned []object.Object) []object.Change {
+func (cloneSet) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	o := sortClones(obj.(*CloneSet), owned)
 	if !o.settled() || o.replicas() == 0 || short(o.set.Status.CurrentRevision) != o.stable {
 		return nil

@@ -15,7 +15,7 @@ import (
 )
 
 // Each part of a step is told once, when it ends, whatever was told before.
-func TestLaps(t *testing.T) {
+func TestStepDurations(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) *metav1.Time {
 		m := metav1.NewTime(time.Date(2026, 1, 5, 10, 0, seconds, 0, time.UTC))
@@ -30,31 +30,31 @@ func TestLaps(t *testing.T) {
 	step := func(n int32, entered, upgraded, paused, left *metav1.Time) rollouts.StepRecord {
 		return rollouts.StepRecord{Step: n, StepTimes: rollouts.StepTimes{EnteredTime: entered, UpgradedTime: upgraded, PausedTime: paused, LeftTime: left}}
 	}
-	lap := func(wait planner.Wait, seconds int) planner.Lap {
-		return planner.Lap{For: wait, Took: time.Duration(seconds) * time.Second}
+	duration := func(wait planner.Wait, seconds int) planner.StepDuration {
+		return planner.StepDuration{For: wait, Took: time.Duration(seconds) * time.Second}
 	}
 	for name, tt := range map[string]struct {
 		before, after []rollouts.ReleaseRecord
-		want          []planner.Lap
+		want          []planner.StepDuration
 	}{
 		"it begins":        {nil, record(step(1, at(0), nil, nil, nil)), nil},
-		"pods are ready":   {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), nil, nil)), []planner.Lap{lap(planner.WaitPods, 4)}},
-		"traffic flows":    {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.Lap{lap(planner.WaitTraffic, 5)}},
-		"both at once":     {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.Lap{lap(planner.WaitPods, 4), lap(planner.WaitTraffic, 5)}},
-		"it is approved":   {record(step(1, at(0), at(4), at(9), nil)), record(step(1, at(0), at(4), at(9), at(29)), step(2, at(29), nil, nil, nil)), []planner.Lap{lap(planner.WaitApproval, 20)}},
-		"its time is over": {record(step(2, at(0), at(4), at(9), nil)), record(step(2, at(0), at(4), at(9), at(69-60))), []planner.Lap{lap(planner.WaitTime, 0)}},
-		"it did not pause": {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), nil, at(6))), []planner.Lap{lap(planner.WaitTraffic, 2)}},
+		"pods are ready":   {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), nil, nil)), []planner.StepDuration{duration(planner.WaitPods, 4)}},
+		"traffic flows":    {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitTraffic, 5)}},
+		"both at once":     {record(step(1, at(0), nil, nil, nil)), record(step(1, at(0), at(4), at(9), nil)), []planner.StepDuration{duration(planner.WaitPods, 4), duration(planner.WaitTraffic, 5)}},
+		"it is approved":   {record(step(1, at(0), at(4), at(9), nil)), record(step(1, at(0), at(4), at(9), at(29)), step(2, at(29), nil, nil, nil)), []planner.StepDuration{duration(planner.WaitApproval, 20)}},
+		"its time is over": {record(step(2, at(0), at(4), at(9), nil)), record(step(2, at(0), at(4), at(9), at(69-60))), []planner.StepDuration{duration(planner.WaitTime, 0)}},
+		"it did not pause": {record(step(1, at(0), at(4), nil, nil)), record(step(1, at(0), at(4), nil, at(6))), []planner.StepDuration{duration(planner.WaitTraffic, 2)}},
 		"nothing new":      {record(step(1, at(0), at(4), at(9), at(29))), record(step(1, at(0), at(4), at(9), at(29))), nil},
 		"another visit": {
 			record(step(1, at(0), at(4), at(9), at(29))),
-			record(step(1, at(0), at(4), at(9), at(29)), step(1, at(40), at(41), nil, nil)), []planner.Lap{lap(planner.WaitPods, 1)},
+			record(step(1, at(0), at(4), at(9), at(29)), step(1, at(40), at(41), nil, nil)), []planner.StepDuration{duration(planner.WaitPods, 1)},
 		},
 		"filed": {record(step(1, at(0), at(4), at(9), at(29))), []rollouts.ReleaseRecord{{Number: 3}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, planner.Laps(r, tt.before, tt.after)); diff != "" {
-				t.Errorf("laps (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tt.want, planner.StepDurations(r, tt.before, tt.after)); diff != "" {
+				t.Errorf("step durations (-want +got):\n%s", diff)
 			}
 		})
 	}

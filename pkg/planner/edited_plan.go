@@ -11,8 +11,8 @@ import (
 
 // What an edit of the plan in the middle of a release means.
 
-// realign finds the step of an edited plan that has what was released so far.
-func (x *pass) realign() {
+// applyEditedPlan finds the step of an edited plan that has what was released so far.
+func (x *pass) applyEditedPlan() {
 	p := x.progress()
 	target := x.stepWith(x.given())
 	if x.Batch == nil {
@@ -50,7 +50,7 @@ func (x *pass) given() int32 {
 // kept is so many pods of a batch, but for the stable one that the batch keeps
 // whatever the size is.
 func (x *pass) kept(batch, pods int32) int32 {
-	b, d := x.Batch, x.w.Drive
+	b, d := x.Batch, x.w.Target
 	if b != nil && b.Observed && b.Index == batch && d != nil && d.KeepOne && !d.Abort && x.w.Replicas > 1 {
 		return min(pods, x.w.Replicas-1)
 	}
@@ -60,7 +60,7 @@ func (x *pass) kept(batch, pods int32) int32 {
 // driven is how many pods the workload was told to bring up, which a step to
 // which the release has gone back does not take away.
 func (x *pass) driven() int32 {
-	if d := x.w.Drive; d != nil && !d.Abort {
+	if d := x.w.Target; d != nil && !d.Abort {
 		if x.replaces() {
 			return d.LimitOf(x.w)
 		}

@@ -11,28 +11,28 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Lap is a part of a step that is over.
-type Lap struct {
+// StepDuration is a part of a step that is over.
+type StepDuration struct {
 	For  Wait
 	Took time.Duration
 }
 
-// Laps are the parts of steps that ended between two records of a Rollout: its
+// StepDurations are the parts of steps that ended between two records of a Rollout: its
 // pods, its traffic, and its pause. They come from what is stored, so that each
 // is told once, however often a controller starts.
-func Laps(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) []Lap {
+func StepDurations(r *rollouts.Rollout, before, after []rollouts.ReleaseRecord) []StepDuration {
 	_, release := r.Spec.Strategy.Active()
 	known := map[visitKey]rollouts.StepTimes{}
 	eachVisit(before, func(key visitKey, times rollouts.StepTimes) { known[key] = times })
-	var laps []Lap
+	var durations []StepDuration
 	eachVisit(after, func(key visitKey, times rollouts.StepTimes) {
 		pause := WaitApproval
 		if timed(release.Step(key.step)) {
 			pause = WaitTime
 		}
-		laps = append(laps, lapsOf(known[key], times, pause)...)
+		durations = append(durations, stepDurationsOf(known[key], times, pause)...)
 	})
-	return laps
+	return durations
 }
 
 // visitKey identifies a visit to a step.
@@ -52,20 +52,20 @@ func eachVisit(releases []rollouts.ReleaseRecord, do func(visitKey, rollouts.Ste
 	}
 }
 
-// lapsOf compares the moments of a visit to a step.
-func lapsOf(was, is rollouts.StepTimes, pause Wait) []Lap {
-	var laps []Lap
+// stepDurationsOf compares the moments of a visit to a step.
+func stepDurationsOf(was, is rollouts.StepTimes, pause Wait) []StepDuration {
+	var durations []StepDuration
 	add := func(wait Wait, from, had, to *metav1.Time) {
 		if from != nil && had == nil && to != nil {
-			laps = append(laps, Lap{wait, to.Sub(from.Time)})
+			durations = append(durations, StepDuration{wait, to.Sub(from.Time)})
 		}
 	}
 	add(WaitPods, is.EnteredTime, was.UpgradedTime, is.UpgradedTime)
 	if is.PausedTime == nil {
 		add(WaitTraffic, is.UpgradedTime, was.LeftTime, is.LeftTime)
-		return laps
+		return durations
 	}
 	add(WaitTraffic, is.UpgradedTime, was.PausedTime, is.PausedTime)
 	add(pause, is.PausedTime, was.LeftTime, is.LeftTime)
-	return laps
+	return durations
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// TestDenied announces a denial when it is new, and writes it anew no more than
+// TestRecordWriteError announces a write error when it is new, and writes it anew no more than
 // once a minute where it says another thing each time.
-func TestDenied(t *testing.T) {
+func TestRecordWriteError(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	var all []rollouts.Condition
 	for i, tc := range []struct {
@@ -30,7 +30,7 @@ func TestDenied(t *testing.T) {
 	} {
 		now = now.Add(tc.after)
 		var news bool
-		all, news = planner.Denied(all, planner.Denial{Reason: tc.reason, Message: tc.message}, now)
+		all, news = planner.RecordWriteError(all, planner.WriteError{Reason: tc.reason, Message: tc.message}, now)
 		if len(all) != 1 || news != tc.news || all[0].Message != tc.says || all[0].Reason != tc.reason {
 			t.Errorf("%d: news %t, %v; want %t, %q", i, news, all, tc.news, tc.says)
 		}

@@ -25,23 +25,23 @@ const theirType = "rollouts.kruise.io/daemonset-original-update-strategy"
 
 var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
 
-// Drive implements Adapter.
-func (daemonSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (daemonSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	p := place(obj.(*appsv1.DaemonSet), owned, "")
-	want := p.aimed(to.Drive)
-	noteDrive(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Drive, owner)
+	want := p.aimed(to.Target)
+	noteTarget(want, &want.Spec.RevisionHistoryLimit, p.stable, rollouts.StylePartition, to.Target, owner)
 	if changes := change(obj, want); len(changes) > 0 {
 		return changes
 	}
 	var changes []object.Change
-	for _, pod := range p.due(to.Drive) {
+	for _, pod := range p.due(to.Target) {
 		changes = append(changes, object.Change{Base: pod})
 	}
 	return changes
 }
 
-// aimed is the DaemonSet with the template that a drive needs.
-func (p daemonSetView) aimed(to planner.Drive) *appsv1.DaemonSet {
+// aimed is the DaemonSet with the template that a target needs.
+func (p daemonSetView) aimed(to planner.Target) *appsv1.DaemonSet {
 	want := p.set.DeepCopy()
 	if !onDelete(want) {
 		stop(want)
@@ -74,8 +74,8 @@ func (p daemonSetView) takeUp(want metav1.Object, template *corev1.PodTemplateSp
 	setAside(want, "")
 }
 
-// Rest implements Adapter: the stable template stays.
-func (daemonSet) Rest(object.Object, []object.Object) []object.Change { return nil }
+// RestoreStrategy implements Adapter: the stable template stays.
+func (daemonSet) RestoreStrategy(object.Object, []object.Object) []object.Change { return nil }
 
 // SetStable implements Adapter.
 func (daemonSet) SetStable(obj object.Object, owned []object.Object) []object.Change {

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// TestMisfit names the field for which a workload cannot be read.
-func TestMisfit(t *testing.T) {
+// TestDecodeError names the field for which a workload cannot be read.
+func TestDecodeError(t *testing.T) {
 	row, _ := workload.Find("apps.example.com/v1", "StatefulSet", rollouts.StylePartition)
 	for want, spec := range map[string]map[string]any{
 		"the StatefulSet has a value of type string in spec.updateStrategy.rollingUpdate.partition, and is released only with one of type int32 there; write that": {
@@ -32,8 +32,8 @@ func TestMisfit(t *testing.T) {
 		db.SetName("db")
 		s := cluster.Server{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(db).Build()}
 		_, err := s.Unnamed(t.Context(), row, "apps", "db")
-		var misfit *cluster.MisfitError
-		if !errors.As(err, &misfit) || misfit.Why != want {
+		var decodeError *cluster.DecodeError
+		if !errors.As(err, &decodeError) || decodeError.Why != want {
 			t.Errorf("says %v\nwant %s", err, want)
 		}
 	}

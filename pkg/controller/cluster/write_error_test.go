@@ -23,10 +23,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 )
 
-// TestDenied goes through passes whose write the server denies, then allows. It
+// TestRecordWriteError goes through passes whose write the server denies, then allows. It
 // is said on the object with a condition and one event, every retry writes
 // nothing more, and when nothing is to be written any more it is taken back.
-func TestDenied(t *testing.T) {
+func TestRecordWriteError(t *testing.T) {
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
 	const noted = `Forbidden: changing deployment/web: deployments.apps "web" is forbidden: nobody may`
 	for name, of := range map[string]client.Object{"rollout": &v1beta1.Rollout{}, "batchrelease": &v1beta1.BatchRelease{}} {
@@ -109,8 +109,8 @@ func conditionsOf(o client.Object) []v1beta1.Condition {
 	return r.Status.Conditions
 }
 
-// TestDenial tells what a server does not want from what it cannot do now.
-func TestDenial(t *testing.T) {
+// TestWriteError tells what a server does not want from what it cannot do now.
+func TestWriteError(t *testing.T) {
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "a" denied the request`}}
 	for name, tc := range map[string]struct {
 		err  error
@@ -126,7 +126,7 @@ func TestDenial(t *testing.T) {
 		"no answer":   {context.DeadlineExceeded, ""},
 		"nothing":     {nil, ""},
 	} {
-		d, denied := cluster.Denial(tc.err)
+		d, denied := cluster.WriteError(tc.err)
 		if d.Reason != tc.want || denied != (tc.want != "") {
 			t.Errorf("%s: %v, %q; want %q", name, denied, d.Reason, tc.want)
 		}

@@ -13,17 +13,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// MisfitError is a workload that has something else in a field than its kind's view
+// DecodeError is a workload that has something else in a field than its kind's view
 // in Go, which only the definition of a kind that we do not know can allow.
-type MisfitError struct {
+type DecodeError struct {
 	// Why is for people.
 	Why string
 }
 
-func (m *MisfitError) Error() string { return m.Why }
+func (m *DecodeError) Error() string { return m.Why }
 
-// misfit names the field for which the object could not be read, which err does not.
-func misfit(u *unstructured.Unstructured, view object.Object, err error) error {
+// decodeError names the field for which the object could not be read, which err does not.
+func decodeError(u *unstructured.Unstructured, view object.Object, err error) error {
 	data, unreadable := u.MarshalJSON()
 	if unreadable != nil {
 		return err
@@ -32,6 +32,6 @@ func misfit(u *unstructured.Unstructured, view object.Object, err error) error {
 	if !errors.As(json.Unmarshal(data, view), &wrong) {
 		return err
 	}
-	return &MisfitError{Why: fmt.Sprintf("the %s has a value of type %s in %s, and is released only with one of type %s there; write that",
+	return &DecodeError{Why: fmt.Sprintf("the %s has a value of type %s in %s, and is released only with one of type %s there; write that",
 		u.GetKind(), wrong.Value, wrong.Field, wrong.Type)}
 }

@@ -35,7 +35,7 @@ func (x *pass) index() bool {
 }
 
 // withdraw takes the workload out of admission's sight, and tells whether there is
-// anything to take. The entry went first, in keepGuarded.
+// anything to take. The entry went first, in ensureAdmission.
 func (x *pass) withdraw() bool {
 	labelled := x.w != nil && x.w.Labelled
 	if labelled {
@@ -44,10 +44,10 @@ func (x *pass) withdraw() bool {
 	return labelled || x.Listed
 }
 
-// keepGuarded has the policies start holds exactly while the webhook does, and
+// ensureAdmission has the policies start holds exactly while the webhook does, and
 // takes up what they have noted meanwhile. A Rollout that leaves is taken out of
 // the index before anything is given back, or that would be held anew.
-func (x *pass) keepGuarded() {
+func (x *pass) ensureAdmission() {
 	next := x.Rollout.DeepCopy()
 	next.Status.Phase = x.status.Phase
 	if !Holds(next) || x.Unprotected == "" {
@@ -55,14 +55,14 @@ func (x *pass) keepGuarded() {
 	}
 	switch {
 	case Holds(next):
-		x.lookAfter()
+		x.ensureVisible()
 	case x.Listed && !slices.Contains(x.actions, Action(Index{})):
 		x.actions = slices.Insert(x.actions, 0, Action(Unindex{}))
 	}
 }
 
-// lookAfter puts back what somebody took away from a workload in service.
-func (x *pass) lookAfter() {
+// ensureVisible puts back what somebody took away from a workload in service.
+func (x *pass) ensureVisible() {
 	if x.Unprotected != "" {
 		x.status.SetCondition(rollouts.Condition{
 			Type: rollouts.ConditionProtected, Status: metav1.ConditionFalse, Reason: "AdmissionIncomplete", Message: x.Unprotected,
@@ -77,8 +77,8 @@ func (x *pass) lookAfter() {
 	if !x.Indexed {
 		x.act(Index{})
 	}
-	if x.w.Noted && x.status.Phase == rollouts.PhaseProgressing {
-		x.act(TakeUp{})
+	if x.w.PendingEdit && x.status.Phase == rollouts.PhaseProgressing {
+		x.act(ApplyPendingEdit{})
 	}
 }
 

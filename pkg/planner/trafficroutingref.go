@@ -73,9 +73,9 @@ func (x *pass) linked() bool {
 	return false
 }
 
-// relink uses a TrafficRouting that was made anew, or named, while the step waits, and
+// ensureReference uses a TrafficRouting that was made anew, or named, while the step waits, and
 // lets it go while the step has no pod.
-func (x *pass) relink() {
+func (x *pass) ensureReference() {
 	r, step := x.Routing, x.release.Step(x.progress().CurrentStepIndex)
 	if r.names() && r.Linked && step != nil && x.spared(step) {
 		x.act(Unlink{Name: r.Name})

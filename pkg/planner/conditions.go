@@ -14,12 +14,12 @@ import (
 
 // What a status says to those who do not know the states of a release.
 
-// tellTools says, as kstatus wants it, whether the Rollout is on its way. Flux
+// setKstatusConditions says, as kstatus wants it, whether the Rollout is on its way. Flux
 // and others take a release for in progress while it is, also while it waits
 // for somebody, for failed when it is stalled, and for current otherwise. They
 // take the first of both conditions that is true, so never both are, also where a gate
 // beside us says that it is stalled.
-func (x *pass) tellTools() {
+func (x *pass) setKstatusConditions() {
 	c := rollouts.Condition{
 		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
 		Reason: string(x.status.Phase), Message: x.status.Message,

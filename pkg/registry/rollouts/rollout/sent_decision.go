@@ -13,8 +13,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// wish is the decision that a client means who writes the status.
-type wish struct {
+// sentDecision is the decision that a client means who writes the status.
+type sentDecision struct {
 	// verb is empty when nothing is decided.
 	verb rollouts.Verb
 	// step is where a jump goes.
@@ -23,9 +23,9 @@ type wish struct {
 	path *field.Path
 }
 
-// wishOf compares what was sent with what is stored. Whoever sets both fields
+// sentDecisionOf compares what was sent with what is stored. Whoever sets both fields
 // means the jump: that is what OpenKruise does first.
-func wishOf(sent, stored *rollouts.RolloutStatus) wish {
+func sentDecisionOf(sent, stored *rollouts.RolloutStatus) sentDecision {
 	after, before := sent.Active(), stored.Active()
 	path := progressPath(sent)
 	if before == nil {
@@ -33,13 +33,13 @@ func wishOf(sent, stored *rollouts.RolloutStatus) wish {
 	}
 	switch {
 	case after == nil:
-		return wish{}
+		return sentDecision{}
 	case after.NextStepIndex != before.NextStepIndex && after.NextStepIndex != 0:
-		return wish{verb: rollouts.VerbJump, step: after.NextStepIndex, path: path.Child("nextStepIndex")}
+		return sentDecision{verb: rollouts.VerbJump, step: after.NextStepIndex, path: path.Child("nextStepIndex")}
 	case after.State == rollouts.StepReady && before.State != rollouts.StepReady:
-		return wish{verb: rollouts.VerbPromote, path: path.Child("currentStepState")}
+		return sentDecision{verb: rollouts.VerbPromote, path: path.Child("currentStepState")}
 	default:
-		return wish{}
+		return sentDecision{}
 	}
 }
 

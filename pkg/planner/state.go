@@ -13,44 +13,44 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// standing is where a release stands, as far as verbs care.
-type standing string
+// state is where a release stands, as far as verbs care.
+type state string
 
 const (
 	// atRest: no release is in progress.
-	atRest standing = "at rest"
+	atRest state = "at rest"
 	// orphaned: the workload is gone, and the network is being tidied up.
-	orphaned standing = "orphaned"
+	orphaned state = "orphaned"
 	// departing: the Rollout is being deleted or disabled, and the workload is still held.
-	departing standing = "departing"
+	departing state = "departing"
 	// retreating: so it is, and its release was aborted.
-	retreating standing = "retreating"
+	retreating state = "retreating"
 	// starting: the release waits for what its first step needs.
-	starting standing = "starting"
+	starting state = "starting"
 	// running: a step is under way, or waits.
-	running standing = "running"
+	running state = "running"
 	// refusing: blue-green has no room for the template that is set.
-	refusing standing = "refusing"
+	refusing state = "refusing"
 	// frozen: paused by the verb, by the spec, or by both.
-	frozen standing = "frozen"
+	frozen state = "frozen"
 	// replacing: another template is taking over.
-	replacing standing = "replacing"
+	replacing state = "replacing"
 	// reverting: aborted, whether stable is whole again or not.
-	reverting standing = "reverting"
+	reverting state = "reverting"
 	// completing: every step is done, and the workload is still held.
-	completing standing = "completing"
+	completing state = "completing"
 	// handingBack: the workload is being given back.
-	handingBack standing = "handing back"
+	handingBack state = "handing back"
 	// cancelling: the template is the stable one again.
-	cancelling standing = "cancelling"
+	cancelling state = "cancelling"
 )
 
-// underWay are the standings in which an abort has something to undo.
-var underWay = []standing{departing, starting, running, refusing, frozen, replacing, completing}
+// underWay are the states in which an abort has something to undo.
+var underWay = []state{departing, starting, running, refusing, frozen, replacing, completing}
 
-// standings in order of precedence; the first that applies is it.
-var standings = []struct {
-	standing
+// states in order of precedence; the first that applies is it.
+var states = []struct {
+	state
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
 }{
 	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
@@ -63,7 +63,7 @@ var standings = []struct {
 	}},
 	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		if r.Status.Phase != rollouts.PhaseProgressing {
-			return !before(leaving, p)
+			return !before(disableTeardown, p)
 		}
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
@@ -110,18 +110,18 @@ func refusesRevision(r *rollouts.Rollout) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(rollouts.StalledRefused)
 }
 
-func standingOf(r *rollouts.Rollout) standing {
+func stateOf(r *rollouts.Rollout) state {
 	p := r.Status.Active()
-	for _, s := range standings {
+	for _, s := range states {
 		if s.applies(r, p) {
-			return s.standing
+			return s.state
 		}
 	}
 	return running
 }
 
 // explanations say where a release stands, and what would help.
-var explanations = map[standing]func(*rollouts.Rollout, *rollouts.Progress) string{
+var explanations = map[state]func(*rollouts.Rollout, *rollouts.Progress) string{
 	atRest: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
 	},
@@ -160,7 +160,7 @@ func says(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
 }
 
 // explain says where the release stands, and what would help.
-func (s standing) explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
+func (s state) explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
 
 func departure(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {

@@ -19,11 +19,11 @@ import (
 // where the native controller takes the live template for the stable one, and
 // would make every later pod from it.
 
-// Drive implements Adapter.
-func (statefulSet) Drive(obj object.Object, owned []object.Object, to planner.DriveTo, owner metav1.OwnerReference) []object.Change {
+// SetTarget implements Adapter.
+func (statefulSet) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	o := sortOut(obj.(*appsv1.StatefulSet), owned)
-	want := o.aimed(to.Drive)
-	noteDrive(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Drive, owner)
+	want := o.aimed(to.Target)
+	noteTarget(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StylePartition, to.Target, owner)
 	if changes := change(obj, want); len(changes) > 0 {
 		return changes
 	}
@@ -35,7 +35,7 @@ func (statefulSet) Drive(obj object.Object, owned []object.Object, to planner.Dr
 }
 
 // aimed is the StatefulSet with the template and the partition that a drive needs.
-func (o statefulSetView) aimed(to planner.Drive) *appsv1.StatefulSet {
+func (o statefulSetView) aimed(to planner.Target) *appsv1.StatefulSet {
 	want := o.set.DeepCopy()
 	switch back := o.goesBack(to); {
 	case back && o.putAside(want):
@@ -75,14 +75,14 @@ func (o statefulSetView) takeUp(want *appsv1.StatefulSet) {
 
 // setAside says which revision is set aside.
 func setAside(want metav1.Object, aside string) {
-	if v, _ := readDriving(want); v.Aside != aside {
-		v.Aside = aside
+	if v, _ := readDriving(want); v.SetAsideRevision != aside {
+		v.SetAsideRevision = aside
 		writeDriving(want, v)
 	}
 }
 
 // goesBack reports whether the stable template has to be the live one.
-func (o statefulSetView) goesBack(to planner.Drive) bool {
+func (o statefulSetView) goesBack(to planner.Target) bool {
 	if o.replicas() == 0 {
 		return o.update != o.stable
 	}
@@ -118,7 +118,7 @@ func (o statefulSetView) keeping(n int32) int32 {
 // Those below it that run it already count: on the way back in batches, which the
 // lowest ordinals have never left, and where the size has grown. Where there are as many
 // without one above it, or too many, nothing more is let through, however the pods move.
-func (o statefulSetView) partition(to planner.Drive) int32 {
+func (o statefulSetView) partition(to planner.Target) int32 {
 	var n int32
 	for _, p := range o.pods {
 		n += o.runs(p)
@@ -145,9 +145,9 @@ func (o statefulSetView) runs(p *corev1.Pod) int32 {
 	return 0
 }
 
-// Rest implements Adapter: the owner's template is back in its place, and held,
+// RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
 // once the native controller takes the stable one for the current one.
-func (statefulSet) Rest(obj object.Object, owned []object.Object) []object.Change {
+func (statefulSet) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	o := sortOut(obj.(*appsv1.StatefulSet), owned)
 	if !o.settled() || o.replicas() == 0 || o.set.Status.CurrentRevision != o.stable {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// wish is the value of the annotation in which the policies note what an owner
+// pendingEdit is the value of the annotation in which the policies note what an owner
 // wrote of a held workload. They keep it as it is stored, whatever its style; what
 // becomes of the edit is said by Keep alone, here and not in kube-apiserver.
-type wish struct {
+type pendingEdit struct {
 	UpdateStrategy          *appsv1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 	Strategy                *appsv1.DeploymentStrategy        `json:"strategy,omitempty"`
 	RevisionHistoryLimit    *int32                            `json:"revisionHistoryLimit,omitempty"`
@@ -23,13 +23,15 @@ type wish struct {
 	ProgressDeadlineSeconds *int32                            `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// wished reports whether there is such a note.
-func wished(obj object.Object) bool { return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != "" }
+// hasPendingEdit reports whether there is such a note.
+func hasPendingEdit(obj object.Object) bool {
+	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] != ""
+}
 
 // Keep puts back on update what others must not change on a held workload. What a
 // policy has noted of the update counts as written by it.
 func (r Row) Keep(old, update object.Object) {
-	was := wished(update)
+	was := hasPendingEdit(update)
 	if was {
 		rewrite(update)
 	}
@@ -39,10 +41,10 @@ func (r Row) Keep(old, update object.Object) {
 	}
 }
 
-// TakeUp does what Keep would have done about an edit that the policies noted
+// ApplyPendingEdit does what Keep would have done about an edit that the policies noted
 // while nobody answered the webhook. Of what is not held nothing was noted.
-func (r Row) TakeUp(obj object.Object) []object.Change {
-	if !wished(obj) {
+func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
+	if !hasPendingEdit(obj) {
 		return nil
 	}
 	want := obj.DeepCopyObject().(object.Object)
@@ -70,7 +72,7 @@ func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
 
 // rewrite writes the note into the spec; nothing if it is unreadable.
 func rewrite(obj object.Object) {
-	var w wish
+	var w pendingEdit
 	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationWantedSpec]), &w); err != nil {
 		return
 	}
@@ -84,7 +86,7 @@ func rewrite(obj object.Object) {
 	}
 }
 
-func (w wish) ofDeployment(s *appsv1.DeploymentSpec) {
+func (w pendingEdit) ofDeployment(s *appsv1.DeploymentSpec) {
 	if w.Strategy != nil {
 		s.Strategy = *w.Strategy
 	}
@@ -99,7 +101,7 @@ func (w wish) ofDeployment(s *appsv1.DeploymentSpec) {
 	}
 }
 
-func (w wish) ofStatefulSet(s *appsv1.StatefulSetSpec) {
+func (w pendingEdit) ofStatefulSet(s *appsv1.StatefulSetSpec) {
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = u.Type
 		if u.RollingUpdate != nil && u.RollingUpdate.Partition != nil {
@@ -111,7 +113,7 @@ func (w wish) ofStatefulSet(s *appsv1.StatefulSetSpec) {
 	}
 }
 
-func (w wish) ofDaemonSet(s *appsv1.DaemonSetSpec) {
+func (w pendingEdit) ofDaemonSet(s *appsv1.DaemonSetSpec) {
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(u.Type)
 	}
