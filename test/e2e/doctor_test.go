@@ -14,42 +14,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// The doctor finds nothing wrong with what the manifests install. Then three
+// The doctor finds nothing wrong with what the manifests install. Then two
 // things break, and each is named with what mends it, and nothing else is. This
 // does not run beside tests that need what is broken.
 func TestDoctor(t *testing.T) {
 	here.until(t, "nothing is wrong", here.diagnosed(""))
-	t.Run("caBundle", func(t *testing.T) {
-		// One that runs writes it anew.
-		if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
-				t.Error(err)
-			}
-		}()
-		nobody := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
-		c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
-		if err := here.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
-			t.Fatal(err)
-		}
-		here.until(t, "it is found", here.diagnosed("certificates",
-			"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
-	})
 	t.Run("rule", func(t *testing.T) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "weir-controller"}}
 		here.change(t, role, func() {

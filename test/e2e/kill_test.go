@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -33,27 +32,6 @@ func TestKill(t *testing.T) {
 			k.follow(k.approves, a.released("v2"))
 			a.sees(a.onRecord("promote 1 admin applied", "promote 2 admin applied"))
 			a.traceless(workloadType)
-			t.Logf("killed %d times: %v", k.kills, k.stages)
-		})
-	}
-}
-
-func TestKillAborting(t *testing.T) {
-	for round := range few(1, 2) {
-		t.Run(strconv.Itoa(round), func(t *testing.T) {
-			a := start(t, usual())
-			a.release("v2")
-			a.until("step 1 waits", a.waitsAt(1))
-			a.promote(1)
-			a.until("step 2 waits", a.waitsAt(2))
-			k := newKiller(a, round)
-			a.post(here.admin, "abort", "", http.StatusCreated)
-			k.kill()
-			k.follow(nil, a.isAborted)
-			a.isBack("v1")
-			a.sees(a.onRecord("promote 1 admin applied", "abort 2 admin applied"))
-			a.guard.atMost("v2", 0)
-			a.cancel("v1")
 			t.Logf("killed %d times: %v", k.kills, k.stages)
 		})
 	}

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && long
+
+package e2e
+
+import (
+	"syscall"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// The doctor finds a webhook without authority while weir-apiserver is frozen. This
+// does not run beside tests that need what is broken.
+func TestDoctorFrozen(t *testing.T) {
+	// One that runs writes it anew.
+	if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := here.cluster.Signal(cluster.WeirAPIServer, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	nobody := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
+	c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "weir-workloads"}}
+	if err := here.client.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	here.until(t, "it is found", here.diagnosed("certificates",
+		"workloads.weir.rollouts.kruise.io has no caBundle", "rollout restart deploy/weir-apiserver"))
+}
