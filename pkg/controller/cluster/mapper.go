@@ -48,8 +48,8 @@ type served struct {
 const (
 	// missing is how long a kind counts as not served that was not.
 	missing = 10 * time.Second
-	// changing is how long it may count so after definitions have changed, or where
-	// the cluster could not tell.
+	// changing is how long it may count so where the answer may be older than what
+	// definitions have brought since, or where the cluster could not tell.
 	changing = Served / 4
 )
 
@@ -123,7 +123,7 @@ func (m *Mapper) due(known *served, group string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	after := missing
-	if known == nil || m.failure != nil || known.silent[group] != nil || m.clock.Since(m.changed) < 2*Served {
+	if known == nil || m.failure != nil || known.silent[group] != nil || m.asked.Before(m.changed.Add(2*Served)) {
 		after = changing
 	}
 	return m.asked.IsZero() || m.clock.Since(m.asked) >= after

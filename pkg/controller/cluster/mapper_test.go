@@ -106,7 +106,7 @@ func TestMapperLearns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told  bool
 		after time.Duration
-	}{"told": {true, Served}, "not told": {false, missing}} {
+	}{"told": {true, Served}, "told, and named later": {true, 5 * Served}, "not told": {false, missing}} {
 		t.Run(name, func(t *testing.T) {
 			d, clock, mapper := mapperOf(t, "apps")
 			if _, err := mapper.RESTMapping(setOf("example.com")); !meta.IsNoMatchError(err) {
