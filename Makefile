@@ -77,8 +77,8 @@ attack: build kube ## try what nobody may, on a real control plane (docs/attack.
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
 	$(go_e2e) -tags e2e,traffic -v $(run) ./test/dataplane
 
-flakes: build kube ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
-	hack/flakes.sh '$(RUN)' $(TIMES)
+flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
+	@hack/flakes.sh '$(RUN)' $(TIMES)
 
 mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh

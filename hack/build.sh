@@ -5,13 +5,12 @@
 # Builds programs of the module in the working directory, and says how far it is:
 #   hack/build.sh OUT LDFLAGS PACKAGE...
 #
-# OUT is a file, or a directory that ends in a slash. A terminal sees one line that
-# moves, a log one line in 30 seconds. Go prints a package when it begins with it,
-# and none that it has built before.
+# OUT is a file, or a directory that ends in a slash. A terminal shows one line that
+# is updated, a log one line every 30 seconds. Packages in the build cache do not count.
 #
 # All modules are built with the same flags, and with the same versions of what they
 # share (hack/verify-versions.sh), so that Go compiles nothing twice. Flags that
-# change what is compiled, as -trimpath does, belong into GOFLAGS.
+# change what is compiled, as -trimpath does, belong in GOFLAGS.
 set -euo pipefail
 
 out=$1 ldflags=$2
@@ -22,7 +21,7 @@ name=$(basename "${out%/.new/}")
 declare -A packages
 modules=0 built=0 shown=0
 
-# progress ENDING prints how far it is, over the line before where it can.
+# progress prints how far it is, over the line before where it can.
 progress() {
 	local text
 	printf -v text '%-16s %4d of %d packages, %d s' "$name" "$built" "${#packages[@]}" "$SECONDS"

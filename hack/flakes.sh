@@ -10,16 +10,21 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+if [[ ! ${1:-} ]]; then
+	echo "which tests? make flakes RUN='TestA|TestB'" >&2
+	exit 1
+fi
 tests=$1 times=${2:-10} load=${3:-$(getconf _NPROCESSORS_ONLN)}
-mapfile -t packages < <(git grep -lE "^func ($tests)\(t \*testing\.T\)" -- '*_test.go' | xargs -r -n 1 dirname | sort -u | sed 's|^|./|')
+mapfile -t packages < <(git grep --untracked -lE "^func ($tests)\(t \*testing\.T\)" -- '*_test.go' | xargs -r -n 1 dirname | sort -u | sed 's|^|./|')
 if ((${#packages[@]} == 0)); then
 	echo "no test is called $tests" >&2
 	exit 1
 fi
+make --no-print-directory build kube
 log=$(mktemp)
 loops=()
 trap 'kill "${loops[@]}" 2>/dev/null; rm -f "$log"' EXIT
-go test -tags e2e,clients,replicas,long,traffic -run '^$' "${packages[@]}" >/dev/null # compiles, before there is load
+go test -tags e2e,clients,replicas,long,traffic -exec true "${packages[@]}" >/dev/null # compiles, before there is load
 for ((i = 0; i < load; i++)); do
 	(while :; do :; done) &
 	loops+=($!)

@@ -35,7 +35,8 @@ else
 fi
 
 stamp=$({ go version && cat go.mod go.sum "$root/hack/kube.sh" && echo "$GOFLAGS"; } | sha256sum)
-if [[ $stamp == "$(cat "$out/.stamp" 2>/dev/null)" ]]; then
+if [[ $stamp == "$(cat "$out/.stamp" 2>/dev/null)" ]] &&
+	ls "$out"/{etcd,kwok,kubectl,kube-apiserver,kube-controller-manager,kube-scheduler} >/dev/null 2>&1; then
 	echo "bin/$module is up to date"
 	exit
 fi
