@@ -18,7 +18,7 @@ shift 2
 name=$(basename "${out%/.new/}")
 [[ $out != */ ]] || mkdir -p "$out"
 
-declare -A packages
+declare -A packages=()
 modules=0 built=0 shown=0
 
 # progress prints how far it is, over the line before where it can.
