@@ -30,45 +30,27 @@ type AbortOptions struct {
 	DecisionOptions
 }
 
+// Verbs without a field of their own have the body of abort.
+
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RollbackOptions is the body of the verb rollback.
-type RollbackOptions struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-
-	DecisionOptions
-}
+type RollbackOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RetryOptions is the body of the verb retry.
-type RetryOptions struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-
-	DecisionOptions
-}
+type RetryOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // PauseOptions is the body of the verb pause.
-type PauseOptions struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-
-	DecisionOptions
-}
+type PauseOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ResumeOptions is the body of the verb resume.
-type ResumeOptions struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-
-	DecisionOptions
-}
+type ResumeOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

@@ -36,53 +36,27 @@ type AbortOptions struct {
 	DecisionOptions `json:",inline"`
 }
 
+// Verbs without a field of their own have the body of abort.
+
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RollbackOptions is the body of the verb rollback. An empty body is fine.
-type RollbackOptions struct {
-	metav1.TypeMeta `json:",inline"`
-	// Metadata may name the Rollout; it is not needed.
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	DecisionOptions `json:",inline"`
-}
+type RollbackOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RetryOptions is the body of the verb retry. An empty body is fine.
-type RetryOptions struct {
-	metav1.TypeMeta `json:",inline"`
-	// Metadata may name the Rollout; it is not needed.
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	DecisionOptions `json:",inline"`
-}
+type RetryOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // PauseOptions is the body of the verb pause. An empty body is fine.
-type PauseOptions struct {
-	metav1.TypeMeta `json:",inline"`
-	// Metadata may name the Rollout; it is not needed.
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	DecisionOptions `json:",inline"`
-}
+type PauseOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ResumeOptions is the body of the verb resume. An empty body is fine.
-type ResumeOptions struct {
-	metav1.TypeMeta `json:",inline"`
-	// Metadata may name the Rollout; it is not needed.
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	DecisionOptions `json:",inline"`
-}
+type ResumeOptions AbortOptions
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
