@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The fields of a Rollout, beyond its name and namespace, that lists and watches
@@ -21,8 +24,27 @@ const (
 // metadataFields are those of every kind.
 var metadataFields = []string{"metadata.name", "metadata.namespace"}
 
-// SelectMetadata accepts the field selectors that every kind has.
-func SelectMetadata(label, value string) (string, string, error) {
+// selectors accept what lists of a kind can be selected by.
+var selectors = map[string]runtime.FieldLabelConversionFunc{
+	"Rollout":        SelectRollout,
+	"BatchRelease":   selectMetadata,
+	"TrafficRouting": selectMetadata,
+	"RolloutHistory": selectMetadata,
+}
+
+// AddFieldSelectors registers the field selectors of the kinds that the version has.
+func AddFieldSelectors(scheme *runtime.Scheme, version schema.GroupVersion) error {
+	for kind, selector := range selectors {
+		if gvk := version.WithKind(kind); scheme.Recognizes(gvk) {
+			if err := scheme.AddFieldLabelConversionFunc(gvk, selector); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func selectMetadata(label, value string) (string, string, error) {
 	return selectOf(label, value, metadataFields)
 }
 

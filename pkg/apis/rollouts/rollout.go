@@ -106,6 +106,8 @@ type Pause struct {
 	Duration *int32
 	// Given tells an empty pause from none. Both wait for approval; what the
 	// user wrote must read back as written, or GitOps tools see a difference.
+	// The wire tells it by a pause that is there.
+	// +k8s:conversion-gen=false
 	Given bool
 }
 

@@ -21,6 +21,13 @@ const (
 	styleBlueGreen = "bluegreen"
 )
 
+// styles are those that the annotation of a BatchRelease can name.
+var styles = map[string]rollouts.Style{
+	stylePartition: rollouts.StylePartition,
+	styleCanary:    rollouts.StyleCanary,
+	styleBlueGreen: rollouts.StyleBlueGreen,
+}
+
 // Convert_v1alpha1_Rollout_To_rollouts_Rollout reads from annotations what this
 // version keeps there. The annotations stay.
 func Convert_v1alpha1_Rollout_To_rollouts_Rollout(in *Rollout, out *rollouts.Rollout, s conversion.Scope) error {
@@ -86,11 +93,8 @@ func Convert_rollouts_RolloutSpec_To_v1alpha1_RolloutSpec(in *rollouts.RolloutSp
 
 // Convert_v1alpha1_Strategy_To_rollouts_Strategy remembers whether a pause was given.
 func Convert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	if err := autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in, out, s); err != nil {
-		return err
-	}
-	out.Paused, out.PausedGiven = given(in.Paused)
-	return nil
+	out.PausedGiven = in.Paused != nil
+	return autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in, out, s)
 }
 
 // given reads a boolean that may be missing.
@@ -107,11 +111,9 @@ func written(value, given bool) *bool {
 // Convert_rollouts_Strategy_To_v1alpha1_Strategy drops blue-green, which this
 // version cannot say.
 func Convert_rollouts_Strategy_To_v1alpha1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	if err := autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_Strategy_To_v1alpha1_Strategy(in, out, s)
 	out.Paused = written(in.Paused, in.PausedGiven)
-	return nil
+	return err
 }
 
 // Convert_v1alpha1_Release_To_rollouts_Release renames two fields.
@@ -168,12 +170,6 @@ func Convert_rollouts_Step_To_v1alpha1_Step(in *rollouts.Step, out *Step, s conv
 	return autoConvert_rollouts_Step_To_v1alpha1_Step(in, out, s)
 }
 
-// Convert_rollouts_Pause_To_v1alpha1_Pause needs no more: that a pause was given
-// shows in its being there.
-func Convert_rollouts_Pause_To_v1alpha1_Pause(in *rollouts.Pause, out *Pause, s conversion.Scope) error {
-	return autoConvert_rollouts_Pause_To_v1alpha1_Pause(in, out, s)
-}
-
 // Convert_rollouts_RouteMatch_To_v1alpha1_RouteMatch keeps the headers only,
 // which is all that this version can say.
 func Convert_rollouts_RouteMatch_To_v1alpha1_RouteMatch(in *rollouts.RouteMatch, out *RouteMatch, s conversion.Scope) error {
@@ -189,20 +185,9 @@ func Convert_rollouts_RolloutStatus_To_v1alpha1_RolloutStatus(in *rollouts.Rollo
 // Convert_v1alpha1_BatchRelease_To_rollouts_BatchRelease reads the style from
 // the annotation; the field of the plan does not count.
 func Convert_v1alpha1_BatchRelease_To_rollouts_BatchRelease(in *BatchRelease, out *rollouts.BatchRelease, s conversion.Scope) error {
-	if err := autoConvert_v1alpha1_BatchRelease_To_rollouts_BatchRelease(in, out, s); err != nil {
-		return err
-	}
-	switch strings.ToLower(in.Annotations[rollouts.AnnotationRollingStyle]) {
-	case stylePartition:
-		out.Spec.Plan.RollingStyle = rollouts.StylePartition
-	case styleCanary:
-		out.Spec.Plan.RollingStyle = rollouts.StyleCanary
-	case styleBlueGreen:
-		out.Spec.Plan.RollingStyle = rollouts.StyleBlueGreen
-	default:
-		out.Spec.Plan.RollingStyle = ""
-	}
-	return nil
+	err := autoConvert_v1alpha1_BatchRelease_To_rollouts_BatchRelease(in, out, s)
+	out.Spec.Plan.RollingStyle = styles[strings.ToLower(in.Annotations[rollouts.AnnotationRollingStyle])]
+	return err
 }
 
 // Convert_rollouts_BatchRelease_To_v1alpha1_BatchRelease writes the style to the

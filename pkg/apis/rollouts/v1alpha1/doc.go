@@ -14,4 +14,7 @@
 //
 // It cannot say everything: it has no blue-green strategy and matches headers
 // only. Preserve keeps what an older client could not see.
+//
+// Defaults stand as +default beside the fields, so that the published schema and
+// the code cannot differ.
 package v1alpha1

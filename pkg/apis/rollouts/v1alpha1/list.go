@@ -10,8 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The items of a list of custom resources say what they are, and there are
-// clients that read it; those of the built-in kinds do not.
+// Each item of a list of custom resources has apiVersion and kind, unlike items of
+// built-in kinds, and some clients read them.
 
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: SchemeGroupVersion.String(), Kind: kind}
@@ -19,44 +19,36 @@ func typeMeta(kind string) metav1.TypeMeta {
 
 // Convert_rollouts_RolloutList_To_v1alpha1_RolloutList names the type of each item.
 func Convert_rollouts_RolloutList_To_v1alpha1_RolloutList(in *rollouts.RolloutList, out *RolloutList, s conversion.Scope) error {
-	if err := autoConvert_rollouts_RolloutList_To_v1alpha1_RolloutList(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_RolloutList_To_v1alpha1_RolloutList(in, out, s)
 	for i := range out.Items {
 		out.Items[i].TypeMeta = typeMeta("Rollout")
 	}
-	return nil
+	return err
 }
 
 // Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList names the type of each item.
 func Convert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in *rollouts.BatchReleaseList, out *BatchReleaseList, s conversion.Scope) error {
-	if err := autoConvert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_BatchReleaseList_To_v1alpha1_BatchReleaseList(in, out, s)
 	for i := range out.Items {
 		out.Items[i].TypeMeta = typeMeta("BatchRelease")
 	}
-	return nil
+	return err
 }
 
 // Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList names the type of each item.
 func Convert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in *rollouts.TrafficRoutingList, out *TrafficRoutingList, s conversion.Scope) error {
-	if err := autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_TrafficRoutingList_To_v1alpha1_TrafficRoutingList(in, out, s)
 	for i := range out.Items {
 		out.Items[i].TypeMeta = typeMeta("TrafficRouting")
 	}
-	return nil
+	return err
 }
 
 // Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList names the type of each item.
 func Convert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in *rollouts.RolloutHistoryList, out *RolloutHistoryList, s conversion.Scope) error {
-	if err := autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_RolloutHistoryList_To_v1alpha1_RolloutHistoryList(in, out, s)
 	for i := range out.Items {
 		out.Items[i].TypeMeta = typeMeta("RolloutHistory")
 	}
-	return nil
+	return err
 }

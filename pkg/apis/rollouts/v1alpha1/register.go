@@ -7,17 +7,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // GroupName is the API group of this package.
-const GroupName = "rollouts.kruise.io"
+const GroupName = rollouts.GroupName
 
 // SchemeGroupVersion is the group and version of this package.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 var (
 	// SchemeBuilder collects what AddToScheme registers.
-	SchemeBuilder      = runtime.NewSchemeBuilder(addKnownTypes, RegisterDefaults, addFieldLabels)
+	SchemeBuilder      = runtime.NewSchemeBuilder(addKnownTypes, RegisterDefaults)
 	localSchemeBuilder = &SchemeBuilder
 	// AddToScheme registers the types of this version, their defaults and their conversions.
 	AddToScheme = localSchemeBuilder.AddToScheme
@@ -38,5 +40,5 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
-	return nil
+	return rollouts.AddFieldSelectors(scheme, SchemeGroupVersion)
 }

@@ -15,14 +15,11 @@ import (
 
 // Convert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec reads a missing workloadRef as nil.
 func Convert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(in *RolloutSpec, out *rollouts.RolloutSpec, s conversion.Scope) error {
-	if in.WorkloadRef != (ObjectRef{}) {
-		ref := rollouts.ObjectRef(in.WorkloadRef)
+	out.WorkloadRef = nil
+	if ref := rollouts.ObjectRef(in.WorkloadRef); ref != (rollouts.ObjectRef{}) {
 		out.WorkloadRef = &ref
-	} else {
-		out.WorkloadRef = nil
 	}
-	out.Disabled = in.Disabled
-	return Convert_v1beta1_Strategy_To_rollouts_Strategy(&in.Strategy, &out.Strategy, s)
+	return autoConvert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(in, out, s)
 }
 
 // Convert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec drops the rollout id,
@@ -32,26 +29,20 @@ func Convert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec(in *rollouts.RolloutSpe
 	if in.WorkloadRef != nil {
 		out.WorkloadRef = ObjectRef(*in.WorkloadRef)
 	}
-	out.Disabled = in.Disabled
-	return Convert_rollouts_Strategy_To_v1beta1_Strategy(&in.Strategy, &out.Strategy, s)
+	return autoConvert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec(in, out, s)
 }
 
 // Convert_v1beta1_Strategy_To_rollouts_Strategy remembers whether a pause was given.
 func Convert_v1beta1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.Strategy, s conversion.Scope) error {
-	if err := autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in, out, s); err != nil {
-		return err
-	}
-	out.Paused, out.PausedGiven = given(in.Paused)
-	return nil
+	out.PausedGiven = in.Paused != nil
+	return autoConvert_v1beta1_Strategy_To_rollouts_Strategy(in, out, s)
 }
 
 // Convert_rollouts_Strategy_To_v1beta1_Strategy writes a pause where one was given.
 func Convert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, out *Strategy, s conversion.Scope) error {
-	if err := autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in, out, s); err != nil {
-		return err
-	}
+	err := autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in, out, s)
 	out.Paused = written(in.Paused, in.PausedGiven)
-	return nil
+	return err
 }
 
 // given reads a boolean that may be missing.
@@ -117,18 +108,6 @@ func Convert_rollouts_Step_To_v1beta1_Step(in *rollouts.Step, out *Step, s conve
 		out.Pause = &Pause{Duration: in.Pause.Duration}
 	}
 	return autoConvert_rollouts_Step_To_v1beta1_Step(in, out, s)
-}
-
-// Convert_rollouts_Pause_To_v1beta1_Pause needs no more: that a pause was given
-// shows in its being there.
-func Convert_rollouts_Pause_To_v1beta1_Pause(in *rollouts.Pause, out *Pause, s conversion.Scope) error {
-	return autoConvert_rollouts_Pause_To_v1beta1_Pause(in, out, s)
-}
-
-// Convert_v1beta1_RolloutStatus_To_rollouts_RolloutStatus ignores the mirror of
-// the step: only the sub-status counts.
-func Convert_v1beta1_RolloutStatus_To_rollouts_RolloutStatus(in *RolloutStatus, out *rollouts.RolloutStatus, s conversion.Scope) error {
-	return autoConvert_v1beta1_RolloutStatus_To_rollouts_RolloutStatus(in, out, s)
 }
 
 // Convert_rollouts_RolloutStatus_To_v1beta1_RolloutStatus computes the mirror of

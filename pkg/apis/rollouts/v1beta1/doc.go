@@ -15,4 +15,7 @@
 //
 // What a manifest says must read back as written, or GitOps tools report a
 // difference for ever: booleans are pointers, and omitzero keeps an empty list.
+//
+// Defaults stand as +default beside the fields, so that the published schema and
+// the code cannot differ.
 package v1beta1

@@ -42,9 +42,11 @@ type RolloutStatus struct {
 	Message string `json:"message,omitempty"`
 	// CurrentStepIndex repeats that of canaryStatus or blueGreenStatus. It is
 	// for reading; what is written here is ignored.
+	// +k8s:conversion-gen=false
 	CurrentStepIndex int32 `json:"currentStepIndex"`
 	// CurrentStepState repeats that of canaryStatus or blueGreenStatus. It is
 	// for reading; what is written here is ignored.
+	// +k8s:conversion-gen=false
 	CurrentStepState StepState `json:"currentStepState"`
 	// Decisions are the uses of verbs in the release under way, oldest first.
 	// Only the server writes them, from authenticated requests.
