@@ -5,10 +5,14 @@ package validation
 
 import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+var (
+	batchStyles        = []rollouts.Style{rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}
+	finalizingPolicies = []rollouts.FinalizingPolicy{rollouts.WaitResume, rollouts.Immediate}
 )
 
 // ValidateBatchRelease judges a new BatchRelease.
@@ -37,32 +41,19 @@ func validateBatchSpec(s *rollouts.BatchReleaseSpec, path *field.Path) field.Err
 func validatePlan(p *rollouts.ReleasePlan, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range p.Batches {
-		errs = append(errs, validateBatch(&p.Batches[i].CanaryReplicas, path.Child("batches").Index(i).Child("canaryReplicas"))...)
+		// A batch of nothing is allowed, unlike a step of nothing.
+		errs = append(errs, validateAmount(&p.Batches[i].CanaryReplicas, path.Child("batches").Index(i).Child("canaryReplicas"))...)
 	}
 	if p.BatchPartition != nil && *p.BatchPartition < 0 {
 		errs = append(errs, field.Invalid(path.Child("batchPartition"), *p.BatchPartition, "batches are counted from 0; leave it out to give the workload back"))
 	}
-	errs = append(errs, validateThreshold(p.FailureThreshold, path.Child("failureThreshold"))...)
+	errs = append(errs, validateAmount(p.FailureThreshold, path.Child("failureThreshold"))...)
 	errs = append(errs, validateMetadata(p.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
-	switch p.RollingStyle {
-	case "", rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen:
-	default:
-		errs = append(errs, field.NotSupported(path.Child("rollingStyle"), p.RollingStyle,
-			[]rollouts.Style{rollouts.StylePartition, rollouts.StyleCanary, rollouts.StyleBlueGreen}))
+	if p.RollingStyle != "" {
+		errs = append(errs, validateOneOf(p.RollingStyle, batchStyles, path.Child("rollingStyle"))...)
 	}
-	switch p.FinalizingPolicy {
-	case "", rollouts.WaitResume, rollouts.Immediate:
-	default:
-		errs = append(errs, field.NotSupported(path.Child("finalizingPolicy"), p.FinalizingPolicy,
-			[]rollouts.FinalizingPolicy{rollouts.WaitResume, rollouts.Immediate}))
+	if p.FinalizingPolicy != "" {
+		errs = append(errs, validateOneOf(p.FinalizingPolicy, finalizingPolicies, path.Child("finalizingPolicy"))...)
 	}
 	return errs
-}
-
-// validateBatch allows a batch of nothing, unlike a step.
-func validateBatch(replicas *intstr.IntOrString, path *field.Path) field.ErrorList {
-	if _, ok := percentOf(replicas); ok || replicas.Type == intstr.Int && replicas.IntVal >= 0 {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(path, replicas.String(), `use a number, 0 or more, or a percentage from "0%" to "100%"`)}
 }

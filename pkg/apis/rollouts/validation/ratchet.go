@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -13,22 +15,9 @@ import (
 // existed can so be changed in its other parts; whoever touches the part that
 // offends must mend it.
 func sinceBefore(errs, before field.ErrorList) field.ErrorList {
-	var kept field.ErrorList
-	for _, err := range errs {
-		if !had(before, err) {
-			kept = append(kept, err)
-		}
-	}
-	return kept
-}
-
-func had(before field.ErrorList, err *field.Error) bool {
-	for _, b := range before {
-		if equality.Semantic.DeepEqual(*b, *err) {
-			return true
-		}
-	}
-	return false
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return slices.ContainsFunc(before, func(b *field.Error) bool { return equality.Semantic.DeepEqual(*b, *err) })
+	})
 }
 
 // tooLong counts characters, as a CRD does, and keeps the value, so that one

@@ -8,6 +8,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,10 +63,7 @@ func (o Options) traffic() string {
 }
 
 func (o Options) percentLimit() int {
-	if o.PartitionPercentLimit == 0 {
-		return DefaultPartitionPercentLimit
-	}
-	return o.PartitionPercentLimit
+	return cmp.Or(o.PartitionPercentLimit, DefaultPartitionPercentLimit)
 }
 
 var (

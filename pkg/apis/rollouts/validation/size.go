@@ -113,53 +113,52 @@ func mayType(t rollouts.ConditionType) bool {
 	if slices.Contains(rollouts.ConditionTypes, t) {
 		return true // whether it may be said is settled elsewhere
 	}
-	reads := func(ours rollouts.ConditionType) bool { return strings.EqualFold(string(ours), string(t)) }
-	return len(utilvalidation.IsQualifiedName(string(t))) == 0 && !rollouts.IsRecord(string(t)) && !slices.ContainsFunc(rollouts.ConditionTypes, reads)
-}
-
-// validateSaid judges type and reason of a condition; stored and same report whether it
-// was there, and for this reason.
-func validateSaid(c *rollouts.Condition, stored, same bool, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	of := rollouts.Clean(string(c.Type), rollouts.MaxRequestID)
-	if !stored && !mayType(c.Type) {
-		errs = append(errs, field.Invalid(path.Key(of).Child("type"), of,
-			"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
-	}
-	if c.Type == rollouts.ConditionStalled && !same && !rollouts.MayStall(c.Reason) {
-		errs = append(errs, field.Invalid(path.Key(of).Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
-			"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
-	}
-	return errs
+	return len(utilvalidation.IsQualifiedName(string(t))) == 0 && !rollouts.IsRecord(string(t)) &&
+		!slices.ContainsFunc(rollouts.ConditionTypes, func(ours rollouts.ConditionType) bool { return strings.EqualFold(string(ours), string(t)) })
 }
 
 // validateConditions judges the conditions that others have written. Those that
 // stay as they are stay accepted.
 func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	was, because := map[rollouts.ConditionType]int{}, map[rollouts.ConditionType]string{}
-	before := 0
+	stored, before := map[rollouts.ConditionType]*rollouts.Condition{}, 0
 	for i := range old {
-		was[old[i].Type], because[old[i].Type] = old[i].Size(), old[i].Reason
+		stored[old[i].Type] = &old[i]
 		if rollouts.Foreign(old, i) {
 			before++
 		}
 	}
+	var errs field.ErrorList
 	count := 0
 	for i := range all {
-		c := &all[i]
-		if !rollouts.Foreign(all, i) {
-			continue
-		}
-		count++
-		reason, stored := because[c.Type]
-		errs = append(errs, validateSaid(c, stored, stored && reason == c.Reason, path)...)
-		if c.Size() > max(rollouts.MaxCondition, was[c.Type]) {
-			errs = append(errs, field.TooLong(path.Key(rollouts.Clean(string(c.Type), rollouts.MaxRequestID)), "", rollouts.MaxCondition))
+		if rollouts.Foreign(all, i) {
+			count++
+			errs = append(errs, validateCondition(&all[i], stored[all[i].Type], path)...)
 		}
 	}
 	if count > max(rollouts.MaxForeign, before) {
 		errs = append(errs, field.TooMany(path, count, rollouts.MaxForeign))
+	}
+	return errs
+}
+
+// validateCondition judges a condition by the stored one of its type, which may be nil.
+func validateCondition(c, old *rollouts.Condition, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	name, limit := rollouts.Clean(string(c.Type), rollouts.MaxRequestID), rollouts.MaxCondition
+	path = path.Key(name)
+	if old != nil {
+		limit = max(limit, old.Size())
+	} else if !mayType(c.Type) {
+		errs = append(errs, field.Invalid(path.Child("type"), name,
+			"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+	}
+	same := old != nil && old.Reason == c.Reason
+	if c.Type == rollouts.ConditionStalled && !same && !rollouts.MayStall(c.Reason) {
+		errs = append(errs, field.Invalid(path.Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
+			"use a reason of your own that reads like none of Weir's: one word of letters and digits that begins with a capital, such as GateClosed"))
+	}
+	if c.Size() > limit {
+		errs = append(errs, field.TooLong(path, "", rollouts.MaxCondition))
 	}
 	return errs
 }

@@ -5,7 +5,6 @@ package validation
 
 import (
 	"fmt"
-	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,8 +46,8 @@ func validateProgress(p, old *rollouts.Progress, steps int, path *field.Path) fi
 		old = &rollouts.Progress{}
 	}
 	var errs field.ErrorList
-	if p.State != old.State && p.State != "" && !slices.Contains(stepStates, p.State) {
-		errs = append(errs, field.NotSupported(path.Child("currentStepState"), p.State, stepStates))
+	if p.State != old.State && p.State != "" {
+		errs = append(errs, validateOneOf(p.State, stepStates, path.Child("currentStepState"))...)
 	}
 	// -1 stands for no further step, and 0 for a release that has not begun.
 	if next := p.NextStepIndex; next != old.NextStepIndex && (next < -1 || int(next) > steps) {

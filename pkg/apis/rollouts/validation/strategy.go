@@ -41,7 +41,7 @@ func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) fiel
 	if name := release.TrafficRouting(); name != "" {
 		errs = append(errs, validateName(name, path.Child("trafficRoutingRef"))...)
 	}
-	errs = append(errs, validateThreshold(release.FailureThreshold, path.Child("failureThreshold"))...)
+	errs = append(errs, validateAmount(release.FailureThreshold, path.Child("failureThreshold"))...)
 	errs = append(errs, validateDeadline(release.ProgressDeadlineSeconds, path.Child("progressDeadlineSeconds"))...)
 	return append(errs, validateMetadata(release.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
 }
@@ -83,48 +83,41 @@ func validateReplicas(replicas *intstr.IntOrString, path *field.Path) field.Erro
 	if replicas == nil {
 		return field.ErrorList{field.Required(path, `give how many pods run the new revision at the end of the step, such as 1 or "20%"`)}
 	}
-	if replicas.Type == intstr.Int && replicas.IntVal > 0 {
-		return nil
-	}
-	if share, ok := percentOf(replicas); ok && share > 0 {
+	if n, ok := amountOf(replicas); ok && n > 0 {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, replicas.String(), `use a number above 0, or a percentage above "0%" and up to "100%"`)}
 }
 
-// validateTraffic knows that a blue-green step may route nothing, and so may
-// one written with a weight of 0.
+// validateTraffic accepts a share of nothing in a blue-green step, and in one
+// written with a weight.
 func validateTraffic(traffic *string, path *field.Path, style rollouts.Style, o Options) field.ErrorList {
 	if traffic == nil {
 		return nil
 	}
 	share, ok := percent(*traffic)
-	if o.older() {
-		if !ok {
-			return field.ErrorList{field.Invalid(path, strings.TrimSuffix(*traffic, "%"), "use a weight from 0 to 100")}
-		}
+	if ok && (share > 0 || o.older() || style == rollouts.StyleBlueGreen) {
 		return nil
 	}
-	if style == rollouts.StyleBlueGreen {
-		if !ok {
-			return field.ErrorList{field.Invalid(path, *traffic, `use a percentage from "0%" to "100%"`)}
-		}
-		return nil
-	}
-	if !ok || share == 0 {
+	switch {
+	case o.older():
+		return field.ErrorList{field.Invalid(path, strings.TrimSuffix(*traffic, "%"), "use a weight from 0 to 100")}
+	case style == rollouts.StyleBlueGreen:
+		return field.ErrorList{field.Invalid(path, *traffic, `use a percentage from "0%" to "100%"`)}
+	default:
 		return field.ErrorList{field.Invalid(path, *traffic, `use a percentage above "0%" and up to "100%"`)}
 	}
-	return nil
 }
 
-func validateThreshold(threshold *intstr.IntOrString, path *field.Path) field.ErrorList {
-	if threshold == nil {
+// validateAmount accepts none, and any number or percentage of pods.
+func validateAmount(amount *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if amount == nil {
 		return nil
 	}
-	if _, ok := percentOf(threshold); ok || threshold.Type == intstr.Int && threshold.IntVal >= 0 {
+	if _, ok := amountOf(amount); ok {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, threshold.String(), `use a number, 0 or more, or a percentage from "0%" to "100%"`)}
+	return field.ErrorList{field.Invalid(path, amount.String(), `use a number, 0 or more, or a percentage from "0%" to "100%"`)}
 }
 
 func validateDeadline(seconds *int32, path *field.Path) field.ErrorList {
@@ -154,6 +147,14 @@ func decreases(from, to *intstr.IntOrString) bool {
 	a, okA := percentOf(from)
 	b, okB := percentOf(to)
 	return okA && okB && b < a
+}
+
+// amountOf reads a number, 0 or more, or a percentage.
+func amountOf(v *intstr.IntOrString) (int, bool) {
+	if v.Type == intstr.Int {
+		return v.IntValue(), v.IntVal >= 0
+	}
+	return percentOf(v)
 }
 
 // percentOf reads a percentage from "0%" to "100%".

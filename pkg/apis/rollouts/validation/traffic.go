@@ -200,11 +200,19 @@ func validateHeaders(headers []rollouts.Header, path *field.Path) field.ErrorLis
 	return errs
 }
 
+// validateType accepts no type, which means the default.
 func validateType(t *string, known []string, path *field.Path) field.ErrorList {
-	if t == nil || slices.Contains(known, *t) {
+	if t == nil {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(path, *t, known)}
+	return validateOneOf(*t, known, path)
+}
+
+func validateOneOf[T ~string](value T, known []T, path *field.Path) field.ErrorList {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, known)}
 }
 
 // validateHeaderName remembers names in seen, since lists are keyed by them.

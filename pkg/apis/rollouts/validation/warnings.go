@@ -5,7 +5,10 @@ package validation
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -71,6 +74,21 @@ func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 		}
 		if ok {
 			last = share
+		}
+	}
+	return warnings
+}
+
+// FinalizerWarnings are about the finalizers that the stored object, which may
+// be nil, does not have: one without a domain may be that of somebody else.
+func FinalizerWarnings(obj, old metav1.Object) []string {
+	var warnings []string
+	for _, name := range obj.GetFinalizers() {
+		if strings.Contains(name, "/") || name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents {
+			continue
+		}
+		if old == nil || !slices.Contains(old.GetFinalizers(), name) {
+			warnings = append(warnings, fmt.Sprintf("metadata.finalizers: %q: put a domain before the name, such as example.com/%s", name, name))
 		}
 	}
 	return warnings
