@@ -10,6 +10,7 @@ package fuzzer
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
@@ -25,12 +26,7 @@ import (
 
 // Funcs are the functions for the hub, both wire versions and metadata.
 func Funcs(codecs runtimeserializer.CodecFactory) []any {
-	funcs := metafuzzer.Funcs(codecs)
-	funcs = append(funcs, shared()...)
-	funcs = append(funcs, hub()...)
-	funcs = append(funcs, olderKinds()...)
-	funcs = append(funcs, wireV1beta1()...)
-	return append(funcs, wireV1alpha1()...)
+	return slices.Concat(metafuzzer.Funcs(codecs), shared(), hub(), wire())
 }
 
 func shared() []any {
@@ -74,24 +70,10 @@ func hub() []any {
 			}
 			s.Pause.Given = s.Pause.Given || s.Pause.Duration != nil
 		},
-		func(m *rollouts.PathMatch, c randfill.Continue) {
-			c.FillNoCustom(m)
-			m.Type, m.Value = orDefault(m.Type, "PathPrefix"), orDefault(m.Value, "/")
-		},
-		func(m *rollouts.ValueMatch, c randfill.Continue) {
-			c.FillNoCustom(m)
-			m.Type = orDefault(m.Type, "Exact")
-		},
 		func(p *rollouts.ReleasePlan, c randfill.Continue) {
 			c.FillNoCustom(p)
 			p.RollingStyle = style(c)
 		},
-	}
-}
-
-// olderKinds are those that exist in v1alpha1 only.
-func olderKinds() []any {
-	return []any{
 		func(s *rollouts.TrafficRoutingStrategy, c randfill.Continue) {
 			c.FillNoCustom(s)
 			for i := range s.Matches {
@@ -99,34 +81,21 @@ func olderKinds() []any {
 				s.Matches[i].Path, s.Matches[i].QueryParams = nil, nil
 			}
 		},
-		func(r *rollouts.RawJSON, c randfill.Continue) { r.Raw = rawJSON(c) },
+		pathMatch, valueMatch, rawJSON,
 	}
 }
 
-func wireV1beta1() []any {
+// wire fills types whose fields are those of the hub as it fills the hub's.
+func wire() []any {
 	return []any{
-		func(m *v1beta1.PathMatch, c randfill.Continue) {
-			c.FillNoCustom(m)
-			m.Type, m.Value = orDefault(m.Type, "PathPrefix"), orDefault(m.Value, "/")
-		},
-		func(m *v1beta1.ValueMatch, c randfill.Continue) {
-			c.FillNoCustom(m)
-			m.Type = orDefault(m.Type, "Exact")
-		},
+		func(m *v1beta1.PathMatch, c randfill.Continue) { pathMatch((*rollouts.PathMatch)(m), c) },
+		func(m *v1beta1.ValueMatch, c randfill.Continue) { valueMatch((*rollouts.ValueMatch)(m), c) },
+		func(m *v1alpha1.ValueMatch, c randfill.Continue) { valueMatch((*rollouts.ValueMatch)(m), c) },
+		func(r *v1alpha1.RawJSON, c randfill.Continue) { rawJSON((*rollouts.RawJSON)(r), c) },
 		func(r *v1beta1.TrafficRoutingRef, c randfill.Continue) {
 			c.FillNoCustom(r)
 			r.GracePeriodSeconds = orDefault(r.GracePeriodSeconds, 3)
 		},
-	}
-}
-
-func wireV1alpha1() []any {
-	return []any{
-		func(m *v1alpha1.ValueMatch, c randfill.Continue) {
-			c.FillNoCustom(m)
-			m.Type = orDefault(m.Type, "Exact")
-		},
-		func(r *v1alpha1.RawJSON, c randfill.Continue) { r.Raw = rawJSON(c) },
 		func(r *v1alpha1.TrafficRoutingRef, c randfill.Continue) {
 			c.FillNoCustom(r)
 			r.GracePeriodSeconds = orDefault(r.GracePeriodSeconds, 3)
@@ -134,17 +103,27 @@ func wireV1alpha1() []any {
 	}
 }
 
-func percent(c randfill.Continue) string {
-	return fmt.Sprintf("%d%%", c.Rand.Intn(101))
+func pathMatch(m *rollouts.PathMatch, c randfill.Continue) {
+	c.FillNoCustom(m)
+	m.Type, m.Value = orDefault(m.Type, "PathPrefix"), orDefault(m.Value, "/")
+}
+
+func valueMatch(m *rollouts.ValueMatch, c randfill.Continue) {
+	c.FillNoCustom(m)
+	m.Type = orDefault(m.Type, "Exact")
 }
 
 // rawJSON is none, or a value as decoding leaves it.
-func rawJSON(c randfill.Continue) []byte {
+func rawJSON(r *rollouts.RawJSON, c randfill.Continue) {
 	values := []string{"", `{"a":{"b":[1,null,"c"]},"d":1.50}`, `[]`, `"\u003c"`, `12345678901234567890`, `false`}
+	r.Raw = nil
 	if value := values[c.Rand.Intn(len(values))]; value != "" {
-		return []byte(value)
+		r.Raw = []byte(value)
 	}
-	return nil
+}
+
+func percent(c randfill.Continue) string {
+	return fmt.Sprintf("%d%%", c.Rand.Intn(101))
 }
 
 func style(c randfill.Continue) rollouts.Style {
