@@ -141,13 +141,13 @@ const (
 	StalledDeadline StallReason = "ProgressDeadlineExceeded"
 )
 
-// StallReasons are all of the above.
-var StallReasons = []StallReason{
+// stallReasons are all of the above.
+var stallReasons = []StallReason{
 	StalledAborted, StalledStableGone, StalledStableEdited, StalledUnsupported, StalledRefused, StalledOccupied, StalledDeadline,
 }
 
 // Known reports whether the reason is one of Weir's.
-func (r StallReason) Known() bool { return slices.Contains(StallReasons, r) }
+func (r StallReason) Known() bool { return slices.Contains(stallReasons, r) }
 
 // Activity is what a release is doing. The wire keeps it as the reason of the
 // Progressing condition; only Status.Activity and SetActivity may look there.

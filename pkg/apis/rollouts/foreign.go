@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Limits of the conditions that others write about a Rollout.
+// Limits of the conditions of a Rollout that Weir does not write.
 const (
+	// MaxForeign is how many there may be.
 	MaxForeign = 32
-	// MaxCondition is in bytes, of all the words of one.
+	// MaxCondition is the size of one, in bytes.
 	MaxCondition = 1 << 10
 )
 
-// Foreign reports whether the condition of that index is not one that Weir
-// writes: it has another type, or repeats one, or says for a reason of others
-// that the Rollout is stalled.
+// Foreign reports whether Weir does not write the condition with the index: it has
+// another type, repeats a type, or is Stalled with a reason that is not Weir's.
 func Foreign(all []Condition, i int) bool {
 	c := all[i]
 	switch {
@@ -33,32 +33,32 @@ func Foreign(all []Condition, i int) bool {
 
 var plainReason = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// MayStall reports whether others may give the reason for being stalled: one word, that
-// reads like none of Weir's.
+// MayStall reports whether others may use the reason in the condition Stalled: it is one
+// word that differs from Weir's reasons in more than case.
 func MayStall(reason string) bool {
-	return plainReason.MatchString(reason) && !slices.ContainsFunc(StallReasons, func(ours StallReason) bool {
+	return plainReason.MatchString(reason) && !slices.ContainsFunc(stallReasons, func(ours StallReason) bool {
 		return strings.EqualFold(string(ours), reason)
 	})
 }
 
-// Size is that of the words of a condition, in bytes.
+// Size is the length of the texts of a condition, in bytes.
 func (c *Condition) Size() int {
 	return len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
 }
 
-// Fit makes conditions of others that were stored before there were limits as
-// many and as long as they may be. What is within them stays as it is.
+// Fit drops and shortens conditions of others that were stored before there were limits.
+// Conditions within the limits do not change.
 func (s *RolloutStatus) Fit() {
 	count := 0
 	var kept []Condition
 	for i, c := range s.Conditions {
 		if Foreign(s.Conditions, i) {
-			count++
+			if count++; count > MaxForeign {
+				continue
+			}
 			c.fit()
 		}
-		if count <= MaxForeign || !Foreign(s.Conditions, i) {
-			kept = append(kept, c)
-		}
+		kept = append(kept, c)
 	}
 	if len(kept) > 0 {
 		s.Conditions = kept

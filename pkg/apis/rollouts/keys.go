@@ -9,19 +9,18 @@ import (
 )
 
 // Keys of labels and annotations on a workload. The policies in artifacts/policies
-// and the match conditions of the webhook spell these out; a test compares them.
+// and the match conditions of the webhook repeat them; a test compares them.
 var (
-	// KeyPrefixes begin the keys in which Weir and OpenKruise's clients keep records.
-	KeyPrefixes = []string{GroupName + "/", "batchrelease." + GroupName + "/"}
-	// Inputs are the keys with such a prefix that are the users' own on a workload.
-	Inputs = []string{LabelRolloutID}
-	// Offers are labels that users may set where there is none, and not change then.
+	// keyPrefixes are the prefixes of the keys that Weir and OpenKruise's clients write.
+	keyPrefixes = []string{GroupName + "/", "batchrelease." + GroupName + "/"}
+	// inputs are the keys with such a prefix that users write.
+	inputs = []string{LabelRolloutID}
+	// Offers are labels that users may add, but not change.
 	Offers = []string{LabelWorkloadType}
 )
 
-// IsRecord reports whether a label or annotation of a workload is for Weir alone to
-// write.
+// IsRecord reports whether only Weir may write the label or annotation of a workload.
 func IsRecord(key string) bool {
-	return !slices.Contains(Inputs, key) &&
-		slices.ContainsFunc(KeyPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return !slices.Contains(inputs, key) &&
+		slices.ContainsFunc(keyPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

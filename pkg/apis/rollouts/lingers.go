@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Lingers says what keeps an object that was deleted.
+// Lingers is the message about an object that is being deleted.
 func Lingers(kind string, o metav1.Object) string {
 	going := fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 	if len(o.GetFinalizers()) > 0 {
@@ -21,18 +21,13 @@ func Lingers(kind string, o metav1.Object) string {
 	return going
 }
 
-// FinalizersOf are those of an object, as a message has them.
+// FinalizersOf lists the finalizers of an object for a message, without those in but.
 func FinalizersOf(o metav1.Object, but ...string) string {
-	var names []string
-	for _, f := range o.GetFinalizers() {
-		if !slices.Contains(but, f) {
-			names = append(names, f)
-		}
-	}
+	names := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(name string) bool { return slices.Contains(but, name) })
 	return Clean(strings.Join(names, ", "), MaxCondition/4)
 }
 
-// Taken says whose an object is that has the name of one to be made.
+// Taken is the message about an object whose name a new object needs. It names the owner.
 func Taken(kind string, o metav1.Object) string {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -46,14 +41,14 @@ func Taken(kind string, o metav1.Object) string {
 		kind, o.GetName(), Plainly(whose.Kind), Plainly(whose.Name), Plainly(string(whose.UID)), kind)
 }
 
-// longest is how much of a name a message has.
-const longest = 253
+// maxName is the length of a name in a message.
+const maxName = 253
 
-// Plainly is a name as a message may have it: who writes an object writes the names
-// on it, and they may write anything.
+// Plainly returns a name for a message. It quotes and cuts unusual names, since the
+// writer of an object can put any text there.
 func Plainly(name string) string {
-	if quoted := strconv.Quote(name); len(name) > longest || len(quoted) > len(name)+2 {
-		return fmt.Sprintf("%.*q", longest, name)
+	if quoted := strconv.Quote(name); len(name) > maxName || len(quoted) > len(name)+2 {
+		return fmt.Sprintf("%.*q", maxName, name)
 	}
 	return name
 }

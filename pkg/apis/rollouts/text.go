@@ -10,30 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// How long text of others may be that is kept, in characters.
+// Limits of recorded text, in characters.
 const (
 	MaxReason    = 1024
 	MaxRequestID = 63
-	// MaxUser fits the name of every service account.
+	// MaxUser is enough for the name of any service account.
 	MaxUser      = 512
 	MaxUserAgent = 256
-	// MaxMessage is about what Weir itself says, which may name others.
-	MaxMessage = 4096
+	// maxMessage limits messages of Weir, which may contain names that others chose.
+	maxMessage = 4096
 )
 
-// Hidden is the first character of the text that a reader does not see, or that
-// changes what the reader sees of the others: a control character, a break of
-// lines, a mark of direction, an invisible one, one that no script has, a mark on too
-// many others. The two joiners and the selectors of emoji stay, since scripts and emoji
-// are written with them. A text of nothing but blanks is hidden.
+// Hidden returns the first character that a reader cannot see, or that changes how
+// other characters look: control characters, line breaks, direction marks, invisible
+// and unassigned characters, and too many marks on one letter. Joiners and emoji
+// selectors are allowed, because scripts and emoji need them. A text that consists of
+// blanks is hidden.
 func Hidden(text string) (rune, bool) {
-	if text != "" && blank(text) {
+	if text != "" && isBlank(text) {
 		r, _ := utf8.DecodeRuneInString(text)
 		return r, true
 	}
-	hides := hider()
+	isHidden := newHiddenCheck()
 	for i, r := range text {
-		if hides(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+		if isHidden(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
 			return r, true
 		}
 	}
@@ -43,11 +43,12 @@ func Hidden(text string) (rune, bool) {
 // maxMarks is how many marks may be on one letter.
 const maxMarks = 8
 
-// hider judges the characters of one text in their order.
-func hider() func(rune) bool {
+// newHiddenCheck returns a function that reports whether the next character of one text
+// is hidden.
+func newHiddenCheck() func(rune) bool {
 	marks := 0
 	return func(r rune) bool {
-		if joins(r) || unicode.Is(unicode.M, r) {
+		if isJoiner(r) || unicode.Is(unicode.M, r) {
 			marks++
 		} else {
 			marks = 0
@@ -56,8 +57,8 @@ func hider() func(rune) bool {
 	}
 }
 
-// joins is of what is not seen itself, and has a part in how its neighbours look.
-func joins(r rune) bool {
+// isJoiner reports whether the character is invisible and only changes how its neighbours look.
+func isJoiner(r rune) bool {
 	const nonJoiner, joiner, asText, asEmoji = '\u200c', '\u200d', '\ufe0e', '\ufe0f'
 	return r == nonJoiner || r == joiner || r == asText || r == asEmoji
 }
@@ -65,28 +66,28 @@ func joins(r rune) bool {
 func hidden(r rune) bool {
 	const emptyBraille = '\u2800'
 	switch {
-	case r >= ' ' && r <= '~' || joins(r):
+	case r >= ' ' && r <= '~' || isJoiner(r):
 		return false
 	case unicode.In(r, unicode.C, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 		return true
-	default: // what is of no category is unassigned
+	default: // a character without a category is unassigned
 		return r == emptyBraille || !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z)
 	}
 }
 
-func blank(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) && !joins(r) }) < 0
+func isBlank(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) && !isJoiner(r) }) < 0
 }
 
-// Clean is the text as it may be recorded: what is hidden shows as a replacement
-// character, so that two names do not become one, and what is too long is cut.
+// Clean returns the text as it may be recorded: a replacement character takes the place
+// of each hidden one, so that different names stay different, and long text is cut.
 func Clean(text string, most int) string {
-	hides, empty := hider(), blank(text)
+	isHidden, empty := newHiddenCheck(), isBlank(text)
 	text = strings.Map(func(r rune) rune {
-		if hides(r) || empty {
+		if isHidden(r) || empty {
 			return utf8.RuneError
 		}
-		return r // and the same for a byte that is no character
+		return r // an invalid byte is utf8.RuneError already
 	}, text)
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -94,26 +95,26 @@ func Clean(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// Clean makes what the status says fit to be read. What is fit stays as it is.
+// Clean cleans the messages and the conditions of the status.
 func (s *RolloutStatus) Clean() {
-	s.Message = Clean(s.Message, MaxMessage)
+	s.Message = Clean(s.Message, maxMessage)
 	for _, p := range []*Progress{s.Canary, s.BlueGreen} {
 		if p != nil {
-			p.Message = Clean(p.Message, MaxMessage)
+			p.Message = Clean(p.Message, maxMessage)
 		}
 	}
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		c.Type = ConditionType(Clean(string(c.Type), MaxMessage))
-		c.Reason, c.Message = Clean(c.Reason, MaxMessage), Clean(c.Message, MaxMessage)
+		c.Type = ConditionType(Clean(string(c.Type), maxMessage))
+		c.Reason, c.Message = Clean(c.Reason, maxMessage), Clean(c.Message, maxMessage)
 	}
 }
 
-// Size is about how many bytes the decision takes in storage.
+// Size estimates how many bytes the decision takes in storage.
 func (d *Decision) Size() int {
 	encoded, err := json.Marshal(d)
 	if err != nil {
-		return 0 // it has texts, numbers and a time
+		return 0 // cannot happen: it has texts, numbers and a time
 	}
 	return len(encoded)
 }
