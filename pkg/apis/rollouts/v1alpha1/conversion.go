@@ -65,8 +65,8 @@ func Convert_rollouts_Rollout_To_v1alpha1_Rollout(in *rollouts.Rollout, out *Rol
 	return nil
 }
 
-// annotated copies before it writes, since a converted object shares its maps
-// with the one it was converted from, and that may stand in a cache.
+// annotated copies the annotations before it changes them, since a converted object
+// shares its maps with the original, which may be in a cache.
 func annotated(annotations map[string]string, key, value string) map[string]string {
 	if old, ok := annotations[key]; ok && old == value {
 		return annotations
@@ -97,10 +97,10 @@ func Convert_v1alpha1_Strategy_To_rollouts_Strategy(in *Strategy, out *rollouts.
 	return autoConvert_v1alpha1_Strategy_To_rollouts_Strategy(in, out, s)
 }
 
-// given reads a boolean that may be missing.
+// given reads an optional boolean, and reports whether it was given.
 func given(b *bool) (value, given bool) { return b != nil && *b, b != nil }
 
-// written is the opposite of given.
+// written is the inverse of given.
 func written(value, given bool) *bool {
 	if value || given {
 		return &value

@@ -9,20 +9,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// PreserveOlder gives back what this version has got since release 0.3.0 of
-// OpenKruise Rollouts. Clients that were built with it, such as KubeVela, pause
-// and resume a release by writing back all that they have read of it, and would
-// take away the rest. Nothing tells them from a client that removes a field, so
-// only a write that pauses or resumes, and loses nothing but such fields, is
-// taken for theirs. It is for whole objects; a patch says what it means.
+// PreserveOlder restores the fields that this version has got since release 0.3.0 of
+// OpenKruise Rollouts. Clients that were built with that release, such as KubeVela,
+// pause and resume a release by writing back the whole object, without the fields that
+// they do not know. Such a write looks like one that removes the fields on purpose, so
+// PreserveOlder only acts if the write pauses or resumes, and only drops newer fields.
+// It is for whole objects; a patch changes only the fields that it names.
 func PreserveOlder(written, old *rollouts.RolloutSpec) {
 	paused, given := written.Strategy.Paused, written.Strategy.PausedGiven
 	if paused == old.Strategy.Paused {
 		return
 	}
-	sent, seen := written.DeepCopy(), asOlder(old)
+	sent, seen := written.DeepCopy(), withoutNewerFields(old)
 	sent.Strategy.Paused, sent.Strategy.PausedGiven = seen.Strategy.Paused, seen.Strategy.PausedGiven
-	givePauses(sent)
+	markPausesGiven(sent)
 	if !equality.Semantic.DeepEqual(sent, seen) {
 		return
 	}
@@ -30,11 +30,11 @@ func PreserveOlder(written, old *rollouts.RolloutSpec) {
 	written.Strategy.Paused, written.Strategy.PausedGiven = paused, given
 }
 
-// asOlder is what remains of a spec in the hands of such a client.
-func asOlder(s *rollouts.RolloutSpec) *rollouts.RolloutSpec {
+// withoutNewerFields returns the spec as such a client writes it back.
+func withoutNewerFields(s *rollouts.RolloutSpec) *rollouts.RolloutSpec {
 	seen := s.DeepCopy()
 	seen.Disabled = false
-	givePauses(seen)
+	markPausesGiven(seen)
 	plan := seen.Strategy.Canary
 	if plan == nil {
 		return seen
@@ -54,8 +54,8 @@ func asOlder(s *rollouts.RolloutSpec) *rollouts.RolloutSpec {
 	return seen
 }
 
-// givePauses makes every pause one that was given, as older structs write it.
-func givePauses(s *rollouts.RolloutSpec) {
+// markPausesGiven marks every pause as given, since older clients always write one.
+func markPausesGiven(s *rollouts.RolloutSpec) {
 	if s.Strategy.Canary == nil {
 		return
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The functions here are those that generation cannot write, because the hub
-// has one type where the wire has two, or a field where the wire has an
-// annotation or a mirror.
+// These are the conversions that conversion-gen cannot write, because the hub has one
+// type where the wire has two, or names or repeats a field differently.
 
 // Convert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec reads a missing workloadRef as nil.
 func Convert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(in *RolloutSpec, out *rollouts.RolloutSpec, s conversion.Scope) error {
@@ -45,10 +44,10 @@ func Convert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, out *S
 	return err
 }
 
-// given reads a boolean that may be missing.
+// given reads an optional boolean, and reports whether it was given.
 func given(b *bool) (value, given bool) { return b != nil && *b, b != nil }
 
-// written is the opposite of given.
+// written is the inverse of given.
 func written(value, given bool) *bool {
 	if value || given {
 		return &value
