@@ -15,17 +15,17 @@ var (
 	finalizingPolicies = []rollouts.FinalizingPolicy{rollouts.WaitResume, rollouts.Immediate}
 )
 
-// ValidateBatchRelease judges a new BatchRelease.
+// ValidateBatchRelease validates a new BatchRelease.
 func ValidateBatchRelease(b *rollouts.BatchRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&b.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateBatchSpec(&b.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateBatchReleaseUpdate judges a change; what stays stays accepted.
+// ValidateBatchReleaseUpdate validates a change. Fields that do not change stay accepted.
 func ValidateBatchReleaseUpdate(b, old *rollouts.BatchRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
-	return append(errs, sinceBefore(validateBatchSpec(&b.Spec, path), validateBatchSpec(&old.Spec, path))...)
+	return append(errs, newErrors(validateBatchSpec(&b.Spec, path), validateBatchSpec(&old.Spec, path))...)
 }
 
 func validateBatchSpec(s *rollouts.BatchReleaseSpec, path *field.Path) field.ErrorList {

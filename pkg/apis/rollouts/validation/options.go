@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// ValidateDecisionOptions judges what every verb takes.
+// ValidateDecisionOptions validates the options that every verb has.
 func ValidateDecisionOptions(o *rollouts.DecisionOptions) field.ErrorList {
 	errs := validateText(field.NewPath("reason"), o.Reason, rollouts.MaxReason)
 	errs = append(errs, validateText(field.NewPath("requestID"), o.RequestID, rollouts.MaxRequestID)...)
@@ -22,7 +22,7 @@ func ValidateDecisionOptions(o *rollouts.DecisionOptions) field.ErrorList {
 	return errs
 }
 
-// validateText judges words of a user that others will read, in a terminal too.
+// validateText validates the text of a user that others read, for example in a terminal.
 func validateText(path *field.Path, text string, most int) field.ErrorList {
 	var errs field.ErrorList
 	if utf8.RuneCountInString(text) > most {

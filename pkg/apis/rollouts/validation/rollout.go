@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation judges one object, or its old and its new state. It
-// answers "may this be stored", names the field as the version of the request
-// spells it and says what to write instead. It must not know any other object: that two
-// Rollouts name one workload is found elsewhere.
+// Package validation validates one object, or a change of one. It answers "may this be
+// stored", names the field as the version of the request spells it, and says what to
+// write instead. It must not know any other object: other code finds two Rollouts
+// with one workload.
 package validation
 
 import (
@@ -26,13 +26,13 @@ import (
 // upgraded in a step that routes traffic.
 const DefaultPartitionPercentLimit = 50
 
-// Options are what an administrator or the version of a request decides.
+// Options depend on the configuration of the server and on the version of the request.
 type Options struct {
 	// PartitionPercentLimit in percent; 0 means the default.
 	PartitionPercentLimit int
-	// EnforcePartitionPercentLimit makes an error of what is a warning.
+	// EnforcePartitionPercentLimit reports steps above the limit as errors, not as warnings.
 	EnforcePartitionPercentLimit bool
-	// AnyWorkloadKind accepts kinds that are not known here.
+	// AnyWorkloadKind accepts workloads of unknown kinds.
 	AnyWorkloadKind bool
 	// Version of the request; empty means v1beta1. A request in v1alpha1 may
 	// change the number of steps of a release under way, may give a weight of
@@ -46,7 +46,7 @@ const v1alpha1 = "v1alpha1"
 
 func (o Options) older() bool { return o.Version == v1alpha1 }
 
-// workloadRef is where the version keeps the reference to the workload.
+// workloadRef is the path of the reference to the workload in the version.
 func (o Options) workloadRef() *field.Path {
 	if o.older() {
 		return field.NewPath("spec", "objectRef", "workloadRef")
@@ -54,7 +54,7 @@ func (o Options) workloadRef() *field.Path {
 	return field.NewPath("spec", "workloadRef")
 }
 
-// traffic is what the version calls the share of a step.
+// traffic is the name of the share of a step in the version.
 func (o Options) traffic() string {
 	if o.older() {
 		return "weight"
@@ -81,18 +81,17 @@ var (
 	}
 )
 
-// ValidateRollout judges a new Rollout.
+// ValidateRollout validates a new Rollout.
 func ValidateRollout(r *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateSpec(r, o)...)
 }
 
-// ValidateRolloutUpdate judges a change. What stays as it is stays accepted, or
-// a finalizer could not be removed from an object that a stricter server would
-// refuse.
+// ValidateRolloutUpdate validates a change. Fields that do not change stay accepted:
+// otherwise, nobody could remove a finalizer from an object that a newer rule refuses.
 func ValidateRolloutUpdate(r, old *rollouts.Rollout, o Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	errs = append(errs, sinceBefore(validateSpec(r, o), validateSpec(old, o))...)
+	errs = append(errs, newErrors(validateSpec(r, o), validateSpec(old, o))...)
 	if InFlight(&old.Status) {
 		errs = append(errs, validateInFlight(&r.Spec, &old.Spec, o)...)
 	}
@@ -115,17 +114,18 @@ func validateWorkloadRef(s *rollouts.RolloutSpec, path *field.Path, o Options) f
 		return errs
 	}
 	kind := groupKind(s.WorkloadRef)
-	shaped := kind.Kind == "StatefulSet" && strings.Contains(kind.Group, ".") // of whatever group: it may have what a native one has
-	if !o.AnyWorkloadKind && !shaped && !slices.Contains(workloadKinds, kind) {
-		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "use one of "+list(workloadKinds)+", or a StatefulSet of another group")}
+	// A StatefulSet of another group may have the fields of a native one.
+	statefulSetLike := kind.Kind == "StatefulSet" && strings.Contains(kind.Group, ".")
+	if !o.AnyWorkloadKind && !statefulSetLike && !slices.Contains(workloadKinds, kind) {
+		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "use one of "+joinKinds(workloadKinds)+", or a StatefulSet of another group")}
 	}
 	if s.Strategy.BlueGreen != nil && !slices.Contains(blueGreenKinds, kind) {
-		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "the blueGreen strategy needs one of "+list(blueGreenKinds)+"; use canary for other kinds")}
+		return field.ErrorList{field.Invalid(path.Child("kind"), kind.String(), "the blueGreen strategy needs one of "+joinKinds(blueGreenKinds)+"; use canary for other kinds")}
 	}
 	return nil
 }
 
-// validateRef judges the parts of a reference to an object of the namespace.
+// validateRef validates a reference to an object in the namespace.
 func validateRef(ref *rollouts.ObjectRef, path *field.Path) field.ErrorList {
 	errs := validateAPIVersion(ref.APIVersion, path.Child("apiVersion"))
 	if ref.Kind == "" {
@@ -136,7 +136,7 @@ func validateRef(ref *rollouts.ObjectRef, path *field.Path) field.ErrorList {
 	return append(errs, validateName(ref.Name, path.Child("name"))...)
 }
 
-// validateAPIVersion accepts what a cluster could serve.
+// validateAPIVersion accepts any group and version that a cluster could serve.
 func validateAPIVersion(apiVersion string, path *field.Path) field.ErrorList {
 	const fix = "give group and version, such as apps/v1"
 	if apiVersion == "" {
@@ -165,7 +165,7 @@ func groupKind(ref *rollouts.ObjectRef) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }
 
-func list(kinds []schema.GroupKind) string {
+func joinKinds(kinds []schema.GroupKind) string {
 	names := make([]string, 0, len(kinds))
 	for _, kind := range kinds {
 		names = append(names, kind.String())
@@ -173,8 +173,8 @@ func list(kinds []schema.GroupKind) string {
 	return strings.Join(names, ", ")
 }
 
-// validateStyleAnnotation concerns older requests only: v1beta1 has a field
-// instead, and the annotation says nothing there.
+// validateStyleAnnotation applies to older requests only: v1beta1 has a field instead
+// and ignores the annotation.
 func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	style := r.Annotations[rollouts.AnnotationRollingStyle]
 	if !o.older() || style == "" || strings.EqualFold(style, "canary") || strings.EqualFold(style, "partition") {
@@ -184,8 +184,8 @@ func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, style, []string{"canary", "partition"})}
 }
 
-// InFlight reports whether something of a release is still out there, which the
-// spec is needed for to take it back, whatever the spec says by now.
+// InFlight reports whether a release is under way or still has to be taken back, for
+// which the controller needs the spec.
 func InFlight(s *rollouts.RolloutStatus) bool {
 	switch s.Phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
@@ -195,14 +195,14 @@ func InFlight(s *rollouts.RolloutStatus) bool {
 	return s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
-const wait = "cannot change while a release is under way or is being taken back: wait until it has ended"
+const waitForEnd = "cannot change while a release is under way or is being taken back: wait until it has ended"
 
-// validateInFlight judges a change of the plan of a release under way.
+// validateInFlight validates a change of the plan of a release under way.
 func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if !equality.Semantic.DeepEqual(s.WorkloadRef, old.WorkloadRef) {
-		errs = append(errs, field.Forbidden(o.workloadRef(), wait))
+		errs = append(errs, field.Forbidden(o.workloadRef(), waitForEnd))
 	}
 	style, release := s.Strategy.Active()
 	oldStyle, oldRelease := old.Strategy.Active()
@@ -211,13 +211,13 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	}
 	path := spec.Child("strategy", style.Key())
 	if style != oldStyle {
-		return append(errs, field.Forbidden(path, fmt.Sprintf("the style %s (from %s, or enableExtraWorkloadForCanary) ", style, oldStyle)+wait))
+		return append(errs, field.Forbidden(path, fmt.Sprintf("the style %s (from %s, or enableExtraWorkloadForCanary) ", style, oldStyle)+waitForEnd))
 	}
 	if !equality.Semantic.DeepEqual(release.TrafficRoutings, oldRelease.TrafficRoutings) {
-		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), wait))
+		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), waitForEnd))
 	}
 	if !o.older() && len(release.Steps) != len(oldRelease.Steps) {
-		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+wait+", or change the steps that there are"))
+		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+waitForEnd+", or change the steps that there are"))
 	}
 	return errs
 }

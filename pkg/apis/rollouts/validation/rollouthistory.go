@@ -10,14 +10,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// ValidateRolloutHistory judges a new RolloutHistory. Its copies are of objects
-// that were accepted elsewhere, and a name may be empty where there was no such
-// object.
+// ValidateRolloutHistory validates a new RolloutHistory. Its copies are of objects
+// that were accepted elsewhere. A name is empty if there was no such object.
 func ValidateRolloutHistory(h *rollouts.RolloutHistory) field.ErrorList {
 	return apivalidation.ValidateObjectMeta(&h.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
 
-// ValidateRolloutHistoryUpdate judges a change.
+// ValidateRolloutHistoryUpdate validates a change.
 func ValidateRolloutHistoryUpdate(h, old *rollouts.RolloutHistory) field.ErrorList {
 	return apivalidation.ValidateObjectMetaUpdate(&h.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 }

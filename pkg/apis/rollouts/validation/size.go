@@ -16,26 +16,25 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// maxObject bounds what others write into an object, in bytes, so that there is
-// always room for what Weir writes: storage takes three times as much.
+// maxObject is how many bytes others may write into an object. Storage accepts three
+// times as much, so that there is always room for what Weir writes.
 const maxObject = 512 << 10
 
-// Weighed is what of an object counts.
+// Weighed has the parts of an object that count.
 type Weighed struct {
 	Meta         *metav1.ObjectMeta
 	Spec, Status any
 }
 
-// WeighRollout leaves out the decisions, whose room is their own.
+// WeighRollout leaves out the decisions, which have a limit of their own.
 func WeighRollout(r *rollouts.Rollout) *Weighed {
 	status := r.Status
 	status.Decisions = nil
 	return &Weighed{Meta: &r.ObjectMeta, Spec: r.Spec, Status: status}
 }
 
-// ValidateSize judges what a writer makes of the stored object, which is nil if
-// there is none. One that was stored before there was a limit can be made
-// smaller, and can lose its finalizers.
+// ValidateSize validates the size of an object. The stored object is nil for a new
+// one. A stored object above the limit can become smaller, and can lose finalizers.
 func ValidateSize(w, old *Weighed) field.ErrorList {
 	now := w.weigh()
 	if now.total <= maxObject || old != nil && (now.shrinks(old.weigh()) || len(w.Meta.Finalizers) < len(old.Meta.Finalizers)) {
@@ -45,12 +44,12 @@ func ValidateSize(w, old *Weighed) field.ErrorList {
 		"the object may take %d KiB and would take %d: make this, its largest part, smaller", maxObject>>10, (now.total+1023)>>10)}}
 }
 
-// mostErrors bounds how many errors are told at once. What the message of all takes
-// to write grows with the square of their number.
+// mostErrors is how many errors an answer lists. The time to write a message of all
+// errors grows with the square of their number.
 const mostErrors = 20
 
-// Judge is the answer to a write. Nothing else is looked at in an object that is too
-// large, and what takes too many words is cut.
+// Judge returns the errors of a write. It checks nothing else in an object that is too
+// large, and cuts a long list of errors.
 func Judge(size field.ErrorList, rest func() field.ErrorList) field.ErrorList {
 	if len(size) > 0 {
 		return size
@@ -64,15 +63,14 @@ func Judge(size field.ErrorList, rest func() field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// weight is the size of an object, how much of it says who wrote what, and the
-// part that takes most.
+// weight is the size of an object, that of its managed fields, and its largest part.
 type weight struct {
 	total, managed int
 	largest        *field.Path
 }
 
-// shrinks reports whether nothing was added. Whoever takes something away may be
-// new among those on record.
+// shrinks reports whether a write adds nothing. Managed fields may grow, since a new
+// writer is added to them, even if it removes something.
 func (w weight) shrinks(before weight) bool {
 	return w.total <= before.total || w.total-w.managed < before.total-before.managed && w.managed <= maxObject/2
 }
@@ -98,27 +96,27 @@ func (w *Weighed) weigh() weight {
 	return sum
 }
 
-// sizeOf is about what the value takes in storage.
+// sizeOf estimates how many bytes the value takes in storage.
 func sizeOf(value any) int {
 	encoded, err := json.Marshal(value)
 	if err != nil {
-		return 0 // what was decoded can be encoded
+		return 0 // cannot happen: a decoded value can be encoded
 	}
 	return len(encoded)
 }
 
-// mayType reports whether others may say something under a type. One that differs from
-// one of ours only in case, or in letters that look alike, would read like it.
-func mayType(t rollouts.ConditionType) bool {
+// isAllowedType reports whether others may use the type of a condition. A type that
+// differs from one of Weir's only in case is not allowed, since it would read like it.
+func isAllowedType(t rollouts.ConditionType) bool {
 	if slices.Contains(rollouts.ConditionTypes, t) {
-		return true // whether it may be said is settled elsewhere
+		return true // another rule decides who may write it
 	}
 	return len(utilvalidation.IsQualifiedName(string(t))) == 0 && !rollouts.IsRecord(string(t)) &&
 		!slices.ContainsFunc(rollouts.ConditionTypes, func(ours rollouts.ConditionType) bool { return strings.EqualFold(string(ours), string(t)) })
 }
 
-// validateConditions judges the conditions that others have written. Those that
-// stay as they are stay accepted.
+// validateConditions validates the conditions that others have written. Conditions
+// that do not change stay accepted.
 func validateConditions(all, old []rollouts.Condition, path *field.Path) field.ErrorList {
 	stored, before := map[rollouts.ConditionType]*rollouts.Condition{}, 0
 	for i := range old {
@@ -141,14 +139,14 @@ func validateConditions(all, old []rollouts.Condition, path *field.Path) field.E
 	return errs
 }
 
-// validateCondition judges a condition by the stored one of its type, which may be nil.
+// validateCondition validates a condition. The stored one of its type may be nil.
 func validateCondition(c, old *rollouts.Condition, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	name, limit := rollouts.Clean(string(c.Type), rollouts.MaxRequestID), rollouts.MaxCondition
 	path = path.Key(name)
 	if old != nil {
 		limit = max(limit, old.Size())
-	} else if !mayType(c.Type) {
+	} else if !isAllowedType(c.Type) {
 		errs = append(errs, field.Invalid(path.Child("type"), name,
 			"use a type of your own that reads like none of Weir's: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
 	}

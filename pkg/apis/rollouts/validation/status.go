@@ -17,13 +17,13 @@ var stepStates = []rollouts.StepState{
 	rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady, rollouts.StepCompleted,
 }
 
-// ValidateRolloutStatusUpdate judges a write of the status. Only what has
-// changed is judged, so that an old status never blocks a new one. The options
-// decide nothing yet; every judgement of a Rollout takes them.
+// ValidateRolloutStatusUpdate validates a write of the status. It only checks fields
+// that have changed, so that an old status never blocks a new one. It takes options as
+// the other functions for Rollouts do, and does not need them yet.
 func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
-	if both(&r.Status) && !both(&old.Status) {
+	if hasBoth(&r.Status) && !hasBoth(&old.Status) {
 		errs = append(errs, field.Invalid(path, "canaryStatus and blueGreenStatus", "set only one of canaryStatus and blueGreenStatus"))
 	}
 	errs = append(errs, validateConditions(r.Status.Conditions, old.Status.Conditions, path.Child("conditions"))...)
@@ -36,7 +36,7 @@ func ValidateRolloutStatusUpdate(r, old *rollouts.Rollout, _ Options) field.Erro
 	return append(errs, validateProgress(r.Status.BlueGreen, old.Status.BlueGreen, steps, path.Child("blueGreenStatus"))...)
 }
 
-func both(s *rollouts.RolloutStatus) bool { return s.Canary != nil && s.BlueGreen != nil }
+func hasBoth(s *rollouts.RolloutStatus) bool { return s.Canary != nil && s.BlueGreen != nil }
 
 func validateProgress(p, old *rollouts.Progress, steps int, path *field.Path) field.ErrorList {
 	if p == nil {
@@ -49,7 +49,7 @@ func validateProgress(p, old *rollouts.Progress, steps int, path *field.Path) fi
 	if p.State != old.State && p.State != "" {
 		errs = append(errs, validateOneOf(p.State, stepStates, path.Child("currentStepState"))...)
 	}
-	// -1 stands for no further step, and 0 for a release that has not begun.
+	// -1 means no further step, and 0 a release that has not begun.
 	if next := p.NextStepIndex; next != old.NextStepIndex && (next < -1 || int(next) > steps) {
 		errs = append(errs, field.Invalid(path.Child("nextStepIndex"), next, fmt.Sprintf("the plan has the steps 1 to %d", steps)))
 	}

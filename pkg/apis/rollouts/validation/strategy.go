@@ -135,8 +135,8 @@ func validateMetadata(m *rollouts.PodTemplateMetadata, path *field.Path) field.E
 	return append(errs, apivalidation.ValidateAnnotations(m.Annotations, path.Child("annotations"))...)
 }
 
-// decreases compares numbers with numbers and percentages with percentages: how
-// a number compares with a percentage depends on the size of the workload.
+// decreases reports whether to is less than from. It does not compare a number with a
+// percentage, since the result depends on the size of the workload.
 func decreases(from, to *intstr.IntOrString) bool {
 	if from == nil || to == nil || from.Type != to.Type {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// The limits are those of the Gateway API, whose shapes these are: what is
-// accepted here must be accepted when it is written into an HTTPRoute.
+// The limits are those of the Gateway API: an HTTPRoute must accept every value that is
+// accepted here.
 const (
 	maxHeaders     = 16
 	maxHeaderName  = 256
@@ -68,7 +68,7 @@ func validateTrafficRouting(r *rollouts.TrafficRoutingRef, path *field.Path) fie
 	return append(errs, validateNetworkRefs(r.CustomNetworkRefs, path.Child("customNetworkRefs"))...)
 }
 
-// validateNetworkRefs bounds what one object makes a controller look at.
+// validateNetworkRefs limits how many objects a controller reads for one object.
 func validateNetworkRefs(refs []rollouts.ObjectRef, path *field.Path) field.ErrorList {
 	if len(refs) > rollouts.MaxNetworkRefs {
 		return field.ErrorList{field.TooMany(path, len(refs), rollouts.MaxNetworkRefs)}
@@ -110,8 +110,8 @@ func validatePath(m *rollouts.PathMatch, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateExpression refuses what is broken in each dialect. Routers have several, of
-// which some know more than Go: what Go alone does not take is theirs to judge.
+// validateExpression refuses expressions that are invalid in every dialect. Some routers
+// accept more than Go does, so other errors of Go's parser do not count.
 func validateExpression(value string, path *field.Path) field.ErrorList {
 	_, err := syntax.Parse(value, syntax.Perl)
 	broken, ok := errors.AsType[*syntax.Error](err)
@@ -126,7 +126,7 @@ func validateExpression(value string, path *field.Path) field.ErrorList {
 	}
 }
 
-// pathFix says what to change in a path that is not normal, or nothing.
+// pathFix says what to change in a path that is not normalized, or is empty.
 func pathFix(value string) string {
 	if !strings.HasPrefix(value, "/") {
 		return "start the path with /"
@@ -147,8 +147,8 @@ func pathFix(value string) string {
 	return ""
 }
 
-// validateValues lets an older request name a header twice, since its lists are
-// not keyed by name.
+// validateValues accepts repeated names in an older request, since its lists are not
+// keyed by name.
 func validateValues(values []rollouts.ValueMatch, maxValue int, path *field.Path, o Options) field.ErrorList {
 	errs := tooMany(len(values), path)
 	seen := sets.New[string]()
@@ -175,7 +175,7 @@ func validateHeaderModifier(m *rollouts.HeaderModifier, path *field.Path) field.
 	errs = append(errs, validateHeaders(m.Add, path.Child("add"))...)
 	errs = append(errs, tooMany(len(m.Remove), path.Child("remove"))...)
 	for i, name := range m.Remove {
-		// Removing what no header can be called does no harm.
+		// Invalid names are accepted: to remove them changes nothing.
 		if slices.Contains(m.Remove[:i], name) {
 			errs = append(errs, field.Duplicate(path.Child("remove").Index(i), name))
 		}
@@ -215,7 +215,7 @@ func validateOneOf[T ~string](value T, known []T, path *field.Path) field.ErrorL
 	return field.ErrorList{field.NotSupported(path, value, known)}
 }
 
-// validateHeaderName remembers names in seen, since lists are keyed by them.
+// validateHeaderName adds the name to seen, since lists are keyed by name.
 func validateHeaderName(name string, path *field.Path, seen sets.Set[string]) field.ErrorList {
 	switch {
 	case name == "":

@@ -11,21 +11,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// ValidateTrafficRouting judges a new TrafficRouting.
+// ValidateTrafficRouting validates a new TrafficRouting.
 func ValidateTrafficRouting(r *rollouts.TrafficRouting) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateTrafficRoutingSpec(&r.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateTrafficRoutingUpdate judges a change; what stays stays accepted.
+// ValidateTrafficRoutingUpdate validates a change. Fields that do not change stay accepted.
 func ValidateTrafficRoutingUpdate(r, old *rollouts.TrafficRouting) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
-	// What was routed is found by them, and waited for.
+	// The controller needs the references to find, and to take back, what it has changed.
 	if old.Status.LastUpdateTime != nil && !equality.Semantic.DeepEqual(r.Spec.ObjectRef, old.Spec.ObjectRef) {
-		errs = append(errs, field.Forbidden(path.Child("objectRef"), wait))
+		errs = append(errs, field.Forbidden(path.Child("objectRef"), waitForEnd))
 	}
-	return append(errs, sinceBefore(validateTrafficRoutingSpec(&r.Spec, path), validateTrafficRoutingSpec(&old.Spec, path))...)
+	return append(errs, newErrors(validateTrafficRoutingSpec(&r.Spec, path), validateTrafficRoutingSpec(&old.Spec, path))...)
 }
 
 func validateTrafficRoutingSpec(s *rollouts.TrafficRoutingSpec, path *field.Path) field.ErrorList {

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// RolloutWarnings are what a user should know about a Rollout that is accepted.
+// RolloutWarnings are the warnings about a valid Rollout.
 func RolloutWarnings(r *rollouts.Rollout, o Options) []string {
 	var warnings []string
 	if !o.EnforcePartitionPercentLimit {
@@ -31,8 +31,8 @@ type excess struct {
 	replicas, message string
 }
 
-// overLimit finds the steps in which too few stable pods are left for the
-// traffic that they still get. A step of 100% has no stable pods by intent.
+// overLimit finds the steps that leave too few stable pods for the traffic that these
+// still get. A step of 100% intentionally leaves none.
 func overLimit(s *rollouts.RolloutSpec, o Options) []excess {
 	_, release := s.Strategy.Active()
 	if release == nil || rollouts.StyleFor(&s.Strategy, s.WorkloadRef) != rollouts.StylePartition {
@@ -55,7 +55,8 @@ func overLimit(s *rollouts.RolloutSpec, o Options) []excess {
 	return found
 }
 
-// decreasingTraffic finds steps that take traffic back from the new revision.
+// decreasingTraffic finds the steps that send less traffic to the new revision than
+// the step before.
 func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 	style, release := s.Strategy.Active()
 	if release == nil {
@@ -79,8 +80,8 @@ func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 	return warnings
 }
 
-// FinalizerWarnings are about the finalizers that the stored object, which may
-// be nil, does not have: one without a domain may be that of somebody else.
+// FinalizerWarnings are about new finalizers without a domain, since others may use the
+// same name. The stored object may be nil.
 func FinalizerWarnings(obj, old metav1.Object) []string {
 	var warnings []string
 	for _, name := range obj.GetFinalizers() {
