@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package object answers what a pure adapter wants written: pairs of an object
-// as it was read and as it should be. It must not know how writing works.
+// Package object has the writes that a pure adapter asks for: pairs of an object as it
+// was read and as it should be. It must not know how writing works.
 package object
 
 import (
@@ -16,9 +16,9 @@ type Object interface {
 	runtime.Object
 }
 
-// Change is one write. Without Base, Want is created; without Want, Base is
-// deleted; with both, Want replaces Base at Base's resourceVersion. A Base without
-// one is deleted whatever it has become.
+// Change is one write. Without Base, Want is created; without Want, Base is deleted;
+// with both, Want replaces Base at Base's resourceVersion. A Base without a
+// resourceVersion is deleted whatever its current state is.
 type Change struct {
 	Base, Want Object
 }

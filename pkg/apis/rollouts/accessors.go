@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Active returns the release that is set and its wire key's style. With an
-// invalid strategy (none or both set) the release may be nil.
+// Active returns the style and the release that is set. The release of an invalid
+// strategy may be nil.
 func (s *Strategy) Active() (Style, *Release) {
 	switch {
 	case s.BlueGreen != nil:
@@ -20,8 +20,8 @@ func (s *Strategy) Active() (Style, *Release) {
 	}
 }
 
-// StyleFor resolves how pods of the workload are replaced: only a Deployment
-// of apps/v1 knows the canary style, every other kind is partitioned instead.
+// StyleFor returns how pods of the workload are replaced. The canary style is for
+// Deployments of apps/v1; other kinds are partitioned instead.
 func StyleFor(s *Strategy, ref *ObjectRef) Style {
 	style, _ := s.Active()
 	if style == StyleCanary && (ref == nil || ref.APIVersion != "apps/v1" || ref.Kind != "Deployment") {
@@ -38,8 +38,7 @@ func (s *RolloutStatus) Active() *Progress {
 	return s.Canary
 }
 
-// SetActive stores the progress under the key of the style; the two keys
-// exclude each other.
+// SetActive stores the progress under the key of the style, and clears the other key.
 func (s *RolloutStatus) SetActive(style Style, p *Progress) {
 	s.Canary, s.BlueGreen = nil, nil
 	if style == StyleBlueGreen {
@@ -59,8 +58,8 @@ func (s *RolloutStatus) Condition(t ConditionType) *Condition {
 	return nil
 }
 
-// Stalled is the condition by which Weir itself says that nothing will move, or nil. What
-// others say in its place decides nothing.
+// Stalled returns the condition Stalled if it is true and its reason is Weir's, or nil.
+// A condition Stalled of others decides nothing.
 func (s *RolloutStatus) Stalled() *Condition {
 	c := s.Condition(ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || !StallReason(c.Reason).Known() {
@@ -69,8 +68,8 @@ func (s *RolloutStatus) Stalled() *Condition {
 	return c
 }
 
-// SetCondition stores a condition; the transition time moves only when the
-// status changes, and nothing moves when nothing changes.
+// SetCondition stores a condition. The transition time only changes with the status, and
+// an equal condition changes nothing.
 func (s *RolloutStatus) SetCondition(c Condition, now metav1.Time) {
 	old := s.Condition(c.Type)
 	if old == nil {
@@ -88,7 +87,7 @@ func (s *RolloutStatus) SetCondition(c Condition, now metav1.Time) {
 	*old = c
 }
 
-// RemoveCondition drops the condition of the type.
+// RemoveCondition removes the condition of the type.
 func (s *RolloutStatus) RemoveCondition(t ConditionType) {
 	var kept []Condition
 	for _, c := range s.Conditions {
@@ -99,7 +98,7 @@ func (s *RolloutStatus) RemoveCondition(t ConditionType) {
 	s.Conditions = kept
 }
 
-// Activity reads what the release is doing from where the wire keeps it.
+// Activity returns what the release is doing.
 func (s *RolloutStatus) Activity() Activity {
 	if c := s.Condition(ConditionProgressing); c != nil {
 		return Activity(c.Reason)
@@ -125,7 +124,7 @@ func (r *Release) Step(index int32) *Step {
 	return &r.Steps[index-1]
 }
 
-// Next returns the index after the given one as the wire has it: -1 after the last.
+// Next returns the 1-based index of the next step, or -1 after the last one.
 func (r *Release) Next(index int32) int32 {
 	if int(index) >= len(r.Steps) {
 		return -1
@@ -133,7 +132,7 @@ func (r *Release) Next(index int32) int32 {
 	return index + 1
 }
 
-// Key is where the wire keeps the release of a style.
+// Key is the key of the release of a style in spec.strategy.
 func (s Style) Key() string {
 	if s == StyleBlueGreen {
 		return "blueGreen"
@@ -141,7 +140,7 @@ func (s Style) Key() string {
 	return "canary"
 }
 
-// Class is the dialect of annotations, or empty.
+// Class returns the dialect of annotations, or an empty one.
 func (r *IngressRef) Class() string {
 	if r.ClassType == nil {
 		return ""
@@ -149,7 +148,7 @@ func (r *IngressRef) Class() string {
 	return *r.ClassType
 }
 
-// TrafficRouting names a TrafficRouting object, or is empty.
+// TrafficRouting returns the name of the TrafficRouting object, or an empty one.
 func (r *Release) TrafficRouting() string {
 	if r.TrafficRoutingRef == nil {
 		return ""

@@ -11,9 +11,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// BatchRelease brings one workload batch by batch to its new revision. It is
-// the seam between a plan and a workload: a Rollout writes its spec and reads
-// its status.
+// BatchRelease updates one workload to its new revision batch by batch. A Rollout
+// writes its spec and reads its status.
 type BatchRelease struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -34,7 +33,7 @@ type BatchReleaseList struct {
 
 // BatchReleaseSpec names the workload and the plan.
 type BatchReleaseSpec struct {
-	// WorkloadRef names the workload; nil is possible only on the wire.
+	// WorkloadRef names the workload; validation refuses nil.
 	WorkloadRef *ObjectRef
 	Plan        ReleasePlan
 }
@@ -53,9 +52,9 @@ type ReleasePlan struct {
 	RollingStyle        Style
 	// ExtraWorkload is the older way to ask for the canary style.
 	ExtraWorkload bool
-	// Revision is the revision that the plan is meant for. While the workload's
-	// template is another one, nothing is upgraded and nothing given back;
-	// empty means any. Weir's own.
+	// Revision is the revision that the plan is for. While the workload has another
+	// template, the controller upgrades nothing and does not give the workload back.
+	// Empty means any revision. Weir's own.
 	Revision string
 	// Abort brings every pod back to the stable revision and keeps the
 	// workload held. With BatchPartition nil, the workload is given back but
@@ -64,7 +63,7 @@ type ReleasePlan struct {
 	// StableRevision is the revision that the Rollout knows to be stable; empty
 	// where no Rollout has written the plan. Weir's own.
 	StableRevision string
-	// Paused brings up no more pods of the update revision than there are. Weir's own.
+	// Paused adds no pods of the update revision. Weir's own.
 	Paused bool
 }
 
@@ -73,7 +72,7 @@ type Batch struct {
 	CanaryReplicas intstr.IntOrString
 }
 
-// BatchReleaseStatus is what is known of the batches.
+// BatchReleaseStatus is the state of the batches.
 type BatchReleaseStatus struct {
 	Phase                    Phase
 	Message                  string
@@ -91,14 +90,14 @@ type BatchReleaseStatus struct {
 	UpdatedReplicas          int32
 	UpdatedReadyReplicas     int32
 	NoNeedUpdateReplicas     *int32
-	// WorkloadUID is the workload that the plan is carried out on. One of the same
-	// name that was made later is another. Weir's own.
+	// WorkloadUID is the uid of the workload that the plan is carried out on, since a
+	// later workload may have the same name. Weir's own.
 	WorkloadUID types.UID
-	// ExtraUID is the Deployment that was made beside the workload: it is found and
-	// deleted by that, whatever its owner references say. Weir's own.
+	// ExtraUID is the uid of the extra Deployment. The controller finds and deletes it by
+	// this uid, whatever its owner references say. Weir's own.
 	ExtraUID types.UID
-	// Drive is how far the workload may go; nil before it was told and after it
-	// was given back. What the workload itself says of it is a copy. Weir's own.
+	// Drive is how far the workload may go; nil before it is first set and after the
+	// workload was given back. Annotations of the workload are a copy. Weir's own.
 	Drive *Drive
 }
 
@@ -106,15 +105,14 @@ type BatchReleaseStatus struct {
 type Drive struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString
-	// KeepOne keeps a pod of the stable revision where the workload is made so small
+	// KeepOne keeps a pod of the stable revision if the workload is scaled down so far
 	// that Partition is all of its pods.
 	KeepOne bool
-	// Least is how many pods what was made beside the workload keeps where that is
-	// made smaller.
+	// Least is how many pods the extra Deployment keeps if the workload is scaled down.
 	Least int32
 	// Abort sends every pod back to the stable revision.
 	Abort bool
-	// Revision is the revision that Partition is meant for; any other template
-	// freezes the sizes until the workload is told anew.
+	// Revision is the revision that Partition is for. With another template, the sizes
+	// stay as they are until the Drive is set again.
 	Revision string
 }

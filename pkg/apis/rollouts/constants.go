@@ -87,29 +87,29 @@ type ConditionType string
 
 // Types of conditions that Weir writes. Other types belong to others and are kept.
 const (
-	// ConditionProgressing tells by its reason what a release is doing.
+	// ConditionProgressing has what a release is doing as its reason.
 	ConditionProgressing ConditionType = "Progressing"
-	// ConditionSucceeded tells how the last release ended.
+	// ConditionSucceeded is how the last release ended.
 	ConditionSucceeded ConditionType = "Succeeded"
 	// ConditionTerminating is set while the Rollout is deleted.
 	ConditionTerminating ConditionType = "Terminating"
-	// ConditionReconciling is true while a Rollout is on its way somewhere, and
-	// false when it has arrived or is stalled; tools that follow kstatus read it.
+	// ConditionReconciling is true until a Rollout has reached its desired state, and
+	// false then or when it is stalled; tools that follow kstatus read it.
 	ConditionReconciling ConditionType = "Reconciling"
-	// ConditionStalled is true when nothing will move without a user; tools
-	// that follow kstatus read it. Others may say so as well.
+	// ConditionStalled is true if a Rollout cannot go on without a user; tools that
+	// follow kstatus read it. Others may set it too.
 	ConditionStalled ConditionType = "Stalled"
-	// ConditionWritable is false while the server denies a write that a release
-	// needs, and is not there otherwise.
+	// ConditionWritable is false while the server denies a write that a release needs,
+	// and absent otherwise.
 	ConditionWritable ConditionType = "Writable"
-	// ConditionProtected is there, and false, while a part of admission is missing,
-	// so that a change of the template may be released unheld.
+	// ConditionProtected is false while a part of admission is missing, so that a change
+	// of the template may bypass it, and absent otherwise.
 	ConditionProtected ConditionType = "Protected"
-	// ConditionBypassed is true of a release whose template got past admission, so
-	// that pods of it were made before it was held.
+	// ConditionBypassed is true if the template of a release bypassed admission, so that
+	// its first pods were created before Weir held the workload.
 	ConditionBypassed ConditionType = "AdmissionBypassed"
-	// ConditionRoutable is there, and false, while the Service or a router that a
-	// step needs is another's, or somebody undoes what is written to it.
+	// ConditionRoutable is false while the Service or a router that a step needs belongs
+	// to somebody else, or somebody undoes Weir's changes of it, and absent otherwise.
 	ConditionRoutable ConditionType = "Routable"
 )
 
@@ -119,25 +119,25 @@ var ConditionTypes = []ConditionType{
 	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable,
 }
 
-// StallReason is why Weir itself says that a Rollout is stalled. A condition
-// with another reason was written by somebody else.
+// StallReason is the reason of a condition Stalled that Weir writes. Others use other
+// reasons.
 type StallReason string
 
 // Reasons of being stalled.
 const (
 	// StalledAborted: the release was aborted and waits for another template.
 	StalledAborted StallReason = "Aborted"
-	// StalledStableGone: an abort has nothing to bring the stable revision back from.
+	// StalledStableGone: the stable revision of an abort does not exist any more.
 	StalledStableGone StallReason = "StableGone"
-	// StalledStableEdited: somebody has edited what keeps the stable template.
+	// StalledStableEdited: somebody has edited the object with the stable template.
 	StalledStableEdited StallReason = "StableEdited"
-	// StalledUnsupported: the workload is of a kind or style that is not served.
+	// StalledUnsupported: Weir does not support the kind or style of the workload.
 	StalledUnsupported StallReason = "Unsupported"
-	// StalledRefused: another template was set in the middle of a blue-green release.
+	// StalledRefused: another template was set during a blue-green release.
 	StalledRefused StallReason = "RevisionRefused"
-	// StalledOccupied: a BatchRelease of somebody else has the name of the Rollout.
+	// StalledOccupied: a BatchRelease of another owner has the name of the Rollout.
 	StalledOccupied StallReason = "BatchReleaseOccupied"
-	// StalledDeadline: nothing has moved for as long as the progress deadline.
+	// StalledDeadline: there was no progress within the progress deadline.
 	StalledDeadline StallReason = "ProgressDeadlineExceeded"
 )
 
@@ -226,8 +226,8 @@ const (
 const (
 	// AnnotationInProgress marks a held workload; any non-empty value counts.
 	AnnotationInProgress = "rollouts.kruise.io/in-progressing"
-	// AnnotationRefused is how the policies that hold tell weir-fit, in one request, why
-	// another template cannot be held.
+	// AnnotationRefused passes, within one request, the reason why another template cannot
+	// be held from the policies that hold workloads to weir-fit.
 	AnnotationRefused = "rollouts.kruise.io/refused"
 	// AnnotationHash on a Rollout identifies its plan.
 	AnnotationHash = "rollouts.kruise.io/hash"
@@ -242,29 +242,29 @@ const (
 	AnnotationControlInfo = "batchrelease.rollouts.kruise.io/control-info"
 	// AnnotationDeploymentStrategy on a Deployment says which share of it may be upgraded.
 	AnnotationDeploymentStrategy = "rollouts.kruise.io/deployment-strategy"
-	// AnnotationDeploymentExtraStatus on a Deployment tells what its status cannot.
+	// AnnotationDeploymentExtraStatus on a Deployment has what its status has no field for.
 	AnnotationDeploymentExtraStatus = "rollouts.kruise.io/deployment-extra-status"
-	// AnnotationOriginalStrategy on a workload keeps what its owner wrote, while
-	// a blue-green release needs other values.
+	// AnnotationOriginalStrategy on a workload keeps the strategy of its owner while a
+	// blue-green release needs another one.
 	AnnotationOriginalStrategy = "rollouts.kruise.io/original-deployment-strategy"
-	// AnnotationAskedAgain on a held workload says when its native controller was last
-	// to look at it, to make a ControllerRevision again that was deleted.
+	// AnnotationAskedAgain on a held workload is when Weir last made its native controller
+	// reconcile it, to create a deleted ControllerRevision again.
 	AnnotationAskedAgain = "rollouts.kruise.io/asked-again"
-	// AnnotationWantedSpec on a held workload notes what its owner wrote of the
-	// fields that the policies keep, until it is taken up.
+	// AnnotationWantedSpec on a held workload keeps what its owner wrote to fields that the
+	// policies keep, until Weir applies it.
 	AnnotationWantedSpec = "rollouts.kruise.io/wanted-spec"
-	// AnnotationOriginalSpec on a router keeps what its owner wrote, while a release
-	// needs it to say something else.
+	// AnnotationOriginalSpec on a router keeps the spec of its owner while a release needs
+	// another one.
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
-	// AnnotationRouted on a router is the route that it does, as a step has it.
+	// AnnotationRouted on a router is its current route, in the form of a step.
 	AnnotationRouted = "rollouts.kruise.io/routed"
-	// AnnotationRoutedBy on a router tells which script of its user has routed it.
+	// AnnotationRoutedBy on a router names the user's script that has routed it.
 	AnnotationRoutedBy = "rollouts.kruise.io/routed-by"
 	// LabelWorkloadType on a workload lets admission see it.
 	LabelWorkloadType = "rollouts.kruise.io/workload-type"
 	// LabelStableRevision on a Deployment names its stable ReplicaSet.
 	LabelStableRevision = "rollouts.kruise.io/stable-revision"
-	// LabelControlled on a Deployment tells that its ReplicaSets are scaled here.
+	// LabelControlled on a Deployment means that Weir scales its ReplicaSets.
 	LabelControlled = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
 	// LabelCanaryDeployment on an extra Deployment names the one it belongs to.
 	LabelCanaryDeployment = "rollouts.kruise.io/canary-deployment"
@@ -289,13 +289,13 @@ const (
 	FinalizerCanaryDeployment = "finalizer.rollouts.kruise.io/batch-release"
 	// FinalizerTrafficRouting keeps a TrafficRouting until its routes are taken back.
 	FinalizerTrafficRouting = "rollouts.kruise.io/trafficrouting"
-	// FinalizerProgressing, a slash and the name of a Rollout on a TrafficRouting
-	// tell that the Rollout has a release under way.
+	// FinalizerProgressing, a slash and the name of a Rollout on a TrafficRouting mean
+	// that the Rollout has a release under way.
 	FinalizerProgressing = "progressing.rollouts.kruise.io"
 
 	// CanarySuffix names the canary Service and Ingress after the stable ones.
 	CanarySuffix = "-canary"
-	// ConfigurationName is the ConfigMap that users bring scripts in.
+	// ConfigurationName is the ConfigMap with scripts of users.
 	ConfigurationName = "kruise-rollout-configuration"
 	// IndexName is the ConfigMap that says which Rollout holds which workload.
 	IndexName = "rollouts-index"

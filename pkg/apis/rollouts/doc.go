@@ -9,8 +9,7 @@
 // "what is a Rollout, whichever version a client uses", and must not know any
 // wire version.
 //
-// The hub is better shaped than the wire: one Release type stands under both
-// strategies, one Progress type under both sub-statuses, and the style that
-// v1alpha1 keeps in an annotation is a field. Conversions from and to the wire
-// versions are lossless and proven so by fuzzing.
+// The hub has one Release type for both strategies and one Progress type for both
+// sub-statuses, and the style that v1alpha1 keeps in an annotation is a field. A test
+// with random objects proves that conversions lose nothing.
 package rollouts

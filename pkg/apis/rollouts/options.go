@@ -70,11 +70,11 @@ type DecisionOptions struct {
 	Reason string
 	// RequestID makes the request safe to repeat.
 	RequestID string
-	// Expect refuses the request when the Rollout has moved on.
+	// Expect refuses the request if the Rollout has changed.
 	Expect *Expectation
 }
 
-// Common is what the body of any verb has, whichever it is.
+// Common returns the options that every verb has.
 func (o *DecisionOptions) Common() *DecisionOptions { return o }
 
 // Expectation is what the caller believes; any difference refuses the request.

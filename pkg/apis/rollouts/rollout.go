@@ -31,8 +31,7 @@ type RolloutList struct {
 
 // RolloutSpec is what the owner of the workload asks for.
 type RolloutSpec struct {
-	// WorkloadRef names the workload in the Rollout's namespace. Nil is
-	// possible only in v1alpha1 and refused by validation.
+	// WorkloadRef names the workload in the Rollout's namespace; validation refuses nil.
 	WorkloadRef *ObjectRef
 	// Strategy says how revisions are released.
 	Strategy Strategy
@@ -49,13 +48,12 @@ type ObjectRef struct {
 	Name       string
 }
 
-// Strategy holds the release under the key that the wire uses. Exactly one of
-// Canary and BlueGreen must be set; validation, not the type, says so, since an
-// invalid object must survive the way to validation.
+// Strategy holds the release under the key that the wire uses. Exactly one of Canary and
+// BlueGreen must be set. The type allows both, so that validation can refuse them.
 type Strategy struct {
 	// Paused freezes the release where it is.
 	Paused bool
-	// PausedGiven tells a false that was written from none; see Pause.Given.
+	// PausedGiven reports whether Paused was written, even as false; see Pause.Given.
 	PausedGiven bool
 	// Canary is the release of the canary and partition styles.
 	Canary *Release
@@ -73,8 +71,8 @@ type Release struct {
 	TrafficRoutingRef *string
 	// FailureThreshold is how many unready update pods a batch tolerates.
 	FailureThreshold *intstr.IntOrString
-	// ProgressDeadlineSeconds is how long a release may stand still where it
-	// should move; nil means as long as the workload's owner allows.
+	// ProgressDeadlineSeconds is how long a release may make no progress; nil means the
+	// deadline of the workload.
 	ProgressDeadlineSeconds *int32
 	// PodTemplateMetadata is merged into the pods of the extra workload. Canary only.
 	PodTemplateMetadata *PodTemplateMetadata
@@ -104,9 +102,9 @@ type Step struct {
 type Pause struct {
 	// Duration in seconds; nil waits for approval.
 	Duration *int32
-	// Given tells an empty pause from none. Both wait for approval; what the
-	// user wrote must read back as written, or GitOps tools see a difference.
-	// The wire tells it by a pause that is there.
+	// Given reports whether the pause was written, even as an empty one. Both wait for
+	// approval; what the user wrote must read back as written, or GitOps tools see a
+	// difference. The wire has a pointer instead.
 	// +k8s:conversion-gen=false
 	Given bool
 }

@@ -9,8 +9,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// RolloutHistory is what one release was made of. It exists on the wire in
-// v1alpha1 only.
+// RolloutHistory is the record of one release, with copies of the objects that took
+// part. On the wire, it exists in v1alpha1 only.
 type RolloutHistory struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -35,7 +35,7 @@ type RolloutHistorySpec struct {
 	Workload       *WorkloadInfo
 	Service        *ObjectInfo
 	TrafficRouting *TrafficRoutingInfo
-	// Stable is what the stable revision can be made anew from.
+	// Stable is a copy from which the stable revision can be restored.
 	Stable *ObjectInfo
 }
 

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RolloutStatus is what is known and remembered of a Rollout.
+// RolloutStatus is the state of a Rollout.
 type RolloutStatus struct {
 	// ObservedGeneration is the generation last acted upon.
 	ObservedGeneration int64
 	Phase              Phase
-	// WorkloadUID is the workload in service. One of the same name that was made
-	// later is another.
+	// WorkloadUID is the uid of the workload in service, since a later workload may have
+	// the same name.
 	WorkloadUID types.UID
 	// TrafficChange is the last change of Services and routers; nil before the first.
 	TrafficChange *TrafficChange
@@ -25,44 +25,44 @@ type RolloutStatus struct {
 	Canary *Progress
 	// BlueGreen is the progress of the blue-green style.
 	BlueGreen *Progress
-	// Decisions are the user's words, oldest first, written by the server only.
+	// Decisions are the uses of verbs, oldest first. Only the server writes them.
 	Decisions []Decision
 	// Releases are the latest release, and those before it that are not in a
 	// RolloutHistory yet, oldest first.
 	Releases []ReleaseRecord
-	// Network is what a release has taken of the network; nil if nothing.
+	// Network is there while a release holds its Service and routers.
 	Network *NetworkHold
 }
 
-// NetworkHold is that a release has taken the Service and the routers that its
-// trafficRoutings name: no other Rollout changes them until it has ended.
+// NetworkHold records that a release holds the Service and the routers that its
+// trafficRoutings name. No other Rollout changes them until the release has ended.
 type NetworkHold struct {
-	// Since is when they were taken.
+	// Since is when the release took them.
 	Since metav1.Time
-	// Pinned is the revision that the Service selects, or did until some routers
-	// may still think so. The last pod of that revision stays meanwhile.
+	// Pinned is the revision that the Service selects, or has selected so recently that
+	// some routers may not know the change. The last pod of that revision stays.
 	Pinned string
-	// Originals are digests of what the routers were before they were routed. A
-	// record on a router that none of them tells of was written by somebody else.
+	// Originals are digests of the routers before the release changed them. If a record
+	// on a router matches none of them, somebody else wrote it.
 	Originals []string
-	// Made are the uids of the canary Service and the canary Ingress. They are the
-	// release's whatever stands on them.
+	// Made are the uids of the canary Service and the canary Ingress. They belong to the
+	// release, whatever their metadata says.
 	Made []types.UID
 }
 
-// TrafficChange is a change of Services and routers, of which some may not know yet.
+// TrafficChange is a change of Services and routers that some routers may not know yet.
 type TrafficChange struct {
 	Time metav1.Time
-	// GraceSeconds is how long it takes until each of them knows.
+	// GraceSeconds is how long it takes until each router knows.
 	GraceSeconds int32
-	// Target is what the step under way wants of them, and TargetTime is when that
-	// was first found done. A step waits from then on, however often somebody undoes
-	// it and it is put back.
+	// Target is the routing that the current step needs. TargetTime is when it was first
+	// observed. The step waits from then on, even if somebody undoes the change and
+	// Weir repeats it.
 	Target     string
 	TargetTime *metav1.Time
 }
 
-// ReleaseRecord is what a release was, and how it went.
+// ReleaseRecord is the record of one release.
 type ReleaseRecord struct {
 	// Number counts the releases of a Rollout, from 1.
 	Number    int64
@@ -79,14 +79,14 @@ type ReleaseRecord struct {
 	Outcome ReleaseOutcome
 	// Kept reports whether the RolloutHistory exists.
 	Kept bool
-	// Filed reports whether it says all there is to say.
+	// Filed reports whether the release is over and its RolloutHistory is complete.
 	Filed bool
 	// Steps are the visits to steps in their order.
 	Steps []StepRecord
 }
 
-// StepRecord is one visit to a step. Times are nil until they have come, or
-// where the step was left before.
+// StepRecord is one visit to a step. A time is nil until it has come, or if the step
+// was left before.
 type StepRecord struct {
 	// Step is 1-based.
 	Step int32
@@ -128,10 +128,10 @@ type Progress struct {
 	Message        string
 	// LastUpdateTime is when State was entered or its last action issued.
 	LastUpdateTime *metav1.Time
-	// LastProgressTime is when the release moved last, to the tenth of its
-	// deadline; nil where it waits for somebody.
+	// LastProgressTime is when the release last made progress, rounded to a tenth of its
+	// deadline; nil while it waits for somebody.
 	LastProgressTime *metav1.Time
-	// ProgressMark is how far its pods had come then; a larger number is further.
+	// ProgressMark is the progress of its pods then; a larger number is more.
 	ProgressMark int32
 	// UpdateReplicas is how many pods of the update revision exist.
 	UpdateReplicas int32
@@ -141,10 +141,10 @@ type Progress struct {
 	FullyPromoted bool
 	// Paused freezes this release, beside spec.strategy.paused.
 	Paused bool
-	// RollingBack sets the template back to stable's once an abort is over.
+	// RollingBack restores the stable template when the abort is over.
 	RollingBack bool
 	// AbortedRevision is the revision that an abort or a rollback ends: that of the
-	// template that is set when the controller takes it up, which may be a newer one.
+	// template when the controller begins, which may be newer than the decision.
 	AbortedRevision string
 }
 
@@ -161,8 +161,8 @@ type Condition struct {
 
 // Decision is one use of a verb, on record with its author.
 type Decision struct {
-	// ID numbers the decisions of a Rollout, from 1; repetitions of pause and
-	// resume that made room are missing.
+	// ID numbers the decisions of a Rollout, from 1. Repeated pauses and resumes that
+	// were removed to make room are missing.
 	ID   int64
 	Verb Verb
 	// User is the name that the request was authenticated as.

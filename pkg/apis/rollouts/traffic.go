@@ -7,21 +7,21 @@ package rollouts
 type TrafficRoutingRef struct {
 	// Service is the stable Service.
 	Service string
-	// GracePeriodSeconds is the settle time after a change of the network;
-	// MaxGracePeriod at most.
+	// GracePeriodSeconds is how long to wait after a change of the network; at most
+	// MaxGracePeriod.
 	GracePeriodSeconds int32
 	// Ingress in front of the Service.
 	Ingress *IngressRef
 	// Gateway route in front of the Service.
 	Gateway *GatewayRef
-	// CustomNetworkRefs are objects driven by scripts; MaxNetworkRefs at most.
+	// CustomNetworkRefs are objects that scripts change; at most MaxNetworkRefs.
 	CustomNetworkRefs []ObjectRef
 }
 
-// MaxGracePeriod bounds, in seconds, what an abort waits for after each change of the network.
+// MaxGracePeriod is in seconds. It limits how long an abort waits after each change of the network.
 const MaxGracePeriod = 600
 
-// MaxNetworkRefs bounds what one object has looked at in each pass.
+// MaxNetworkRefs limits how many objects the controller reads in each pass for one object.
 const MaxNetworkRefs = 16
 
 // IngressRef names an Ingress and the dialect of its class.

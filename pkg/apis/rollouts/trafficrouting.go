@@ -46,15 +46,13 @@ type TrafficRoutingStrategy struct {
 	Matches []RouteMatch
 }
 
-// TrafficRoutingStatus is what is known of a TrafficRouting.
+// TrafficRoutingStatus is the state of a TrafficRouting.
 type TrafficRoutingStatus struct {
 	ObservedGeneration int64
 	Phase              Phase
 	Message            string
-	// LastUpdateTime is when the network was last changed; absent while nothing
-	// of it is changed.
+	// LastUpdateTime is when the network was last changed; nil while it is unchanged.
 	LastUpdateTime *metav1.Time
-	// Routed reports whether requests go as the strategy says, and that the change
-	// has had its grace period.
+	// Routed reports whether the strategy is in effect and its grace period is over.
 	Routed bool
 }

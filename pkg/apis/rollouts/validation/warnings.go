@@ -56,7 +56,7 @@ func overLimit(s *rollouts.RolloutSpec, o Options) []excess {
 }
 
 // decreasingTraffic finds the steps that send less traffic to the new revision than
-// the step before.
+// the last step with a share of traffic.
 func decreasingTraffic(s *rollouts.RolloutSpec, o Options) []string {
 	style, release := s.Strategy.Active()
 	if release == nil {
