@@ -128,7 +128,7 @@ type Progress struct {
 	Message        string
 	// LastUpdateTime is when State was entered or its last action issued.
 	LastUpdateTime *metav1.Time
-	// LastProgressTime is when the release last made progress, rounded to a tenth of its
+	// LastProgressTime is when the release last made progress, exact to a tenth of its
 	// deadline; nil while it waits for somebody.
 	LastProgressTime *metav1.Time
 	// ProgressMark is the progress of its pods then; a larger number is more.
