@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -93,11 +92,7 @@ func (p Params) albAction(text string) (with string, ours bool, err error) {
 	if !ours || p.Weight == nil {
 		return text, ours, nil
 	}
-	groups = p.weighted(groups, p.isStableGroup, func(group map[string]any) map[string]any {
-		canary := runtime.DeepCopyJSON(group)
-		canary["serviceName"] = p.Canary
-		return canary
-	})
+	groups = p.weighted(groups, p.isStableGroup, func(group map[string]any) { group["serviceName"] = p.Canary })
 	switch {
 	case len(groups) > maxALBTargets:
 		return "", true, fmt.Errorf("with the canary Service it would have %d target groups, and there can be %d", len(groups), maxALBTargets)

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
@@ -45,8 +47,9 @@ const (
 	keyQuery   = "canary-by-query"
 	keyCookie  = "canary-by-cookie"
 	keyControl = "request-header-control-"
-	valueOf    = "-value"
-	patternOf  = "-pattern"
+
+	suffixValue   = "-value"
+	suffixPattern = "-pattern"
 
 	// keySubset names pods of the Service; the canary has the others.
 	keySubset    = msePrefix + "service-subset"
@@ -62,10 +65,10 @@ const (
 // render adds a route to annotations. One header, one cookie and, where there
 // are keys for it, one query parameter can be matched, each of which is enough.
 func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]string, error) {
-	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + valueOf, keyHeader + patternOf, keyCookie} {
+	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + suffixValue, keyHeader + suffixPattern, keyCookie} {
 		delete(annotations, d.prefix+k)
 	}
-	for _, k := range []string{keyQuery, keyQuery + valueOf, keyQuery + patternOf} {
+	for _, k := range []string{keyQuery, keyQuery + suffixValue, keyQuery + suffixPattern} {
 		delete(annotations, d.query+k)
 	}
 	annotations[d.prefix+keyCanary] = "true"
@@ -86,59 +89,47 @@ func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]
 
 // writeMatch names what it cannot spell by its path within the match.
 func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
-	switch {
-	case m.Path != nil:
-		return fmt.Errorf(".path: %s matches no path", d.name)
-	case len(m.QueryParams) > 0:
-		return d.writeQuery(keys, m)
-	default:
-		return d.writeHeader(keys, m.Headers)
+	headers, queries := len(m.Headers), len(m.QueryParams)
+	for _, unable := range []struct {
+		is   bool
+		says string
+	}{
+		{m.Path != nil, ".path: %s matches no path"},
+		{queries > 0 && d.query == "", ".queryParams: %s matches headers only"},
+		{queries > 0 && headers > 0, ": %s cannot match a header and a query parameter at once"},
+		{queries > 1, ".queryParams: %s cannot match several query parameters at once"},
+		{queries == 0 && headers == 0, ".headers: %s needs a header to match"},
+		{headers > 1, ".headers: %s cannot match several headers at once"},
+	} {
+		if unable.is {
+			return fmt.Errorf(unable.says, d.name)
+		}
 	}
+	if queries > 0 {
+		return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
+	}
+	return d.writeHeader(keys, m.Headers[0])
 }
 
-func (d canaryKeys) writeQuery(keys map[string]string, m rollouts.RouteMatch) error {
-	switch {
-	case d.query == "":
-		return fmt.Errorf(".queryParams: %s matches headers only", d.name)
-	case len(m.Headers) > 0:
-		return fmt.Errorf(": %s cannot match a header and a query parameter at once", d.name)
-	case len(m.QueryParams) > 1:
-		return fmt.Errorf(".queryParams: %s cannot match several query parameters at once", d.name)
-	}
-	return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
-}
-
-func (d canaryKeys) writeHeader(keys map[string]string, headers []rollouts.ValueMatch) error {
-	switch {
-	case len(headers) == 0:
-		return fmt.Errorf(".headers: %s needs a header to match", d.name)
-	case len(headers) > 1:
-		return fmt.Errorf(".headers: %s cannot match several headers at once", d.name)
-	}
-	h := headers[0]
-	if h.Name == matchCookie {
-		return d.writeCookie(keys, or(h.Type, matchExact), h.Value)
-	}
-	if keys[d.prefix+keyCookie] != "" {
+func (d canaryKeys) writeHeader(keys map[string]string, h rollouts.ValueMatch) error {
+	cookie := keys[d.prefix+keyCookie]
+	switch kind := ptr.Deref(h.Type, matchExact); {
+	case h.Name != matchCookie && cookie != "":
 		return fmt.Errorf(".headers[0]: %s looks at headers first; put the match of %s last", d.name, matchCookie)
-	}
-	return d.writeValue(keys, d.prefix+keyHeader, ".headers[0]", h)
-}
-
-func (d canaryKeys) writeCookie(keys map[string]string, kind, value string) error {
-	switch {
+	case h.Name != matchCookie:
+		return d.writeValue(keys, d.prefix+keyHeader, ".headers[0]", h)
 	case kind != matchExact:
 		return fmt.Errorf(".headers[0].type: %s matches cookies by their name only, not as %s", d.name, kind)
-	case keys[d.prefix+keyCookie] != "":
+	case cookie != "":
 		return fmt.Errorf(".headers[0]: %s matches one cookie at most", d.name)
 	}
-	keys[d.prefix+keyCookie] = value
+	keys[d.prefix+keyCookie] = h.Value
 	return nil
 }
 
 func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollouts.ValueMatch) error {
-	kind := or(v.Type, matchExact)
-	suffix, ok := map[string]string{matchExact: valueOf, matchPattern: patternOf}[kind]
+	kind := ptr.Deref(v.Type, matchExact)
+	suffix, ok := map[string]string{matchExact: suffixValue, matchPattern: suffixPattern}[kind]
 	switch {
 	case !ok:
 		return fmt.Errorf("%s.type: %q must be %s or %s", path, kind, matchExact, matchPattern)

@@ -3,14 +3,19 @@
 
 package traffic
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // Many routers spell shares as weights in a list of Services, each of which has
 // a weight of 1 unless it says so.
 
-// weighted gives the canary Service its part of what the stable one has. What
-// others have stays as it is.
-func (p Params) weighted(all []map[string]any, stable func(map[string]any) bool, canary func(map[string]any) map[string]any) []map[string]any {
+// weighted gives the canary Service its part of the weight of the stable one, in a
+// copy of its entry that lead changes. The weights of other Services stay.
+func (p Params) weighted(all []map[string]any, stable func(entry map[string]any) bool, lead func(entry map[string]any)) []map[string]any {
 	serving := 0
 	for _, entry := range all {
 		if whole(entry, "weight", 1) > 0 {
@@ -28,9 +33,10 @@ func (p Params) weighted(all []map[string]any, stable func(map[string]any) bool,
 			next = append(next, entry)
 			continue
 		}
-		beside := canary(entry)
-		entry["weight"], beside["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
-		next = append(next, entry, beside)
+		canary := runtime.DeepCopyJSON(entry)
+		lead(canary)
+		entry["weight"], canary["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
+		next = append(next, entry, canary)
 	}
 	return next
 }
@@ -79,4 +85,23 @@ func weightsOnly(kind string) func(Params) error {
 			return nil
 		}
 	}
+}
+
+// traefikService adds a share to a TraefikService. Traefik drops all of one that
+// names a Service without pods, unless it may be empty; so a Service that gets no
+// requests is not named.
+func traefikService(d Data, p Params) (Data, error) {
+	weighted := within(d.Spec, "weighted")
+	services := objects(weighted["services"])
+	if !slices.ContainsFunc(services, func(s map[string]any) bool { return p.isStableRef(s) && whole(s, "weight", 1) > 0 }) {
+		return Data{}, fmt.Errorf("spec.weighted.services: none is service %s with a weight above 0", p.Stable)
+	}
+	if p.Weight == nil {
+		return d, nil
+	}
+	services = p.weighted(services, p.isStableRef, func(s map[string]any) { s["name"] = p.Canary })
+	weighted["services"] = listed(slices.DeleteFunc(services, func(s map[string]any) bool {
+		return (p.isStableRef(s) || p.leads(s, p.Canary)) && s["weight"] == int64(0)
+	}))
+	return d, nil
 }
