@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,7 +22,7 @@ import (
 // the canary of the first. Its annotations are derived from those of the first.
 type canaryIngress struct{ dialect }
 
-// dialect adds a route to the annotations of an Ingress. The map is its own.
+// dialect adds a route to the annotations of an Ingress. It may change the map.
 type dialect func(annotations map[string]string, p Params) (map[string]string, error)
 
 var _ Provider = canaryIngress{}
@@ -30,17 +31,15 @@ var _ Provider = canaryIngress{}
 // whoever served the API before.
 func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
 	c := r.Beside
-	if c == nil || !o.made(c) || leaves(c) && len(o.ledBack(c)) == 0 {
+	if c == nil || !o.made(c) || terminating(c) && len(o.ledBack(c)) == 0 {
 		return planner.Route{}
 	}
-	seen := planner.Route{Routed: true}
-	was, ok := recorded(c)
-	if !ok {
-		return seen
+	seen, ok := recorded(c)
+	seen.Routed = true
+	if ok {
+		want, err := b.wanted(o, r, seen)
+		seen.Edited = err != nil || !equality.Semantic.DeepEqual(c, want)
 	}
-	want, err := b.wanted(o, r, was)
-	seen.Edited = err != nil || !equality.Semantic.DeepEqual(c, want)
-	seen.Weight, seen.Matches, seen.Headers = was.Weight, was.Matches, was.Headers
 	return seen
 }
 
@@ -56,8 +55,8 @@ func (b canaryIngress) Supports(p Params) error {
 	return err
 }
 
-// Route implements Provider. The canary Ingress is created with the values
-// wanted, never first with others, and not for a share of nothing.
+// Route implements Provider. The canary Ingress is created with the wanted values at
+// once, and not for a share of nothing.
 func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.Change, error) {
 	if want.Weight == nil && len(want.Matches) == 0 {
 		return b.Restore(o, r)
@@ -66,7 +65,7 @@ func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.
 		return nil, errors.New(rollouts.Taken("ingress", r.Beside))
 	}
 	if r.Beside == nil {
-		canary, err := b.canary(o, r, want, o.mine(b, r, want))
+		canary, err := b.canary(o, r, want, o.partOf(b, r, want))
 		if err != nil || want.Nothing() {
 			return nil, err
 		}
@@ -79,91 +78,81 @@ func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.
 	return change(r.Beside, next), nil
 }
 
-// Restore implements Provider. Routers go on with one that is being deleted until it
-// is gone, which finalizers of others may keep from coming.
+// Restore implements Provider. Controllers go on with an Ingress that is being deleted
+// until it is gone, and finalizers of others may keep it.
 func (b canaryIngress) Restore(o Objects, r Router) ([]object.Change, error) {
 	c := r.Beside
 	switch {
 	case c == nil || !o.made(c):
 		return nil, nil
-	case leaves(c):
+	case terminating(c):
 		return o.ledBack(c), nil
 	default:
 		return []object.Change{{Base: c}}, nil
 	}
 }
 
-// ledBack leads a canary Ingress to the stable Service.
+// ledBack makes a canary Ingress lead to the stable Service.
 func (o Objects) ledBack(c *networkingv1.Ingress) []object.Change {
 	p, want := o.params(planner.Route{}), c.DeepCopy()
 	for _, rule := range want.Spec.Rules {
-		if rule.HTTP == nil {
-			continue
-		}
-		for i := range rule.HTTP.Paths {
-			if s := rule.HTTP.Paths[i].Backend.Service; s != nil && s.Name == p.Canary {
-				s.Name = p.Stable
-			}
-		}
+		lead(rule, p.Canary, p.Stable)
 	}
 	return change(c, want)
 }
 
-// canary is the stable Ingress, less what leads elsewhere than to the stable
-// Service, leading to the canary Service, with a route on record of which this
-// router does its part.
+// lead makes the paths of a rule that lead to one Service lead to another.
+func lead(rule networkingv1.IngressRule, from, to string) {
+	if rule.HTTP == nil {
+		return
+	}
+	for _, path := range rule.HTTP.Paths {
+		if leadsTo(path, from) {
+			path.Backend.Service.Name = to
+		}
+	}
+}
+
+func leadsTo(path networkingv1.HTTPIngressPath, service string) bool {
+	return path.Backend.Service != nil && path.Backend.Service.Name == service
+}
+
+// canary is the stable Ingress with only the paths that lead to the stable Service,
+// leading to the canary Service. It has the whole route on record, of which this
+// router does a part.
 func (b canaryIngress) canary(o Objects, r Router, whole, part planner.Route) (*networkingv1.Ingress, error) {
 	stable, ok := r.Object.(*networkingv1.Ingress)
 	if !ok {
 		return nil, fmt.Errorf("%s does not exist", r.path())
 	}
 	p := o.params(part)
-	rules := canaryRules(stable.Spec.Rules, p)
+	spec := stable.Spec.DeepCopy()
+	rules := canaryRules(spec.Rules, p)
 	if len(rules) == 0 {
 		return nil, fmt.Errorf("ingress %s has no rule that leads to service %s", stable.Name, p.Stable)
 	}
-	annotations := copied(stable.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
+	c := &networkingv1.Ingress{
+		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: kindIngress.Kind},
+		ObjectMeta: o.canaryMeta(stable),
+		Spec:       networkingv1.IngressSpec{IngressClassName: spec.IngressClassName, TLS: spec.TLS, Rules: rules},
 	}
-	annotations, err := b.dialect(annotations, p)
-	if err == nil {
-		annotations, err = marked(annotations, whole, "")
-	}
+	annotations, err := b.dialect(added(map[string]string{}, c.Annotations), p)
 	if err != nil {
 		return nil, err
 	}
-	spec := stable.Spec.DeepCopy()
-	return &networkingv1.Ingress{
-		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: kindIngress.Kind},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       stable.Namespace,
-			Name:            stable.Name + rollouts.CanarySuffix,
-			Labels:          copied(stable.Labels),
-			Annotations:     annotations,
-			OwnerReferences: []metav1.OwnerReference{o.Owner},
-		},
-		Spec: networkingv1.IngressSpec{IngressClassName: spec.IngressClassName, TLS: spec.TLS, Rules: rules},
-	}, nil
+	c.Annotations, err = marked(annotations, whole, "")
+	return c, err
 }
 
+// canaryRules keeps the paths that lead to the stable Service.
 func canaryRules(rules []networkingv1.IngressRule, p Params) []networkingv1.IngressRule {
 	var kept []networkingv1.IngressRule
 	for _, rule := range rules {
 		if rule.HTTP == nil {
 			continue
 		}
-		var paths []networkingv1.HTTPIngressPath
-		for _, path := range rule.HTTP.Paths {
-			if path.Backend.Service == nil || path.Backend.Service.Name != p.Stable {
-				continue
-			}
-			path = *path.DeepCopy()
-			path.Backend.Service.Name = p.Canary
-			paths = append(paths, path)
-		}
-		if len(paths) > 0 {
-			rule.HTTP = &networkingv1.HTTPIngressRuleValue{Paths: paths}
+		rule.HTTP.Paths = slices.DeleteFunc(rule.HTTP.Paths, func(path networkingv1.HTTPIngressPath) bool { return !leadsTo(path, p.Stable) })
+		if lead(rule, p.Stable, p.Canary); len(rule.HTTP.Paths) > 0 {
 			kept = append(kept, rule)
 		}
 	}
@@ -171,16 +160,16 @@ func canaryRules(rules []networkingv1.IngressRule, p Params) []networkingv1.Ingr
 }
 
 // wanted is the canary Ingress that exists as it should be. What others added
-// to it stays; what the route on record needed and the next does not, goes.
+// to it stays; what only the route on record needed goes.
 func (b canaryIngress) wanted(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
-	next, err := b.canary(o, r, want, o.mine(b, r, want))
+	next, err := b.canary(o, r, want, o.partOf(b, r, want))
 	if err != nil {
 		return nil, err
 	}
 	m := r.Beside.DeepCopy()
 	before := next
 	if was, ok := recorded(m); ok {
-		before, err = b.canary(o, r, was, o.mine(b, r, was))
+		before, err = b.canary(o, r, was, o.partOf(b, r, was))
 	} else {
 		m.Annotations = nil
 	}
@@ -196,6 +185,7 @@ func (b canaryIngress) wanted(o Objects, r Router, want planner.Route) (*network
 	return m, nil
 }
 
+// added adds more to a map, which may be nil.
 func added(m, more map[string]string) map[string]string {
 	if m == nil {
 		return more
