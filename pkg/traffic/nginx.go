@@ -15,21 +15,21 @@ import (
 )
 
 // canaryKeys is a dialect that makes an Ingress a canary by the annotations of
-// ingress-nginx, which others have taken over.
+// ingress-nginx, which other controllers have taken over.
 type canaryKeys struct {
 	name   string
 	prefix string
-	// query is before the keys that match a query parameter; empty if none can.
+	// query is the prefix of the keys that match a query parameter; empty if none can.
 	query string
-	// control is before the keys that rewrite headers; empty if none does.
+	// control is the prefix of the keys that rewrite headers; empty if none does.
 	control string
-	// always are set besides.
+	// always are set on every canary.
 	always map[string]string
 }
 
 var (
 	nginx = canaryKeys{name: "nginx", prefix: nginxPrefix}
-	// An ALB looks at its Ingresses in an order; a canary comes before the others.
+	// An ALB evaluates its Ingresses in an order; a canary comes before the others.
 	aliyunALB = canaryKeys{name: "aliyun-alb", prefix: albPrefix, always: map[string]string{albPrefix + "order": "1"}}
 	mse       = canaryKeys{name: "mse", prefix: nginxPrefix, query: msePrefix, control: msePrefix}
 	higress   = canaryKeys{name: "higress", prefix: nginxPrefix, control: "higress.io/"}
@@ -55,15 +55,15 @@ const (
 	keySubset    = msePrefix + "service-subset"
 	subsetOfGray = "gray"
 
-	// matchCookie as the name of a header match means a cookie.
+	// matchCookie as the name of a header means a cookie.
 	matchCookie = "canary-by-cookie"
 
 	matchExact   = "Exact"
 	matchPattern = "RegularExpression"
 )
 
-// render adds a route to annotations. One header, one cookie and, where there
-// are keys for it, one query parameter can be matched, each of which is enough.
+// render adds a route to annotations. It can match one header, one cookie and, where
+// there are keys for it, one query parameter, each of which is enough.
 func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]string, error) {
 	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + suffixValue, keyHeader + suffixPattern, keyCookie} {
 		delete(annotations, d.prefix+k)
@@ -87,7 +87,7 @@ func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]
 	return annotations, d.rewrite(annotations, p.Headers)
 }
 
-// writeMatch names what it cannot spell by its path within the match.
+// writeMatch writes one match. Its errors begin with the path within the match.
 func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
 	headers, queries := len(m.Headers), len(m.QueryParams)
 	for _, unable := range []struct {
@@ -140,8 +140,8 @@ func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollo
 	return nil
 }
 
-// rewrite has the headers of requests rewritten: one a line, its name before
-// its value; those to remove apart by commas.
+// rewrite writes the headers to set and to add, one a line with its name before its
+// value, and the names of headers to remove, separated by commas.
 func (d canaryKeys) rewrite(keys map[string]string, h *rollouts.HeaderModifier) error {
 	if h == nil {
 		return nil

@@ -38,7 +38,7 @@ func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured)
 	p := o.params(planner.Route{})
 	switch {
 	case kept:
-	case o.keeps(r, original), o.untouched():
+	case slices.Contains(o.Originals, digestOf(r, original)), o.untouched():
 		return original, false, nil
 	}
 	stripped := false
@@ -47,12 +47,6 @@ func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured)
 	}
 	original, found := e.toStable(original, p)
 	return original, kept || stripped || found, nil
-}
-
-// keeps reports whether data is an original that the store has a digest of.
-func (o Objects) keeps(r Router, original Data) bool {
-	text, err := json.Marshal(original)
-	return err == nil && slices.Contains(o.Originals, digest(r, string(text)))
 }
 
 // believes reports whether the original on a router can be read and was put there for
@@ -73,6 +67,11 @@ func digest(r Router, text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+func digestOf(r Router, original Data) string {
+	text, _ := json.Marshal(original) // it was read from JSON
+	return digest(r, string(text))
+}
+
 // Originals are digests of the originals on the routers, and of those that the next
 // route would put there.
 func Originals(o Objects) []string {
@@ -85,12 +84,8 @@ func Originals(o Objects) []string {
 		if o.believes(r, obj) {
 			all = append(all, digest(r, obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]))
 		}
-		original, _, err := provider.owners(o, r, obj)
-		if err != nil {
-			continue
-		}
-		if text, err := json.Marshal(original); err == nil {
-			all = append(all, digest(r, string(text)))
+		if original, _, err := provider.owners(o, r, obj); err == nil {
+			all = append(all, digestOf(r, original))
 		}
 	}
 	slices.Sort(all)

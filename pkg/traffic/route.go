@@ -56,7 +56,7 @@ func withServices(all planner.Route, o Objects) planner.Route {
 	return all
 }
 
-// observe is what one router does, or what keeps it from doing anything.
+// observe returns what one router does, or what keeps it from doing anything.
 func observe(o Objects, r Router) planner.Route {
 	var seen planner.Route
 	provider, err := find(r)
@@ -72,18 +72,18 @@ func observe(o Objects, r Router) planner.Route {
 	return seen
 }
 
-// together is what several routers do as one. Where they differ nothing is
-// known but that some of them know the update revision. One that does not know
-// it agrees with one that sends it no share.
-func together(all, next planner.Route, only bool) planner.Route {
+// together is what several routers do as one. Where they differ, only Routed is
+// known. A router that does not know the update revision agrees with a router that
+// sends it no share.
+func together(all, next planner.Route, isFirst bool) planner.Route {
 	sum := planner.Route{
 		Missing: cmp.Or(all.Missing, next.Missing), Trouble: cmp.Or(all.Trouble, next.Trouble), Pending: cmp.Or(all.Pending, next.Pending), Refused: cmp.Or(all.Refused, next.Refused),
 		Unserved: all.Unserved, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
 	}
-	if only {
+	if isFirst {
 		all = next
 	}
-	all, next = spoken(all), spoken(next)
+	all, next = withShare(all), withShare(next)
 	if all.Says(next) {
 		sum.Weight, sum.Matches, sum.Headers = all.Weight, all.Matches, all.Headers
 	}
@@ -93,16 +93,16 @@ func together(all, next planner.Route, only bool) planner.Route {
 	return sum
 }
 
-// spoken reads not being routed as a share of nothing.
-func spoken(r planner.Route) planner.Route {
+// withShare spells a route that is not there as a share of nothing.
+func withShare(r planner.Route) planner.Route {
 	if !r.Routed {
 		r.Weight = new(int32)
 	}
 	return r
 }
 
-// impossible says why steps could not be routed to any revision; of those that say
-// the same, scripts are asked once.
+// impossible returns, for each step, why it could not be routed to any revision. Steps
+// that want the same route run scripts once.
 func impossible(o Objects, steps []rollouts.Step) []string {
 	why := make([]string, len(steps))
 	wanted := make([]planner.Route, len(steps))
@@ -181,8 +181,8 @@ func (o Objects) partOf(p Provider, r Router, want planner.Route) planner.Route 
 	return want
 }
 
-// Restore makes every router forget the update revision, whatever else is
-// missing. One that cannot be restored does not keep another from it.
+// Restore takes the update revision off every router, whatever else is missing. It
+// goes on after a router that cannot be restored.
 func Restore(o Objects) ([]object.Change, error) {
 	var all []object.Change
 	var errs []error

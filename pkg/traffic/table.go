@@ -15,7 +15,7 @@ type Row struct {
 	Kind  schema.GroupKind
 	Class string
 	Provider
-	// Fixed rows win over a script of the user, as they do in OpenKruise.
+	// Fixed rows win over a script of the user, as in OpenKruise.
 	Fixed bool
 }
 
@@ -33,7 +33,7 @@ var (
 const (
 	classNginx  = "nginx"
 	classAWSALB = "aws-alb"
-	// subsetCanary is the update revision where one Service serves both.
+	// subsetCanary names the pods of the update revision where one Service serves both.
 	subsetCanary = "canary"
 )
 

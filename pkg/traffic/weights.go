@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Many routers spell shares as weights in a list of Services, each of which has
-// a weight of 1 unless it says so.
+// Many routers spell shares as weights in a list of Services. The default weight
+// is 1.
 
 // weighted gives the canary Service its part of the weight of the stable one, in a
 // copy of its entry that lead changes. The weights of other Services stay.
@@ -41,8 +41,8 @@ func (p Params) weighted(all []map[string]any, stable func(entry map[string]any)
 	return next
 }
 
-// reduce keeps weights within a limit, and above nothing. It tells whether they
-// still say the same.
+// reduce keeps weights within a limit, and above nothing. exact reports whether their
+// proportions are the same.
 func reduce(all []map[string]any, limit int64) (exact bool) {
 	var most, common int64
 	for _, entry := range all {
@@ -70,8 +70,8 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// weightsOnly says what a router cannot do that divides requests between
-// Services, and knows nothing else of them.
+// weightsOnly returns the limits of a kind that divides requests between Services
+// and can do nothing else.
 func weightsOnly(kind string) func(Params) error {
 	return func(p Params) error {
 		switch {
