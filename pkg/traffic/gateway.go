@@ -78,14 +78,16 @@ func (p Params) leads(ref map[string]any, service string) bool {
 
 func (p Params) isStableRef(ref map[string]any) bool { return p.leads(ref, p.Stable) }
 
-// stableRefs returns the backends of a rule that get requests for the stable Service.
-func (p Params) stableRefs(rule map[string]any) []map[string]any {
-	return slices.DeleteFunc(objects(rule["backendRefs"]), func(ref map[string]any) bool {
+// stableRefs returns the backends of a list that get requests for the stable Service.
+func (p Params) stableRefs(list any) []map[string]any {
+	return slices.DeleteFunc(objects(list), func(ref map[string]any) bool {
 		return !p.isStableRef(ref) || whole(ref, "weight", 1) == 0
 	})
 }
 
-func (p Params) servesBackend(rule map[string]any) bool { return len(p.stableRefs(rule)) > 0 }
+func (p Params) servesBackend(rule map[string]any) bool {
+	return len(p.stableRefs(rule["backendRefs"])) > 0
+}
 
 // modify adds a change of headers to the filters of a rule or a backend, which can
 // have one filter of that type.
@@ -115,7 +117,7 @@ func (g gateway) matching(rules []map[string]any, p Params) ([]map[string]any, e
 	for i, rule := range rules {
 		narrow := runtime.DeepCopyJSON(rule)
 		matches := slices.Concat(ours[i]...)
-		if refs := p.stableRefs(narrow); len(refs) > 0 {
+		if refs := p.stableRefs(narrow["backendRefs"]); len(refs) > 0 {
 			for _, ref := range refs {
 				ref["name"] = p.Canary
 			}

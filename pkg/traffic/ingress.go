@@ -6,7 +6,6 @@ package traffic
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -45,7 +44,7 @@ func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
 
 // Can implements Provider.
 func (b canaryIngress) Can(o Objects, r Router, want planner.Route) error {
-	_, err := b.canary(o, r, want, want)
+	_, err := b.canary(o, r, want)
 	return err
 }
 
@@ -65,7 +64,7 @@ func (b canaryIngress) Route(o Objects, r Router, want planner.Route) ([]object.
 		return nil, errors.New(rollouts.Taken("ingress", r.Beside))
 	}
 	if r.Beside == nil {
-		canary, err := b.canary(o, r, want, o.partOf(b, r, want))
+		canary, err := b.render(o, r, want)
 		if err != nil || want.Nothing() {
 			return nil, err
 		}
@@ -118,14 +117,13 @@ func leadsTo(path networkingv1.HTTPIngressPath, service string) bool {
 }
 
 // canary is the stable Ingress with only the paths that lead to the stable Service,
-// leading to the canary Service. It has the whole route on record, of which this
-// router does a part.
-func (b canaryIngress) canary(o Objects, r Router, whole, part planner.Route) (*networkingv1.Ingress, error) {
+// leading to the canary Service, and with a route.
+func (b canaryIngress) canary(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
 	stable, ok := r.Object.(*networkingv1.Ingress)
 	if !ok {
 		return nil, fmt.Errorf("%s does not exist", r.path())
 	}
-	p := o.params(part)
+	p := o.params(want)
 	spec := stable.Spec.DeepCopy()
 	rules := canaryRules(spec.Rules, p)
 	if len(rules) == 0 {
@@ -136,11 +134,18 @@ func (b canaryIngress) canary(o Objects, r Router, whole, part planner.Route) (*
 		ObjectMeta: o.canaryMeta(stable),
 		Spec:       networkingv1.IngressSpec{IngressClassName: spec.IngressClassName, TLS: spec.TLS, Rules: rules},
 	}
-	annotations, err := b.dialect(added(map[string]string{}, c.Annotations), p)
-	if err != nil {
-		return nil, err
+	var err error
+	c.Annotations, err = b.dialect(added(map[string]string{}, c.Annotations), p)
+	return c, err
+}
+
+// render is the canary Ingress with the whole route on record, and with the part of it
+// that this router does.
+func (b canaryIngress) render(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
+	c, err := b.canary(o, r, o.partOf(b, r, want))
+	if err == nil {
+		c.Annotations, err = marked(c.Annotations, want, "")
 	}
-	c.Annotations, err = marked(annotations, whole, "")
 	return c, err
 }
 
@@ -162,34 +167,20 @@ func canaryRules(rules []networkingv1.IngressRule, p Params) []networkingv1.Ingr
 // wanted is the canary Ingress that exists as it should be. What others added
 // to it stays; what only the route on record needed goes.
 func (b canaryIngress) wanted(o Objects, r Router, want planner.Route) (*networkingv1.Ingress, error) {
-	next, err := b.canary(o, r, want, o.partOf(b, r, want))
+	next, err := b.render(o, r, want)
 	if err != nil {
 		return nil, err
 	}
 	m := r.Beside.DeepCopy()
-	before := next
-	if was, ok := recorded(m); ok {
-		before, err = b.canary(o, r, was, o.partOf(b, r, was))
-	} else {
+	var written map[string]string
+	if was, ok := recorded(m); !ok {
 		m.Annotations = nil
+	} else if before, err := b.render(o, r, was); err == nil {
+		written = before.Annotations
 	}
-	if err == nil {
-		for k := range before.Annotations {
-			delete(m.Annotations, k)
-		}
-	}
-	m.Annotations = added(m.Annotations, next.Annotations)
-	m.Labels = added(m.Labels, next.Labels)
+	m.Annotations = replaced(m.Annotations, nil, written, next.Annotations)
+	m.Labels = replaced(m.Labels, nil, nil, next.Labels)
 	m.OwnerReferences = o.owned(m.OwnerReferences)
 	m.Spec = next.Spec
 	return m, nil
-}
-
-// added adds more to a map, which may be nil.
-func added(m, more map[string]string) map[string]string {
-	if m == nil {
-		return more
-	}
-	maps.Copy(m, more)
-	return m
 }

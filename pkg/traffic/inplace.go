@@ -179,6 +179,7 @@ func withData(obj *unstructured.Unstructured, original, written, next Data) *uns
 	return m
 }
 
+// replaced returns what is on the object now with next in place of what was written.
 func replaced(now, original, written, next map[string]string) map[string]string {
 	m := added(map[string]string{}, now)
 	for _, key := range keysOf(original, written, next) {
@@ -194,6 +195,12 @@ func replaced(now, original, written, next map[string]string) map[string]string 
 	if len(m) == 0 {
 		return nil
 	}
+	return m
+}
+
+// added adds more to a map.
+func added(m, more map[string]string) map[string]string {
+	maps.Copy(m, more)
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -84,17 +85,14 @@ func (o Objects) pinned() string {
 	return ""
 }
 
-// writer is the field manager that wrote the selector of the Service. The selector
-// is atomic, so there is one.
-func (o Objects) writer() string {
-	if o.Service == nil {
-		return ""
-	}
-	i := slices.IndexFunc(o.Service.ManagedFields, WroteSelector)
+// writerOf is the field manager that wrote the selector of a Service. The selector is
+// atomic, so there is one.
+func writerOf(service *corev1.Service) string {
+	i := slices.IndexFunc(service.ManagedFields, WroteSelector)
 	if i < 0 {
 		return ""
 	}
-	return rollouts.Plainly(o.Service.ManagedFields[i].Manager)
+	return rollouts.Plainly(service.ManagedFields[i].Manager)
 }
 
 // WroteSelector reports whether an entry of a Service is about its selector.

@@ -47,8 +47,8 @@ func withServices(all planner.Route, o Objects) planner.Route {
 	if all.Made, all.Rival = o.besides(); o.Shared {
 		all.Rival = "" // no Service is made
 	}
-	if all.Pinned = o.pinned(); all.Pinned == "" {
-		all.Writer = o.writer()
+	if all.Pinned = o.pinned(); all.Pinned == "" && o.Service != nil {
+		all.Writer = writerOf(o.Service)
 	}
 	if o.CanaryService != nil && o.made(o.CanaryService) && !terminating(o.CanaryService) {
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]

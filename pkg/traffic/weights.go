@@ -92,14 +92,13 @@ func weightsOnly(kind string) func(Params) error {
 // requests is not named.
 func traefikService(d Data, p Params) (Data, error) {
 	weighted := within(d.Spec, "weighted")
-	services := objects(weighted["services"])
-	if !slices.ContainsFunc(services, func(s map[string]any) bool { return p.isStableRef(s) && whole(s, "weight", 1) > 0 }) {
+	if len(p.stableRefs(weighted["services"])) == 0 {
 		return Data{}, fmt.Errorf("spec.weighted.services: none is service %s with a weight above 0", p.Stable)
 	}
 	if p.Weight == nil {
 		return d, nil
 	}
-	services = p.weighted(services, p.isStableRef, func(s map[string]any) { s["name"] = p.Canary })
+	services := p.weighted(objects(weighted["services"]), p.isStableRef, func(s map[string]any) { s["name"] = p.Canary })
 	weighted["services"] = listed(slices.DeleteFunc(services, func(s map[string]any) bool {
 		return (p.isStableRef(s) || p.leads(s, p.Canary)) && s["weight"] == int64(0)
 	}))
