@@ -81,7 +81,7 @@ func (p Params) isStableRef(ref map[string]any) bool { return p.leads(ref, p.Sta
 // stableRefs returns the backends of a list that get requests for the stable Service.
 func (p Params) stableRefs(list any) []map[string]any {
 	return slices.DeleteFunc(objects(list), func(ref map[string]any) bool {
-		return !p.isStableRef(ref) || whole(ref, "weight", 1) == 0
+		return !p.isStableRef(ref) || whole(ref, "weight", 1) <= 0
 	})
 }
 
@@ -147,13 +147,11 @@ func (g gateway) guarding(rule map[string]any, ours []map[string]any, p Params) 
 			continue
 		}
 		for i, m := range p.Matches {
-			joined, err := g.join(own, m)
+			joined, err := g.joinAll([]map[string]any{own}, m)
 			if err != nil {
 				return nil, fmt.Errorf("matches[%d]%w", i, err)
 			}
-			if joined != nil {
-				all = append(all, joined)
-			}
+			all = append(all, joined...)
 		}
 	}
 	return all, nil
