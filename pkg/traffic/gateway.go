@@ -173,7 +173,7 @@ func differ(a, b map[string]any, key string) bool {
 // stand in it is left to implementations.
 func beatsHTTP(a, b map[string]any) bool {
 	x, y := pathOf(within(a, "path")), pathOf(within(b, "path"))
-	if x.kind == pathPattern || y.kind == pathPattern {
+	if x.kind == matchPattern || y.kind == matchPattern {
 		return true
 	}
 	return slices.Compare(x.rank(a), y.rank(b)) >= 0
@@ -181,7 +181,7 @@ func beatsHTTP(a, b map[string]any) bool {
 
 func (a path) rank(match map[string]any) []int {
 	exact, method := 0, 0
-	if a.kind == pathExact {
+	if a.kind == matchExact {
 		exact = 1
 	}
 	if str(match, "method", "") != "" {
@@ -207,7 +207,7 @@ func joinNoPath(map[string]any, *rollouts.PathMatch) (met bool, err error) { ret
 
 func apartGRPC(a, b map[string]any) bool {
 	x, y := within(a, "method"), within(b, "method")
-	if x["type"] == pathPattern || y["type"] == pathPattern {
+	if x["type"] == matchPattern || y["type"] == matchPattern {
 		return false
 	}
 	return differ(x, y, "service") || differ(x, y, "method")

@@ -26,8 +26,7 @@ type dialect func(annotations map[string]string, p Params) (map[string]string, e
 
 var _ Provider = canaryIngress{}
 
-// Observe implements Provider. A canary Ingress without a record was made by
-// whoever served the API before.
+// Observe implements Provider. A canary Ingress without a record was made by OpenKruise.
 func (b canaryIngress) Observe(o Objects, r Router) planner.Route {
 	c := r.Beside
 	if c == nil || !o.made(c) || terminating(c) && len(o.ledBack(c)) == 0 {

@@ -28,11 +28,8 @@ const (
 
 var virtualMatcher = matcher{field: "match", check: checkNotEmpty, path: joinURI, values: joinNamed}
 
-// The fields of Istio that match a text, by the types of a step.
-var (
-	istioPaths  = map[string]string{pathPrefix: "prefix", pathExact: "exact", pathPattern: "regex"}
-	istioValues = map[string]string{matchExact: "exact", matchPattern: "regex"}
-)
+// istioTypes are the fields of Istio that match a text, by the types of a step.
+var istioTypes = map[string]string{matchPrefix: "prefix", matchExact: "exact", matchPattern: "regex"}
 
 // virtualService adds a route to an original.
 func virtualService(d Data, p Params) (Data, error) {
@@ -158,24 +155,24 @@ func requestHeaders(of map[string]any, h *rollouts.HeaderModifier) {
 	if headers == nil {
 		headers = map[string]any{}
 	}
-	request := within(headers, "request")
-	theirs := map[string]any{"remove": request["remove"]}
-	for _, key := range []string{"set", "add"} {
-		var list []any
-		for _, name := range keysOf(within(request, key)) {
-			list = append(list, map[string]any{"name": name, "value": within(request, key)[name]})
-		}
-		theirs[key] = list
-	}
-	next := modified(theirs, h)
-	for _, key := range []string{"set", "add"} {
+	request, names := within(headers, "request"), namesOf(h)
+	next := map[string]any{}
+	for key, ours := range map[string][]rollouts.Header{"set": h.Set, "add": h.Add} {
 		values := map[string]any{}
-		for _, h := range objects(next[key]) {
-			values[str(h, "name", "")] = h["value"]
+		for name, value := range within(request, key) {
+			if !names.Has(strings.ToLower(name)) {
+				values[name] = value
+			}
 		}
-		if delete(next, key); len(values) > 0 {
+		for _, header := range ours {
+			values[header.Name] = header.Value
+		}
+		if len(values) > 0 {
 			next[key] = values
 		}
+	}
+	if remove := append(without(request["remove"], names), listed(h.Remove)...); len(remove) > 0 {
+		next["remove"] = remove
 	}
 	headers["request"] = next
 	of["headers"] = headers
@@ -192,17 +189,17 @@ func joinURI(match map[string]any, want *rollouts.PathMatch) (met bool, err erro
 	if !known {
 		return false, fmt.Errorf(".path: %s cannot be matched together with what the rule matches already", wanted.value)
 	}
-	match["uri"] = map[string]any{istioPaths[both.kind]: both.value}
+	match["uri"] = map[string]any{istioTypes[both.kind]: both.value}
 	return met, nil
 }
 
 func uriOf(m map[string]any) path {
-	for _, kind := range []string{pathPattern, pathExact, pathPrefix} {
-		if value, ok := m[istioPaths[kind]].(string); ok {
+	for _, kind := range []string{matchPattern, matchExact, matchPrefix} {
+		if value, ok := m[istioTypes[kind]].(string); ok {
 			return path{kind: kind, value: value, byLetter: true}
 		}
 	}
-	return path{kind: pathPrefix, value: "/", byLetter: true}
+	return path{kind: matchPrefix, value: "/", byLetter: true}
 }
 
 // joinNamed adds headers or parameters to a match, which has each name once.
@@ -220,7 +217,7 @@ func joinNamed(match map[string]any, field string, want []rollouts.ValueMatch) (
 		if field == "headers" {
 			name = strings.ToLower(name)
 		}
-		next := map[string]any{istioValues[ptr.Deref(v.Type, matchExact)]: v.Value}
+		next := map[string]any{istioTypes[ptr.Deref(v.Type, matchExact)]: v.Value}
 		was, has := all[name]
 		switch {
 		case !has || equality.Semantic.DeepEqual(was, next):

@@ -105,10 +105,11 @@ func (j matcher) matchesOf(rule map[string]any) []map[string]any {
 	return []map[string]any{{}}
 }
 
+// The types of matches. A value is never matched by a prefix.
 const (
-	pathPrefix  = "PathPrefix"
-	pathExact   = "Exact"
-	pathPattern = "RegularExpression"
+	matchPrefix  = "PathPrefix"
+	matchExact   = "Exact"
+	matchPattern = "RegularExpression"
 )
 
 type path struct {
@@ -119,26 +120,26 @@ type path struct {
 
 // pathOf reads a path of the Gateway API.
 func pathOf(m map[string]any) path {
-	return path{kind: str(m, "type", pathPrefix), value: str(m, "value", "/")}
+	return path{kind: str(m, "type", matchPrefix), value: str(m, "value", "/")}
 }
 
 func pathOfStep(m *rollouts.PathMatch) path {
 	if m == nil {
 		m = &rollouts.PathMatch{}
 	}
-	return path{kind: ptr.Deref(m.Type, pathPrefix), value: ptr.Deref(m.Value, "/")}
+	return path{kind: ptr.Deref(m.Type, matchPrefix), value: ptr.Deref(m.Value, "/")}
 }
 
 // match is the path as the Gateway API and scripts spell it.
 func (a path) match() map[string]any { return map[string]any{"type": a.kind, "value": a.value} }
 
-func (a path) every() bool { return a.kind == pathPrefix && a.value == "/" }
+func (a path) every() bool { return a.kind == matchPrefix && a.value == "/" }
 
 // covers reports whether another path is below a prefix.
 func (a path) covers(value string) bool {
 	prefix := strings.TrimSuffix(a.value, "/")
 	switch {
-	case a.kind != pathPrefix:
+	case a.kind != matchPrefix:
 		return false
 	case a.byLetter:
 		return strings.HasPrefix(value, a.value)
@@ -155,7 +156,7 @@ func (a path) and(b path) (both path, met, known bool) {
 		return a, true, true
 	case a.every():
 		return b, true, true
-	case a.kind == pathPattern || b.kind == pathPattern:
+	case a.kind == matchPattern || b.kind == matchPattern:
 		return path{}, false, false
 	case a.covers(b.value):
 		return b, true, true

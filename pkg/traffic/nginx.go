@@ -57,9 +57,6 @@ const (
 
 	// matchCookie as the name of a header means a cookie.
 	matchCookie = "canary-by-cookie"
-
-	matchExact   = "Exact"
-	matchPattern = "RegularExpression"
 )
 
 // render adds a route to annotations. It can match one header, one cookie and, where

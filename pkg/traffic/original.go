@@ -6,7 +6,6 @@ package traffic
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 
@@ -77,8 +76,8 @@ func digestOf(r Router, original Data) string {
 func Originals(o Objects) []string {
 	all := []string{}
 	for _, r := range o.Routers {
-		provider, obj, err := editing(r)
-		if err != nil {
+		provider, obj, ok := editing(r)
+		if !ok {
 			continue
 		}
 		if o.believes(r, obj) {
@@ -101,8 +100,8 @@ func (o Objects) untouched() bool {
 // Doubted names a router whose original is not believed; empty if there is none.
 func Doubted(o Objects) string {
 	for _, r := range o.Routers {
-		provider, obj, err := editing(r)
-		if err != nil || o.believes(r, obj) {
+		provider, obj, ok := editing(r)
+		if !ok || o.believes(r, obj) {
 			continue
 		}
 		if _, routed, err := provider.originalOf(o, r, obj); routed && err == nil {
@@ -112,17 +111,15 @@ func Doubted(o Objects) string {
 	return ""
 }
 
-var errBeside = errors.New("it is routed by an object beside it")
-
-// editing returns the provider and the object of a router that is routed in place.
-func editing(r Router) (inPlace, *unstructured.Unstructured, error) {
+// editing returns the provider and the object of a router. ok reports whether it is
+// routed in place, and exists.
+func editing(r Router) (e inPlace, obj *unstructured.Unstructured, ok bool) {
 	provider, _ := find(r)
-	edits, ok := provider.(inPlace)
-	if !ok {
-		return inPlace{}, nil, errBeside
+	if e, ok = provider.(inPlace); !ok {
+		return e, nil, false
 	}
 	obj, err := readable(r)
-	return edits, obj, err
+	return e, obj, err == nil
 }
 
 // toStable makes every way to the update revision lead to stable. found reports

@@ -100,17 +100,18 @@ func WroteSelector(by metav1.ManagedFieldsEntry) bool {
 	return by.FieldsV1 != nil && strings.Contains(by.FieldsV1.GetRawString(), `"f:selector"`)
 }
 
-// made reports whether an object was made for the owner, by this API server or by
-// the one before. The store keeps its uid, so lost owner references do not matter.
+// made reports whether an object was made for the owner, by Weir or by OpenKruise
+// before it. The store keeps its uid, so lost owner references do not matter.
 // Any other object of that name belongs to somebody else.
 func (o Objects) made(obj metav1.Object) bool {
 	return o.Owner.UID != "" && slices.ContainsFunc(obj.GetOwnerReferences(), o.isOwner) ||
 		obj.GetUID() != "" && slices.Contains(o.Made, obj.GetUID())
 }
 
-// besides returns the uids of what was made for the owner. rival says whose an object
-// is that has the name of one to be made, where a release has taken the Service.
-func (o Objects) besides() (made []types.UID, rival string) {
+// madeObjects returns the uids of the objects that were made for the owner. rival says
+// to whom an object belongs that has the name of one to be made, where the owner's
+// release has taken the Service.
+func (o Objects) madeObjects() (made []types.UID, rival string) {
 	look := func(kind string, obj metav1.Object) {
 		switch {
 		case o.made(obj):

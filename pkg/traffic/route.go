@@ -44,7 +44,7 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 // withServices adds what the Services do.
 func withServices(all planner.Route, o Objects) planner.Route {
 	all.Shared = o.Shared
-	if all.Made, all.Rival = o.besides(); o.Shared {
+	if all.Made, all.Rival = o.madeObjects(); o.Shared {
 		all.Rival = "" // no Service is made
 	}
 	if all.Pinned = o.pinned(); all.Pinned == "" && o.Service != nil {

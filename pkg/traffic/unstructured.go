@@ -81,6 +81,18 @@ func modifier(h *rollouts.HeaderModifier) map[string]any {
 
 // modified returns an owner's change of request headers with ours on top of it.
 func modified(theirs map[string]any, h *rollouts.HeaderModifier) map[string]any {
+	both := modifier(h)
+	for _, key := range []string{"set", "add", "remove"} {
+		ours, _ := both[key].([]any)
+		if all := append(without(theirs[key], namesOf(h)), ours...); len(all) > 0 {
+			both[key] = all
+		}
+	}
+	return both
+}
+
+// namesOf are the headers that a change is about, in lower case.
+func namesOf(h *rollouts.HeaderModifier) sets.Set[string] {
 	names := sets.New[string]()
 	for _, header := range slices.Concat(h.Set, h.Add) {
 		names.Insert(strings.ToLower(header.Name))
@@ -88,20 +100,17 @@ func modified(theirs map[string]any, h *rollouts.HeaderModifier) map[string]any 
 	for _, name := range h.Remove {
 		names.Insert(strings.ToLower(name))
 	}
-	both := modifier(h)
-	for _, key := range []string{"set", "add", "remove"} {
-		list, _ := theirs[key].([]any)
-		kept := slices.DeleteFunc(slices.Clone(list), func(e any) bool {
-			name, _ := e.(string)
-			if header, ok := e.(map[string]any); ok {
-				name = str(header, "name", "")
-			}
-			return names.Has(strings.ToLower(name))
-		})
-		ours, _ := both[key].([]any)
-		if all := append(kept, ours...); len(all) > 0 {
-			both[key] = all
+	return names
+}
+
+// without returns a list of headers, or of their names, without some of them.
+func without(list any, names sets.Set[string]) []any {
+	all, _ := list.([]any)
+	return slices.DeleteFunc(slices.Clone(all), func(e any) bool {
+		name, _ := e.(string)
+		if header, ok := e.(map[string]any); ok {
+			name = str(header, "name", "")
 		}
-	}
-	return both
+		return names.Has(strings.ToLower(name))
+	})
 }
