@@ -11,18 +11,17 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// What a script may use. The scripts that users bring need less than a hundredth
-// of it.
+// What a script may use. The scripts of users need less than a hundredth of it.
 const (
 	maxScript = 64 << 10
 	// maxTime is for instructions that take long, such as sorting.
 	maxTime = 2 * time.Second
-	// maxSteps are instructions, and what else takes time or memory: a table that is
-	// converted, and texts for each bytesOfStep that an instruction has at hand.
+	// maxSteps are instructions and other work: each table that is converted, and each
+	// bytesOfStep of texts on the stack of an instruction.
 	maxSteps, stepsOfTable, bytesOfStep = 200_000, 16, 1 << 10
-	// maxText is the length of one text, as much as all annotations of an object.
+	// maxText is the length of one text: that of all annotations of an object.
 	maxText = 256 << 10
-	// maxSearched is the length of one that is searched by a pattern.
+	// maxSearched is the length of a text that is searched by a pattern.
 	maxSearched = 16 << 10
 	// maxList is the length of a list, less one.
 	maxList = 1 << 14
@@ -30,12 +29,12 @@ const (
 	maxDepth = 200
 	// maxRegisters are the values on the stack.
 	maxRegisters = 1 << 16
-	// maxMessage is how much of an error is passed on.
+	// maxMessage is the length of an error.
 	maxMessage = 512
 )
 
-// budget counts what a script uses. The interpreter asks a context whether it is
-// done before each instruction, and so has it counted.
+// budget counts what a script uses. The interpreter calls Done of its context before
+// each instruction, which counts the instruction.
 type budget struct {
 	context.Context //nolint:containedctx // it is one
 	end             context.CancelCauseFunc
@@ -50,8 +49,8 @@ func newBudget(state *lua.LState) (*budget, context.CancelFunc) {
 	return &budget{Context: ctx, end: end, state: state}, stop
 }
 
-// Done implements context.Context. It counts each instruction by the texts that
-// its function has at hand: what the one before has made is among them.
+// Done implements context.Context. It counts an instruction by the texts on the stack
+// of its function. The result of the instruction before is among them.
 func (b *budget) Done() <-chan struct{} {
 	size := 0
 	for i := range b.state.GetTop() {
@@ -64,7 +63,7 @@ func (b *budget) Done() <-chan struct{} {
 	return b.Context.Done()
 }
 
-// over is why a script was ended. One that catches the error meets it again.
+// over returns why a script was ended. A script that catches the error gets it again.
 func (b *budget) over() error { return context.Cause(b.Context) }
 
 func (b *budget) step(n int) error {

@@ -4,20 +4,22 @@
 package lua
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
-// absent is what scripts do not have of these libraries: what reaches out, and what
-// is another each time. A route comes from the object alone.
+// absent are the names of these libraries that scripts do not have: functions that
+// reach out, and functions with another result each time. A route comes from the object
+// alone.
 var absent = strings.Fields(`require module load loadstring loadfile dofile setfenv getfenv newproxy collectgarbage
 	_printregs math.random math.randomseed string.dump`)
 
 // open gives a state the libraries that scripts may use: base, table, string,
 // math and json.
-func open(l *lua.LState, b *budget, c *converter) {
+func (c *converter) open(l *lua.LState) {
 	for _, lib := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenMath, lua.OpenString} {
 		l.Push(l.NewFunction(lib))
 		l.Call(0, 0)
@@ -30,16 +32,16 @@ func open(l *lua.LState, b *budget, c *converter) {
 		"json.encode": c.encode,
 		"json.decode": c.decode,
 		"print":       func(*lua.LState) int { return 0 },
-		"tostring":    shown,
+		"tostring":    toString,
 	} {
 		set(l, name, l.NewFunction(fn))
 	}
-	first(l, "rep", func(s string) error {
+	guard(l, "rep", func(s string) error {
 		size := float64(len(s)) * float64(l.CheckNumber(2))
-		return b.text(int(min(max(size, 0), maxText+1)))
+		return c.text(int(min(max(size, 0), maxText+1)))
 	})
 	for _, name := range []string{"find", "match", "gmatch", "gsub"} {
-		first(l, name, func(s string) error {
+		guard(l, name, func(s string) error {
 			if len(s) > maxSearched {
 				return fmt.Errorf("a text of more than %d KiB cannot be searched", maxSearched>>10)
 			}
@@ -48,18 +50,18 @@ func open(l *lua.LState, b *budget, c *converter) {
 	}
 }
 
-// first has a function of the library string look first at the text it is given.
-// Nothing ends it once it runs.
-func first(l *lua.LState, name string, look func(s string) error) {
+// guard makes a function of the library string check the text that it is given.
+// Nothing ends the function once it runs.
+func guard(l *lua.LState, name string, check func(s string) error) {
 	fn, _ := l.GetField(l.GetGlobal(lua.StringLibName), name).(*lua.LFunction)
 	run := fn.GFunction
 	fn.GFunction = func(l *lua.LState) int {
-		must(l, look(l.CheckString(1)))
+		must(l, check(l.CheckString(1)))
 		return run(l)
 	}
 }
 
-// set sets a name of a library, or one that is global.
+// set sets a name of a library, or a global name.
 func set(l *lua.LState, name string, to lua.LValue) {
 	if library, key, ok := strings.Cut(name, "."); ok {
 		l.SetField(l.GetGlobal(library), key, to)
@@ -68,9 +70,9 @@ func set(l *lua.LState, name string, to lua.LValue) {
 	l.SetGlobal(name, to)
 }
 
-// shown is tostring. Where the library would tell an address, which is another
-// each time, it tells the kind.
-func shown(l *lua.LState) int {
+// toString is tostring. Where the library would return an address, which differs
+// each time, it returns the kind.
+func toString(l *lua.LState) int {
 	v := l.ToStringMeta(l.CheckAny(1))
 	if kind := l.Get(1).Type(); (kind == lua.LTTable || kind == lua.LTFunction) && v == lua.LString(l.Get(1).String()) {
 		v = lua.LString(kind.String())
@@ -84,4 +86,40 @@ func must(l *lua.LState, err error) {
 	if err != nil {
 		l.RaiseError("%s", err.Error())
 	}
+}
+
+// encode is json.encode. The names of an object are in order. An empty table that
+// never was a list or an object is null.
+func (c *converter) encode(l *lua.LState) int {
+	value, err := c.out(l.CheckAny(1), 0)
+	if err != nil {
+		return c.answer(l, lua.LNil, fmt.Errorf("value%w", err))
+	}
+	text, err := json.Marshal(value)
+	return c.answer(l, lua.LString(text), err)
+}
+
+// decode is json.decode.
+func (c *converter) decode(l *lua.LState) int {
+	var v any
+	if err := json.Unmarshal([]byte(l.CheckString(1)), &v); err != nil {
+		return c.answer(l, lua.LNil, fmt.Errorf("reading JSON: %w", err))
+	}
+	value, err := c.in(v, 0)
+	if err != nil {
+		err = fmt.Errorf("value%w", err)
+	}
+	return c.answer(l, value, err)
+}
+
+// answer returns nil and a message for an error, so that a script may go on.
+func (c *converter) answer(l *lua.LState, v lua.LValue, err error) int {
+	must(l, c.over())
+	if err != nil {
+		l.Push(lua.LNil)
+		l.Push(lua.LString(err.Error()))
+		return 2
+	}
+	l.Push(v)
+	return 1
 }

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lua runs the scripts by which administrators teach routing to kinds of
-// routers that are not known here. A script is given an object and returns
-// another. It knows nothing else: there is no file, network, clock or chance in
-// it, so that the same route is computed each time. Limits are against mistakes,
-// such as a loop without end. Most are counted, so that a slow machine refuses no
-// script that a fast one runs.
+// Package lua runs the scripts by which administrators add kinds of routers that
+// are not built in. A script is given an object and returns another. It has nothing
+// else: no file, network, clock or random numbers, so it computes the same route each
+// time. Limits are against mistakes, such as a loop without end. Most are counted, so
+// that a slow machine refuses no script that a fast one runs.
 package lua
 
 import (
@@ -36,7 +35,7 @@ func Run(script string, obj map[string]any) (out map[string]any, err error) {
 		err = b.over()
 	}
 	if err != nil {
-		return nil, said(err)
+		return nil, oneLine(err)
 	}
 	return out, nil
 }
@@ -49,8 +48,8 @@ func (b *budget) run(script string, obj map[string]any) (map[string]any, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the script: %w", err)
 	}
-	c := &converter{b: b, lists: map[*lua.LTable]bool{}}
-	open(b.state, b, c)
+	c := &converter{budget: b, lists: map[*lua.LTable]bool{}}
+	c.open(b.state)
 	in, err := c.in(obj, 0)
 	if err != nil {
 		return nil, fmt.Errorf("obj%w", err)
@@ -68,9 +67,9 @@ func (b *budget) run(script string, obj map[string]any) (map[string]any, error) 
 	return c.result(result)
 }
 
-// said is an error in one line for people, in the script's own words and without a
+// oneLine is an error in one line for people, with the script's own text and without a
 // trace of the stack.
-func said(err error) error {
+func oneLine(err error) error {
 	text := err.Error()
 	if failed := (*lua.ApiError)(nil); errors.As(err, &failed) {
 		switch {
@@ -88,6 +87,6 @@ func said(err error) error {
 	return errors.New(text)
 }
 
-// limitLists limits what the library keeps in a variable of its own: a table whose
-// entry n is set has room for all before it, up to here.
+// limitLists sets a global limit of the library: a table whose entry n is set has room
+// for all entries before it, up to this limit.
 var limitLists = sync.OnceFunc(func() { lua.MaxArrayIndex = maxList })

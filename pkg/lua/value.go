@@ -14,24 +14,23 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// converter turns values into those of scripts and back. Lua knows one kind of
-// empty table. One that came in as a list or as an object is remembered and
-// leaves as such. One that the script made is as absent as it is in OpenKruise,
-// whose scripts say by it that a field is to go.
+// converter turns values into values of scripts and back. Lua has one kind of empty
+// table. A table that came in as a list or as an object leaves as such. An empty table
+// that the script made is left out, as in OpenKruise, whose scripts remove fields by it.
 //
-// Its errors begin with the path to the value: each caller puts a name before it.
+// Errors begin with the path to the value: each caller puts a name before it.
 type converter struct {
-	b *budget
-	// lists tells of every table that came in whether it was a list.
+	*budget
+	// lists has every table that came in, and whether it was a list.
 	lists map[*lua.LTable]bool
 }
 
-// exact is the first whole number that may be another after a script.
+// exact is the first whole number that a script may change by reading it.
 const exact = 1 << 53
 
 var errDeep = errors.New(" is nested too deep, or contains itself")
 
-// in turns a value into one of scripts.
+// in turns a value into a value of scripts.
 func (c *converter) in(v any, depth int) (lua.LValue, error) {
 	if err := c.enter(depth); err != nil {
 		return nil, err
@@ -42,7 +41,7 @@ func (c *converter) in(v any, depth int) (lua.LValue, error) {
 	case bool:
 		return lua.LBool(v), nil
 	case string:
-		return lua.LString(v), c.b.text(len(v))
+		return lua.LString(v), c.text(len(v))
 	case int64:
 		return number(v)
 	case float64:
@@ -53,7 +52,7 @@ func (c *converter) in(v any, depth int) (lua.LValue, error) {
 		}
 		return c.table(true, len(v), depth, func(i int) (lua.LValue, any) { return lua.LNumber(i + 1), v[i] })
 	case map[string]any:
-		// In order, since that is the order in which a script will see them.
+		// A script goes through a table in the order in which it was filled.
 		names := slices.Sorted(maps.Keys(v))
 		return c.table(false, len(v), depth, func(i int) (lua.LValue, any) { return lua.LString(names[i]), v[names[i]] })
 	}
@@ -72,17 +71,18 @@ func (c *converter) enter(depth int) error {
 	if depth > maxDepth {
 		return errDeep
 	}
-	return c.b.step(1)
+	return c.step(1)
 }
 
-// at puts a key before an error, other than one that has too many.
+// at puts a key before an error, except where there would be too many.
 func at(key lua.LValue, err error) error {
-	if n, ok := key.(lua.LNumber); ok && !errors.Is(err, errDeep) {
-		return fmt.Errorf("[%d]%w", int(n)-1, err)
-	} else if !errors.Is(err, errDeep) {
-		return fmt.Errorf(".%s%w", key, err)
+	if errors.Is(err, errDeep) {
+		return err
 	}
-	return err
+	if n, ok := key.(lua.LNumber); ok {
+		return fmt.Errorf("[%d]%w", int(n)-1, err)
+	}
+	return fmt.Errorf(".%s%w", key, err)
 }
 
 // table is a list or an object as a table.
@@ -101,10 +101,10 @@ func (c *converter) table(list bool, size, depth int, entry func(i int) (lua.LVa
 			t.RawSet(key, v)
 		}
 	}
-	return t, c.b.step(stepsOfTable)
+	return t, c.step(stepsOfTable)
 }
 
-// result is what an object has become.
+// result is the object that a script returns.
 func (c *converter) result(t *lua.LTable) (map[string]any, error) {
 	v, err := c.out(t, 0)
 	if list, ok := v.([]any); ok && len(list) > 0 {
@@ -134,7 +134,7 @@ func (c *converter) out(v lua.LValue, depth int) (any, error) {
 		if !utf8.ValidString(string(v)) {
 			return nil, errors.New(" is no valid text")
 		}
-		return string(v), c.b.step(len(v) / bytesOfStep)
+		return string(v), c.step(len(v) / bytesOfStep)
 	case lua.LNumber:
 		return whole(float64(v))
 	case *lua.LTable:
@@ -156,7 +156,7 @@ func whole(n float64) (any, error) {
 
 // entries is a table as a list or an object; nil if it is empty and was neither.
 func (c *converter) entries(t *lua.LTable, depth int) (any, error) {
-	if err := c.b.step(stepsOfTable); err != nil {
+	if err := c.step(stepsOfTable); err != nil {
 		return nil, err
 	}
 	names, numbers, err := keys(t)
@@ -179,7 +179,7 @@ func (c *converter) listOf(t *lua.LTable, size, depth int) (any, error) {
 		if err != nil {
 			return nil, at(lua.LNumber(i+1), err)
 		}
-		// An entry that went would move those after it.
+		// Without an entry those after it would move.
 		if entry == nil {
 			entry = map[string]any{}
 		}

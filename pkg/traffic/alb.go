@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// The AWS Load Balancer Controller is told by annotations of an Ingress where an
-// ALB sends requests: a backend with a certain port means the action of its name.
+// The AWS Load Balancer Controller reads from annotations of an Ingress where an ALB
+// sends requests: a backend with a certain port means the action of its name.
 const (
 	albActions = albPrefix + "actions."
 	albPort    = "use-annotation"
@@ -47,8 +46,8 @@ func awsALB(d Data, p Params) (Data, error) {
 	return d, nil
 }
 
-// albActions are the actions that an Ingress leads to. What leads to the stable
-// Service without one would have no share, so there may be none.
+// albActions are the actions that an Ingress leads to. A backend that leads to the
+// stable Service without an action would have no share, so it is refused.
 func (p Params) albActions(spec map[string]any) ([]string, error) {
 	backends := []map[string]any{within(spec, "defaultBackend")}
 	fields := []string{"spec.defaultBackend"}
@@ -72,8 +71,8 @@ func (p Params) albActions(spec map[string]any) ([]string, error) {
 	return sets.List(names), nil
 }
 
-// albAction is an action with the share, and whether it is one that forwards to
-// the stable Service.
+// albAction is an action with the share. ours reports whether it forwards to the
+// stable Service.
 func (p Params) albAction(text string) (with string, ours bool, err error) {
 	if text == "" {
 		return "", false, nil
@@ -93,11 +92,7 @@ func (p Params) albAction(text string) (with string, ours bool, err error) {
 	if !ours || p.Weight == nil {
 		return text, ours, nil
 	}
-	groups = p.weighted(groups, p.isStableGroup, func(group map[string]any) map[string]any {
-		canary := runtime.DeepCopyJSON(group)
-		canary["serviceName"] = p.Canary
-		return canary
-	})
+	groups = p.weighted(groups, p.isStableGroup, func(group map[string]any) { group["serviceName"] = p.Canary })
 	switch {
 	case len(groups) > maxALBTargets:
 		return "", true, fmt.Errorf("with the canary Service it would have %d target groups, and there can be %d", len(groups), maxALBTargets)
@@ -111,7 +106,7 @@ func (p Params) albAction(text string) (with string, ours bool, err error) {
 
 func (p Params) isStableGroup(group map[string]any) bool { return group["serviceName"] == p.Stable }
 
-// spelled spells keys as documented, which are read whatever their case is.
+// spelled spells keys as documented: the controller ignores their case.
 func spelled(m map[string]any, keys ...string) {
 	for _, key := range keys {
 		for _, k := range keysOf(m) {

@@ -9,20 +9,27 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Istio goes through the rules of a VirtualService in their order, and the
-// first that matches decides. Requests are told apart by the Service that they
+// Istio goes through the rules of a VirtualService in their order, and the first
+// rule that matches decides. It tells revisions apart by the Service that requests
 // are for or, where one serves both revisions, by a subset of its pods.
 
-// The subset has the label by which OpenKruise tells pods of the update revision.
+// The subset has the label by which OpenKruise marks pods of the update revision.
 const (
 	labelSubset      = "istio.service.tag"
 	labelSubsetValue = "gray"
 )
 
-var errNoHTTP = errors.New("spec.http: no rule sends requests to the service, and matches are for http only")
+var virtualMatcher = matcher{field: "match", check: checkNotEmpty, path: joinURI, values: joinNamed}
+
+// istioTypes are the fields of Istio that match a text, by the types of a step.
+var istioTypes = map[string]string{matchPrefix: "prefix", matchExact: "exact", matchPattern: "regex"}
 
 // virtualService adds a route to an original.
 func virtualService(d Data, p Params) (Data, error) {
@@ -33,46 +40,44 @@ func virtualService(d Data, p Params) (Data, error) {
 			continue
 		}
 		sends = true
-		before, err := p.virtualBefore(key, rules)
+		all, err := p.virtualRules(key, rules)
 		if err != nil {
 			return Data{}, err
 		}
-		d.Spec[key] = listed(p.virtualRules(rules, before))
+		d.Spec[key] = listed(all)
 	}
 	switch {
 	case !sends:
 		return Data{}, fmt.Errorf("spec: no rule sends requests to service %s", p.Stable)
 	case len(p.Matches) > 0 && !slices.ContainsFunc(objects(d.Spec["http"]), p.serves):
-		return Data{}, errNoHTTP
+		return Data{}, errors.New("spec.http: no rule sends requests to the service, and matches are for http only")
 	}
 	return d, nil
 }
 
-// virtualBefore are the rules for matches, which only rules of http have.
-func (p Params) virtualBefore(key string, rules []map[string]any) ([][]map[string]any, error) {
-	switch {
-	case key == "http":
-		return p.virtualMatches(rules)
-	case p.Headers != nil && p.Weight != nil:
-		return nil, fmt.Errorf("requestHeaderModifier: rules of spec.%s have no headers", key)
-	default:
-		return nil, nil
+// virtualRules returns the rules of a protocol with their shares, each after the
+// rules for matches, which are for http only. The last match comes first, as in
+// OpenKruise.
+func (p Params) virtualRules(key string, rules []map[string]any) (all []map[string]any, err error) {
+	matches := make([][][]map[string]any, len(rules))
+	if key == "http" {
+		matches, err = virtualMatcher.joinRules(p, rules, p.serves, slices.Backward(p.Matches))
+	} else if p.Headers != nil && p.Weight != nil {
+		err = fmt.Errorf("requestHeaderModifier: rules of spec.%s have no headers", key)
 	}
-}
-
-// virtualRules are the rules with their shares, each after those for matches.
-func (p Params) virtualRules(rules []map[string]any, before [][]map[string]any) []map[string]any {
-	var all []map[string]any
+	if err != nil {
+		return nil, err
+	}
 	for i, rule := range rules {
-		if before != nil {
-			all = append(all, before[i]...)
+		for _, m := range matches[i] {
+			all = append(all, p.virtualMatch(rule, m))
 		}
 		if p.Weight != nil && p.serves(rule) {
 			p.divide(rule)
 		}
 		all = append(all, rule)
 	}
-	return all
+	return all, nil
 }
 
 // serves reports whether a rule sends requests to the stable Service.
@@ -86,9 +91,10 @@ func (p Params) isStable(route map[string]any) bool {
 	return host == p.Stable || host == own || strings.HasPrefix(host, own+".")
 }
 
-// canaryRoute is the way to the update revision like one to the stable.
-func (p Params) canaryRoute(stable map[string]any) map[string]any {
-	route := runtime.DeepCopyJSON(stable)
+// canaryRoute copies the first way of a rule to the stable Service, leading to the
+// update revision.
+func (p Params) canaryRoute(routes []map[string]any) map[string]any {
+	route := runtime.DeepCopyJSON(routes[slices.IndexFunc(routes, p.isStable)])
 	to := within(route, "destination")
 	to["host"] = p.Canary + strings.TrimPrefix(str(to, "host", ""), p.Stable)
 	delete(to, "subset")
@@ -100,11 +106,12 @@ func (p Params) canaryRoute(stable map[string]any) map[string]any {
 }
 
 // divide gives the update revision its part of what the stable Service has of a
-// rule. What others have of it stays. The sum stays too where whole numbers do.
+// rule. The weights of others stay. The sum stays too where whole numbers allow it.
 func (p Params) divide(rule map[string]any) {
 	routes := objects(rule["route"])
 	without := !slices.ContainsFunc(routes, func(r map[string]any) bool { return whole(r, "weight", 0) > 0 })
-	var canary map[string]any
+	canary := p.canaryRoute(routes)
+	requestHeaders(canary, p.Headers)
 	var part int64
 	for _, route := range routes {
 		parts := whole(route, "weight", 0)
@@ -114,63 +121,19 @@ func (p Params) divide(rule map[string]any) {
 			parts = 1
 		}
 		route["weight"] = parts * 100
-		if !p.isStable(route) {
-			continue
+		if p.isStable(route) {
+			route["weight"] = parts * (100 - int64(*p.Weight))
+			part += parts * int64(*p.Weight)
 		}
-		if canary == nil {
-			canary = p.canaryRoute(route)
-		}
-		route["weight"] = parts * (100 - int64(*p.Weight))
-		part += parts * int64(*p.Weight)
 	}
 	canary["weight"] = part
-	if p.Headers != nil {
-		requestHeaders(canary, p)
-	}
 	routes = append(routes, canary)
-	whole100 := !slices.ContainsFunc(routes, func(r map[string]any) bool { return whole(r, "weight", 0)%100 != 0 })
-	for _, route := range routes {
-		if whole100 {
+	if !slices.ContainsFunc(routes, func(r map[string]any) bool { return whole(r, "weight", 0)%100 != 0 }) {
+		for _, route := range routes {
 			route["weight"] = whole(route, "weight", 0) / 100
 		}
 	}
 	rule["route"] = listed(routes)
-}
-
-// virtualMatches are, for each rule, those before it. The last match is the
-// first, as OpenKruise has it.
-func (p Params) virtualMatches(rules []map[string]any) ([][]map[string]any, error) {
-	before := make([][]map[string]any, len(rules))
-	for i, m := range slices.Backward(p.Matches) {
-		found := false
-		for r, rule := range rules {
-			if !p.serves(rule) {
-				continue
-			}
-			var matches []map[string]any
-			own := objects(rule["match"])
-			if len(own) == 0 {
-				own = []map[string]any{{}}
-			}
-			for _, o := range own {
-				joined, err := joinVirtual(o, m)
-				if err != nil {
-					return nil, fmt.Errorf("matches[%d]%w", i, err)
-				}
-				if joined != nil {
-					matches = append(matches, joined)
-				}
-			}
-			if len(matches) > 0 {
-				found = true
-				before[r] = append(before[r], p.virtualMatch(rule, matches))
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("matches[%d]: no such request comes to service %s", i, p.Stable)
-		}
-	}
-	return before, nil
 }
 
 // virtualMatch is a rule that sends what matches to the update revision only.
@@ -178,46 +141,99 @@ func (p Params) virtualMatch(rule map[string]any, matches []map[string]any) map[
 	narrow := runtime.DeepCopyJSON(rule)
 	delete(narrow, "name")
 	narrow["match"] = listed(matches)
-	routes := objects(narrow["route"])
-	stable := routes[slices.IndexFunc(routes, p.isStable)]
-	narrow["route"] = []any{p.canaryRoute(stable)}
-	if p.Headers != nil {
-		requestHeaders(narrow, p)
-	}
+	narrow["route"] = []any{p.canaryRoute(objects(narrow["route"]))}
+	requestHeaders(narrow, p.Headers)
 	return narrow
 }
 
 // requestHeaders changes headers of requests by a rule or on one of its ways.
-func requestHeaders(of map[string]any, p Params) {
+func requestHeaders(of map[string]any, h *rollouts.HeaderModifier) {
+	if h == nil {
+		return
+	}
 	headers := within(of, "headers")
 	if headers == nil {
 		headers = map[string]any{}
 	}
-	request := within(headers, "request")
-	theirs := map[string]any{"remove": request["remove"]}
-	for _, key := range []string{"set", "add"} {
-		var list []any
-		for _, name := range keysOf(within(request, key)) {
-			list = append(list, map[string]any{"name": name, "value": within(request, key)[name]})
-		}
-		theirs[key] = list
-	}
-	next := modified(theirs, p.Headers)
-	for _, key := range []string{"set", "add"} {
+	request, names := within(headers, "request"), namesOf(h)
+	next := map[string]any{}
+	for key, ours := range map[string][]rollouts.Header{"set": h.Set, "add": h.Add} {
 		values := map[string]any{}
-		for _, h := range objects(next[key]) {
-			values[str(h, "name", "")] = h["value"]
+		for name, value := range within(request, key) {
+			if !names.Has(strings.ToLower(name)) {
+				values[name] = value
+			}
 		}
-		if delete(next, key); len(values) > 0 {
+		for _, header := range ours {
+			values[header.Name] = header.Value
+		}
+		if len(values) > 0 {
 			next[key] = values
 		}
+	}
+	if remove := append(without(request["remove"], names), listed(h.Remove)...); len(remove) > 0 {
+		next["remove"] = remove
 	}
 	headers["request"] = next
 	of["headers"] = headers
 }
 
-// destinationRule names the pods of the update revision. Whoever sends requests
-// to them is another router.
+// joinURI adds a path. A prefix of Istio does not end at a slash.
+func joinURI(match map[string]any, want *rollouts.PathMatch) (met bool, err error) {
+	if want == nil {
+		return true, nil
+	}
+	wanted := pathOfStep(want)
+	wanted.byLetter = true
+	both, met, known := uriOf(within(match, "uri")).and(wanted)
+	if !known {
+		return false, fmt.Errorf(".path: %s cannot be matched together with what the rule matches already", wanted.value)
+	}
+	match["uri"] = map[string]any{istioTypes[both.kind]: both.value}
+	return met, nil
+}
+
+func uriOf(m map[string]any) path {
+	for _, kind := range []string{matchPattern, matchExact, matchPrefix} {
+		if value, ok := m[istioTypes[kind]].(string); ok {
+			return path{kind: kind, value: value, byLetter: true}
+		}
+	}
+	return path{kind: matchPrefix, value: "/", byLetter: true}
+}
+
+// joinNamed adds headers or parameters to a match, which has each name once.
+// Istio knows headers by their names in lower case.
+func joinNamed(match map[string]any, field string, want []rollouts.ValueMatch) (met bool, err error) {
+	if len(want) == 0 {
+		return true, nil
+	}
+	all := within(match, field)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for i, v := range want {
+		name := v.Name
+		if field == "headers" {
+			name = strings.ToLower(name)
+		}
+		next := map[string]any{istioTypes[ptr.Deref(v.Type, matchExact)]: v.Value}
+		was, has := all[name]
+		switch {
+		case !has || equality.Semantic.DeepEqual(was, next):
+			all[name] = next
+		case next["exact"] != nil && within(all, name)["exact"] != nil:
+			return false, nil
+		default:
+			return false, fmt.Errorf(".%s[%d]: the rule matches %s already; one name cannot be matched twice", field, i, v.Name)
+		}
+	}
+	match[field] = all
+	return true, nil
+}
+
+// destinationRule names the pods of the update revision. Another router sends
+// requests to them.
 func destinationRule(d Data, _ Params) (Data, error) {
 	subsets := objects(d.Spec["subsets"])
 	if !slices.ContainsFunc(subsets, func(s map[string]any) bool { return s["name"] == subsetCanary }) {

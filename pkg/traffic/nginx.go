@@ -9,25 +9,27 @@ import (
 	"maps"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // canaryKeys is a dialect that makes an Ingress a canary by the annotations of
-// ingress-nginx, which others have taken over.
+// ingress-nginx, which other controllers have taken over.
 type canaryKeys struct {
 	name   string
 	prefix string
-	// query is before the keys that match a query parameter; empty if none can.
+	// query is the prefix of the keys that match a query parameter; empty if none can.
 	query string
-	// control is before the keys that rewrite headers; empty if none does.
+	// control is the prefix of the keys that rewrite headers; empty if none does.
 	control string
-	// always are set besides.
+	// always are set on every canary.
 	always map[string]string
 }
 
 var (
 	nginx = canaryKeys{name: "nginx", prefix: nginxPrefix}
-	// An ALB looks at its Ingresses in an order; a canary comes before the others.
+	// An ALB evaluates its Ingresses in an order; a canary comes before the others.
 	aliyunALB = canaryKeys{name: "aliyun-alb", prefix: albPrefix, always: map[string]string{albPrefix + "order": "1"}}
 	mse       = canaryKeys{name: "mse", prefix: nginxPrefix, query: msePrefix, control: msePrefix}
 	higress   = canaryKeys{name: "higress", prefix: nginxPrefix, control: "higress.io/"}
@@ -45,27 +47,25 @@ const (
 	keyQuery   = "canary-by-query"
 	keyCookie  = "canary-by-cookie"
 	keyControl = "request-header-control-"
-	valueOf    = "-value"
-	patternOf  = "-pattern"
+
+	suffixValue   = "-value"
+	suffixPattern = "-pattern"
 
 	// keySubset names pods of the Service; the canary has the others.
 	keySubset    = msePrefix + "service-subset"
 	subsetOfGray = "gray"
 
-	// matchCookie as the name of a header match means a cookie.
+	// matchCookie as the name of a header means a cookie.
 	matchCookie = "canary-by-cookie"
-
-	matchExact   = "Exact"
-	matchPattern = "RegularExpression"
 )
 
-// render adds a route to annotations. One header, one cookie and, where there
-// are keys for it, one query parameter can be matched, each of which is enough.
+// render adds a route to annotations. It can match one header, one cookie and, where
+// there are keys for it, one query parameter, each of which is enough.
 func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]string, error) {
-	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + valueOf, keyHeader + patternOf, keyCookie} {
+	for _, k := range []string{keyCanary, keyWeight, keyHeader, keyHeader + suffixValue, keyHeader + suffixPattern, keyCookie} {
 		delete(annotations, d.prefix+k)
 	}
-	for _, k := range []string{keyQuery, keyQuery + valueOf, keyQuery + patternOf} {
+	for _, k := range []string{keyQuery, keyQuery + suffixValue, keyQuery + suffixPattern} {
 		delete(annotations, d.query+k)
 	}
 	annotations[d.prefix+keyCanary] = "true"
@@ -84,61 +84,49 @@ func (d canaryKeys) render(annotations map[string]string, p Params) (map[string]
 	return annotations, d.rewrite(annotations, p.Headers)
 }
 
-// writeMatch names what it cannot spell by its path within the match.
+// writeMatch writes one match. Its errors begin with the path within the match.
 func (d canaryKeys) writeMatch(keys map[string]string, m rollouts.RouteMatch) error {
-	switch {
-	case m.Path != nil:
-		return fmt.Errorf(".path: %s matches no path", d.name)
-	case len(m.QueryParams) > 0:
-		return d.writeQuery(keys, m)
-	default:
-		return d.writeHeader(keys, m.Headers)
+	headers, queries := len(m.Headers), len(m.QueryParams)
+	for _, unable := range []struct {
+		is   bool
+		says string
+	}{
+		{m.Path != nil, ".path: %s matches no path"},
+		{queries > 0 && d.query == "", ".queryParams: %s matches headers only"},
+		{queries > 0 && headers > 0, ": %s cannot match a header and a query parameter at once"},
+		{queries > 1, ".queryParams: %s cannot match several query parameters at once"},
+		{queries == 0 && headers == 0, ".headers: %s needs a header to match"},
+		{headers > 1, ".headers: %s cannot match several headers at once"},
+	} {
+		if unable.is {
+			return fmt.Errorf(unable.says, d.name)
+		}
 	}
+	if queries > 0 {
+		return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
+	}
+	return d.writeHeader(keys, m.Headers[0])
 }
 
-func (d canaryKeys) writeQuery(keys map[string]string, m rollouts.RouteMatch) error {
-	switch {
-	case d.query == "":
-		return fmt.Errorf(".queryParams: %s matches headers only", d.name)
-	case len(m.Headers) > 0:
-		return fmt.Errorf(": %s cannot match a header and a query parameter at once", d.name)
-	case len(m.QueryParams) > 1:
-		return fmt.Errorf(".queryParams: %s cannot match several query parameters at once", d.name)
-	}
-	return d.writeValue(keys, d.query+keyQuery, ".queryParams[0]", m.QueryParams[0])
-}
-
-func (d canaryKeys) writeHeader(keys map[string]string, headers []rollouts.ValueMatch) error {
-	switch {
-	case len(headers) == 0:
-		return fmt.Errorf(".headers: %s needs a header to match", d.name)
-	case len(headers) > 1:
-		return fmt.Errorf(".headers: %s cannot match several headers at once", d.name)
-	}
-	h := headers[0]
-	if h.Name == matchCookie {
-		return d.writeCookie(keys, or(h.Type, matchExact), h.Value)
-	}
-	if keys[d.prefix+keyCookie] != "" {
+func (d canaryKeys) writeHeader(keys map[string]string, h rollouts.ValueMatch) error {
+	cookie := keys[d.prefix+keyCookie]
+	switch kind := ptr.Deref(h.Type, matchExact); {
+	case h.Name != matchCookie && cookie != "":
 		return fmt.Errorf(".headers[0]: %s looks at headers first; put the match of %s last", d.name, matchCookie)
-	}
-	return d.writeValue(keys, d.prefix+keyHeader, ".headers[0]", h)
-}
-
-func (d canaryKeys) writeCookie(keys map[string]string, kind, value string) error {
-	switch {
+	case h.Name != matchCookie:
+		return d.writeValue(keys, d.prefix+keyHeader, ".headers[0]", h)
 	case kind != matchExact:
 		return fmt.Errorf(".headers[0].type: %s matches cookies by their name only, not as %s", d.name, kind)
-	case keys[d.prefix+keyCookie] != "":
+	case cookie != "":
 		return fmt.Errorf(".headers[0]: %s matches one cookie at most", d.name)
 	}
-	keys[d.prefix+keyCookie] = value
+	keys[d.prefix+keyCookie] = h.Value
 	return nil
 }
 
 func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollouts.ValueMatch) error {
-	kind := or(v.Type, matchExact)
-	suffix, ok := map[string]string{matchExact: valueOf, matchPattern: patternOf}[kind]
+	kind := ptr.Deref(v.Type, matchExact)
+	suffix, ok := map[string]string{matchExact: suffixValue, matchPattern: suffixPattern}[kind]
 	switch {
 	case !ok:
 		return fmt.Errorf("%s.type: %q must be %s or %s", path, kind, matchExact, matchPattern)
@@ -149,8 +137,8 @@ func (d canaryKeys) writeValue(keys map[string]string, key, path string, v rollo
 	return nil
 }
 
-// rewrite has the headers of requests rewritten: one a line, its name before
-// its value; those to remove apart by commas.
+// rewrite writes the headers to set and to add, one a line with its name before its
+// value, and the names of headers to remove, separated by commas.
 func (d canaryKeys) rewrite(keys map[string]string, h *rollouts.HeaderModifier) error {
 	if h == nil {
 		return nil

@@ -6,7 +6,6 @@ package traffic
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 
@@ -21,11 +20,11 @@ import (
 )
 
 // The original of a router that is routed in place is kept on it, where whoever may
-// write the router may write it. The store has a digest of each that was put there,
-// from before it was. One without is not believed: then the original is what the
-// router says now, with all that leads to the update revision leading to stable.
+// write the router may write it. The store has a digest of each original since before
+// it was put there. An original without a digest is not believed: then it is what the
+// router says now, with every way to the update revision leading to stable.
 
-// originalOf is the original of a router, and whether a route is on it.
+// originalOf is the original of a router. routed reports whether a route is on it.
 func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured) (original Data, routed bool, err error) {
 	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
 	if kept && o.believes(r, obj) {
@@ -38,7 +37,7 @@ func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured)
 	p := o.params(planner.Route{})
 	switch {
 	case kept:
-	case o.keeps(r, original), o.untouched():
+	case slices.Contains(o.Originals, digestOf(r, original)), o.untouched():
 		return original, false, nil
 	}
 	stripped := false
@@ -49,15 +48,9 @@ func (e inPlace) originalOf(o Objects, r Router, obj *unstructured.Unstructured)
 	return original, kept || stripped || found, nil
 }
 
-// keeps reports whether data is an original that the store has a digest of.
-func (o Objects) keeps(r Router, original Data) bool {
-	text, err := json.Marshal(original)
-	return err == nil && slices.Contains(o.Originals, digest(r, string(text)))
-}
-
-// believes reports whether the original on a router is one that was put there for
-// the owner's release, and can be read. Where the store has no digests, as before it
-// had any, each that can be read is.
+// believes reports whether the original on a router can be read and was put there for
+// the owner's release. Where the store has no digests, as in older versions, every
+// original that can be read is believed.
 func (o Objects) believes(r Router, obj metav1.Object) bool {
 	text, kept := obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]
 	var original Data
@@ -67,47 +60,48 @@ func (o Objects) believes(r Router, obj metav1.Object) bool {
 	return o.Originals == nil || slices.Contains(o.Originals, digest(r, text))
 }
 
-// digest is what the store keeps of an original.
+// digest identifies an original in the store.
 func digest(r Router, text string) string {
 	sum := sha256.Sum256([]byte(r.Kind.String() + "/" + r.Name + "\n" + text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Originals are digests of what is kept on the routers, and of what the next route
-// would keep on them.
+func digestOf(r Router, original Data) string {
+	text, _ := json.Marshal(original) // it was read from JSON
+	return digest(r, string(text))
+}
+
+// Originals are digests of the originals on the routers, and of those that the next
+// route would put there.
 func Originals(o Objects) []string {
 	all := []string{}
 	for _, r := range o.Routers {
-		provider, obj, err := editing(r)
-		if err != nil {
+		provider, obj, ok := editing(r)
+		if !ok {
 			continue
 		}
 		if o.believes(r, obj) {
 			all = append(all, digest(r, obj.GetAnnotations()[rollouts.AnnotationOriginalSpec]))
 		}
-		original, _, err := provider.owners(o, r, obj)
-		if err != nil {
-			continue
-		}
-		if text, err := json.Marshal(original); err == nil {
-			all = append(all, digest(r, string(text)))
+		if original, _, err := provider.owners(o, r, obj); err == nil {
+			all = append(all, digestOf(r, original))
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// untouched reports that no router was ever changed: what leads to the update
+// untouched reports whether no router was ever changed: then a way to the update
 // revision is the owner's own.
 func (o Objects) untouched() bool {
 	return len(o.Originals) == 0 && (o.Shared || o.CanaryService == nil || !o.made(o.CanaryService))
 }
 
-// Doubted names a router of which the record is not believed; empty if all are.
+// Doubted names a router whose original is not believed; empty if there is none.
 func Doubted(o Objects) string {
 	for _, r := range o.Routers {
-		provider, obj, err := editing(r)
-		if err != nil || o.believes(r, obj) {
+		provider, obj, ok := editing(r)
+		if !ok || o.believes(r, obj) {
 			continue
 		}
 		if _, routed, err := provider.originalOf(o, r, obj); routed && err == nil {
@@ -117,27 +111,22 @@ func Doubted(o Objects) string {
 	return ""
 }
 
-var errBeside = errors.New("it is routed by an object beside it")
-
-// editing is how a router is routed in place, and the object.
-func editing(r Router) (inPlace, *unstructured.Unstructured, error) {
-	provider, err := find(r)
-	if err != nil {
-		provider = unable(r, err)
-	}
-	edits, ok := provider.(inPlace)
-	if !ok {
-		return inPlace{}, nil, errBeside
+// editing returns the provider and the object of a router. ok reports whether it is
+// routed in place, and exists.
+func editing(r Router) (e inPlace, obj *unstructured.Unstructured, ok bool) {
+	provider, _ := find(r)
+	if e, ok = provider.(inPlace); !ok {
+		return e, nil, false
 	}
 	obj, err := readable(r)
-	return edits, obj, err
+	return e, obj, err == nil
 }
 
-// toStable leads to stable what leads to the update revision, and tells whether
-// anything did.
-func (e inPlace) toStable(d Data, p Params) (Data, bool) {
+// toStable makes every way to the update revision lead to stable. found reports
+// whether there was any.
+func (e inPlace) toStable(d Data, p Params) (_ Data, found bool) {
 	d = d.copied()
-	_, found := e.renamed(d.Spec, p)
+	_, found = e.renamed(d.Spec, p)
 	for key, value := range d.Annotations {
 		if e.annotations == "" || !strings.HasPrefix(key, e.annotations) {
 			continue
@@ -148,9 +137,9 @@ func (e inPlace) toStable(d Data, p Params) (Data, bool) {
 	return d, found
 }
 
-// renamed is a part of a spec with the stable Service for the canary one, and
-// whether that was in it. A subset of the update revision is left out, and ways that
-// have become one are one. What is of another namespace stays.
+// renamed is a part of a spec with the stable Service for the canary one. found reports
+// whether the part names the update revision. Its subset is left out, and equal ways are
+// joined. Services of other namespaces stay.
 func (e inPlace) renamed(part any, p Params) (_ any, found bool) {
 	switch part := part.(type) {
 	case string:
@@ -198,7 +187,7 @@ func (e inPlace) renamedElements(part []any, p Params) (_ []any, found bool) {
 	return list, found
 }
 
-// joined adds a way to those of a rule, or its weight to that of the same way.
+// joined adds a way to the ways of a rule, or its weight to that of an equal way.
 func joined(list []any, element any) []any {
 	weight := func(m map[string]any) (any, map[string]any) {
 		bare := runtime.DeepCopyJSON(m)

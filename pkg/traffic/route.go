@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,25 +44,22 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 // withServices adds what the Services do.
 func withServices(all planner.Route, o Objects) planner.Route {
 	all.Shared = o.Shared
-	if all.Made, all.Rival = o.whose(); o.Shared {
+	if all.Made, all.Rival = o.madeObjects(); o.Shared {
 		all.Rival = "" // no Service is made
 	}
-	if all.Pinned = o.pinned(); all.Pinned == "" {
-		all.Writer = o.writer()
+	if all.Pinned = o.pinned(); all.Pinned == "" && o.Service != nil {
+		all.Writer = writerOf(o.Service)
 	}
-	if o.CanaryService != nil && o.made(o.CanaryService) && !leaves(o.CanaryService) {
+	if o.CanaryService != nil && o.made(o.CanaryService) && !terminating(o.CanaryService) {
 		all.Canary = o.CanaryService.Spec.Selector[o.RevisionKey]
 	}
 	return all
 }
 
-// observe is what one router does, or what keeps it from doing anything.
+// observe returns what one router does, or what keeps it from doing anything.
 func observe(o Objects, r Router) planner.Route {
 	var seen planner.Route
 	provider, err := find(r)
-	if err != nil {
-		provider = unable(r, err)
-	}
 	if r.exists() {
 		seen = provider.Observe(o, r)
 	}
@@ -74,18 +72,18 @@ func observe(o Objects, r Router) planner.Route {
 	return seen
 }
 
-// together is what several routers do as one. Where they differ nothing is
-// known but that some of them know the update revision. One that does not know
-// it agrees with one that sends it no share.
-func together(all, next planner.Route, only bool) planner.Route {
+// together is what several routers do as one. Where they differ, only Routed is
+// known. A router that does not know the update revision agrees with a router that
+// sends it no share.
+func together(all, next planner.Route, isFirst bool) planner.Route {
 	sum := planner.Route{
-		Missing: first(all.Missing, next.Missing), Trouble: first(all.Trouble, next.Trouble), Pending: first(all.Pending, next.Pending), Refused: first(all.Refused, next.Refused),
+		Missing: cmp.Or(all.Missing, next.Missing), Trouble: cmp.Or(all.Trouble, next.Trouble), Pending: cmp.Or(all.Pending, next.Pending), Refused: cmp.Or(all.Refused, next.Refused),
 		Unserved: all.Unserved, Routed: all.Routed || next.Routed, Edited: all.Edited || next.Edited,
 	}
-	if only {
+	if isFirst {
 		all = next
 	}
-	all, next = spoken(all), spoken(next)
+	all, next = withShare(all), withShare(next)
 	if all.Says(next) {
 		sum.Weight, sum.Matches, sum.Headers = all.Weight, all.Matches, all.Headers
 	}
@@ -95,16 +93,16 @@ func together(all, next planner.Route, only bool) planner.Route {
 	return sum
 }
 
-// spoken reads not being routed as a share of nothing.
-func spoken(r planner.Route) planner.Route {
+// withShare spells a route that is not there as a share of nothing.
+func withShare(r planner.Route) planner.Route {
 	if !r.Routed {
 		r.Weight = new(int32)
 	}
 	return r
 }
 
-// impossible says why steps could not be routed to any revision; of those that say
-// the same, scripts are asked once.
+// impossible returns, for each step, why it could not be routed to any revision. Steps
+// that want the same route run scripts once.
 func impossible(o Objects, steps []rollouts.Step) []string {
 	why := make([]string, len(steps))
 	wanted := make([]planner.Route, len(steps))
@@ -116,8 +114,9 @@ func impossible(o Objects, steps []rollouts.Step) []string {
 			why[i] = why[j]
 			continue
 		}
-		_, err := Route(o, "any", wanted[i])
-		why[i] = text(err)
+		if _, err := Route(o, "any", wanted[i]); err != nil {
+			why[i] = err.Error()
+		}
 	}
 	return why
 }
@@ -149,8 +148,8 @@ func Route(o Objects, revision string, want planner.Route) ([]object.Change, err
 	return changes, nil
 }
 
-// everyMatch tells why a match can be told by none of several routers. Matches
-// are alternatives, so that each may be left to those that can.
+// everyMatch returns why no router can do one of the matches. Matches are
+// alternatives, so each may be left to the routers that can do it.
 func (o Objects) everyMatch(want planner.Route) error {
 	if len(o.Routers) < 2 {
 		return nil
@@ -171,23 +170,19 @@ func (o Objects) everyMatch(want planner.Route) error {
 	return nil
 }
 
-// mine is what is wanted of one of several routers: the matches that it can tell.
-func (o Objects) mine(p Provider, r Router, want planner.Route) planner.Route {
-	if len(o.Routers) < 2 || len(want.Matches) == 0 {
-		return want
-	}
-	all := want.Matches
-	want.Matches = nil
-	for _, m := range all {
-		if p.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers}) == nil {
-			want.Matches = append(want.Matches, m)
-		}
+// partOf is the part of a route that one of several routers does: the matches that
+// it can do.
+func (o Objects) partOf(p Provider, r Router, want planner.Route) planner.Route {
+	if len(o.Routers) > 1 {
+		want.Matches = slices.DeleteFunc(slices.Clone(want.Matches), func(m rollouts.RouteMatch) bool {
+			return p.Can(o, r, planner.Route{Matches: []rollouts.RouteMatch{m}, Headers: want.Headers}) != nil
+		})
 	}
 	return want
 }
 
-// Restore makes every router forget the update revision, whatever else is
-// missing. One that cannot be restored does not keep another from it.
+// Restore takes the update revision off every router, whatever else is missing. It
+// goes on after a router that cannot be restored.
 func Restore(o Objects) ([]object.Change, error) {
 	var all []object.Change
 	var errs []error
@@ -195,11 +190,7 @@ func Restore(o Objects) ([]object.Change, error) {
 		if !r.exists() {
 			continue
 		}
-		provider, err := find(r)
-		if err != nil {
-			// What was routed before a script was taken away can be taken back.
-			provider = unable(r, err)
-		}
+		provider, _ := find(r) // a route can be restored after its script was removed
 		changes, err := provider.Restore(o, r)
 		all, errs = append(all, changes...), append(errs, err)
 	}
@@ -212,18 +203,4 @@ func change(base, want object.Object) []object.Change {
 		return nil
 	}
 	return []object.Change{{Base: base, Want: want}}
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return fmt.Sprint(err)
 }

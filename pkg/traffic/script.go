@@ -4,9 +4,12 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/lua"
@@ -18,29 +21,24 @@ import (
 
 // scripted is the provider that a script makes of a router.
 func scripted(r Router) Provider {
-	says := func(err error) error {
-		return fmt.Errorf("the script %s of %s: %w", r.ScriptKey(), r.ScriptFrom, err)
-	}
 	if r.Ingress() {
-		return canaryIngress{func(annotations map[string]string, p Params) (map[string]string, error) {
-			next, err := runIngress(r.Script, annotations, p)
-			if err != nil {
-				return nil, says(err)
-			}
-			return next, nil
-		}}
+		return canaryIngress{running(r, runIngress)}
 	}
-	edit := func(original Data, p Params) (Data, error) {
-		next, err := runCustom(r.Script, original, p)
-		if err != nil {
-			return Data{}, says(err)
-		}
-		return next, nil
-	}
-	return inPlace{edit: edit, script: sum(r.Script)}
+	return inPlace{edit: running(r, runCustom), script: sum(r.Script)}
 }
 
-// unable is a provider that can take back what was routed, and no more.
+// running runs the script of a router, and names it in errors.
+func running[T any](r Router, run func(script string, original T, p Params) (T, error)) func(T, Params) (T, error) {
+	return func(original T, p Params) (T, error) {
+		next, err := run(r.Script, original, p)
+		if err != nil {
+			err = fmt.Errorf("the script %s of %s: %w", r.ScriptKey(), r.ScriptFrom, err)
+		}
+		return next, err
+	}
+}
+
+// unable is a provider that can only restore.
 func unable(r Router, why error) Provider {
 	if r.Ingress() {
 		return canaryIngress{func(map[string]string, Params) (map[string]string, error) { return nil, why }}
@@ -59,13 +57,7 @@ func sum(script string) string {
 const noShare = -1
 
 func runIngress(script string, annotations map[string]string, p Params) (map[string]string, error) {
-	weight := int32(noShare)
-	if p.Weight != nil {
-		weight = *p.Weight
-	}
-	obj := map[string]any{"annotations": anyOf(annotations), "weight": itoa(weight), "canaryService": p.Canary, "stableService": p.Stable}
-	addRoute(obj, p)
-	out, err := lua.Run(script, obj)
+	out, err := runWith(script, map[string]any{"annotations": anyOf(annotations), "weight": itoa(ptr.Deref(p.Weight, noShare))}, p)
 	if err != nil {
 		return nil, err
 	}
@@ -73,24 +65,49 @@ func runIngress(script string, annotations map[string]string, p Params) (map[str
 }
 
 func runCustom(script string, original Data, p Params) (Data, error) {
-	weight := int64(noShare)
-	if p.Weight != nil {
-		weight = int64(*p.Weight)
-	}
-	spec := original.Spec
-	if spec == nil {
-		spec = map[string]any{}
-	}
-	obj := map[string]any{
-		"data":         map[string]any{"spec": spec, "labels": anyOf(original.Labels), "annotations": anyOf(original.Annotations)},
-		"canaryWeight": weight, "stableWeight": 100 - weight, "canaryService": p.Canary, "stableService": p.Stable,
-	}
-	addRoute(obj, p)
-	out, err := lua.Run(script, obj)
+	weight := int64(ptr.Deref(p.Weight, noShare))
+	out, err := runWith(script, map[string]any{
+		"data":         map[string]any{"spec": original.Spec, "labels": anyOf(original.Labels), "annotations": anyOf(original.Annotations)},
+		"canaryWeight": weight, "stableWeight": 100 - weight,
+	}, p)
 	if err != nil {
 		return Data{}, err
 	}
 	return dataFrom(out, original)
+}
+
+// runWith gives a script an object to which it adds what is wanted of requests.
+func runWith(script string, obj map[string]any, p Params) (map[string]any, error) {
+	obj["canaryService"], obj["stableService"] = p.Canary, p.Stable
+	var matches []any
+	for _, m := range p.Matches {
+		matches = append(matches, matchOf(m))
+	}
+	if len(matches) > 0 {
+		obj["matches"] = matches
+	}
+	if p.Headers != nil {
+		obj["requestHeaderModifier"] = modifier(p.Headers)
+	}
+	return lua.Run(script, obj)
+}
+
+// matchOf names the type of each part: scripts ask for it.
+func matchOf(m rollouts.RouteMatch) map[string]any {
+	out := map[string]any{}
+	if m.Path != nil {
+		out["path"] = pathOfStep(m.Path).match()
+	}
+	for key, list := range map[string][]rollouts.ValueMatch{"headers": m.Headers, "queryParams": m.QueryParams} {
+		var values []any
+		for _, v := range list {
+			values = append(values, valueOf(v))
+		}
+		if len(values) > 0 {
+			out[key] = values
+		}
+	}
+	return out
 }
 
 // dataFrom reads what a script has made of an object.
@@ -105,14 +122,8 @@ func dataFrom(out map[string]any, original Data) (Data, error) {
 		return Data{}, errors.New("it returns no spec; it must return obj.data")
 	}
 	labels, err := textsOf(out, "labels")
-	if err != nil {
-		return Data{}, err
-	}
-	annotations, err := textsOf(out, "annotations")
-	if err != nil {
-		return Data{}, err
-	}
-	return Data{Spec: spec, Labels: labels, Annotations: annotations}, nil
+	annotations, errAnnotations := textsOf(out, "annotations")
+	return Data{Spec: spec, Labels: labels, Annotations: annotations}, cmp.Or(err, errAnnotations)
 }
 
 // textsOf reads labels or annotations, which a script may leave out.
@@ -124,70 +135,6 @@ func textsOf(out map[string]any, key string) (map[string]string, error) {
 	return stringsOf(m, key)
 }
 
-// addRoute adds what is wanted of requests.
-func addRoute(obj map[string]any, p Params) {
-	if len(p.Matches) > 0 {
-		matches := make([]any, len(p.Matches))
-		for i, m := range p.Matches {
-			matches[i] = matchOf(m)
-		}
-		obj["matches"] = matches
-	}
-	if h := p.Headers; h != nil {
-		modifier := map[string]any{}
-		addHeaders(modifier, "set", h.Set)
-		addHeaders(modifier, "add", h.Add)
-		if len(h.Remove) > 0 {
-			remove := make([]any, len(h.Remove))
-			for i, name := range h.Remove {
-				remove[i] = name
-			}
-			modifier["remove"] = remove
-		}
-		obj["requestHeaderModifier"] = modifier
-	}
-}
-
-func addHeaders(to map[string]any, key string, headers []rollouts.Header) {
-	if len(headers) == 0 {
-		return
-	}
-	list := make([]any, len(headers))
-	for i, h := range headers {
-		list[i] = map[string]any{"name": h.Name, "value": h.Value}
-	}
-	to[key] = list
-}
-
-// matchOf names the type of each part: scripts ask for it.
-func matchOf(m rollouts.RouteMatch) map[string]any {
-	out := map[string]any{}
-	if m.Path != nil {
-		value := "/"
-		if m.Path.Value != nil {
-			value = *m.Path.Value
-		}
-		out["path"] = map[string]any{"type": or(m.Path.Type, "PathPrefix"), "value": value}
-	}
-	for key, list := range map[string][]rollouts.ValueMatch{"headers": m.Headers, "queryParams": m.QueryParams} {
-		var values []any
-		for _, v := range list {
-			values = append(values, map[string]any{"type": or(v.Type, matchExact), "name": v.Name, "value": v.Value})
-		}
-		if len(values) > 0 {
-			out[key] = values
-		}
-	}
-	return out
-}
-
-func or(s *string, other string) string {
-	if s == nil {
-		return other
-	}
-	return *s
-}
-
 func anyOf(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
@@ -196,7 +143,7 @@ func anyOf(m map[string]string) map[string]any {
 	return out
 }
 
-// stringsOf are annotations or labels, less those that are kept here.
+// stringsOf reads annotations or labels, less those that belong to the record.
 func stringsOf(m map[string]any, what string) (map[string]string, error) {
 	out := make(map[string]string, len(m))
 	for k, v := range m {

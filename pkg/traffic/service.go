@@ -28,8 +28,8 @@ func Pin(objs Objects, revision string) ([]object.Change, error) {
 	return change(objs.Service, want), nil
 }
 
-// Unpin makes the stable Service select every revision again. What somebody else
-// has put into its selector stays.
+// Unpin makes the stable Service select every revision again. The rest of its
+// selector stays.
 func Unpin(objs Objects) []object.Change {
 	if objs.pinned() == "" {
 		return nil
@@ -39,8 +39,8 @@ func Unpin(objs Objects) []object.Change {
 	return change(objs.Service, want)
 }
 
-// CanaryService wants a Service like the stable one that selects a revision.
-// Where it exists, only its selector is ours to change.
+// CanaryService makes a Service like the stable one that selects a revision. Where
+// it exists, only its selector and its owner change.
 func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	if objs.Shared {
 		return nil, nil
@@ -54,7 +54,7 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 	if !objs.made(objs.CanaryService) {
 		return nil, fmt.Errorf("making canary service: %s", rollouts.Taken("service", objs.CanaryService))
 	}
-	if leaves(objs.CanaryService) {
+	if terminating(objs.CanaryService) {
 		return nil, fmt.Errorf("making canary service: %s", rollouts.Lingers("service", objs.CanaryService))
 	}
 	want := objs.CanaryService.DeepCopy()
@@ -65,7 +65,7 @@ func CanaryService(objs Objects, revision string) ([]object.Change, error) {
 
 // RemoveCanaryService deletes the canary Service.
 func RemoveCanaryService(objs Objects) []object.Change {
-	if objs.CanaryService == nil || !objs.made(objs.CanaryService) || objs.CanaryService.DeletionTimestamp != nil {
+	if objs.CanaryService == nil || !objs.made(objs.CanaryService) || terminating(objs.CanaryService) {
 		return nil
 	}
 	return []object.Change{{Base: objs.CanaryService}}
@@ -73,7 +73,7 @@ func RemoveCanaryService(objs Objects) []object.Change {
 
 var errNoService = errors.New("the stable service does not exist")
 
-// selectable tells why a revision of the stable Service cannot be selected.
+// selectable returns why no Service can select a revision by the stable selector.
 func selectable(objs Objects, revision string) error {
 	switch {
 	case objs.Service == nil:
@@ -103,8 +103,7 @@ func selecting(objs Objects, revision string) map[string]string {
 // newCanaryService copies the stable Service without what only one Service can
 // have: addresses and ports of nodes.
 func newCanaryService(objs Objects, revision string) *corev1.Service {
-	stable := objs.Service
-	spec := *stable.Spec.DeepCopy()
+	spec := *objs.Service.Spec.DeepCopy()
 	spec.Selector = selecting(objs, revision)
 	spec.ClusterIP, spec.ClusterIPs, spec.ExternalIPs = "", nil, nil
 	spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
@@ -122,21 +121,14 @@ func newCanaryService(objs Objects, revision string) *corev1.Service {
 		spec.ExternalTrafficPolicy = ""
 	}
 	return &corev1.Service{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       stable.Namespace,
-			Name:            stable.Name + rollouts.CanarySuffix,
-			Labels:          copied(stable.Labels),
-			Annotations:     copied(stable.Annotations),
-			OwnerReferences: []metav1.OwnerReference{objs.Owner},
-		},
-		Spec: spec,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: objs.canaryMeta(objs.Service),
+		Spec:       spec,
 	}
 }
 
-// copied returns labels or annotations but those that belong to the object they are
-// on. Those of ours are about a release, and whoever owns the object may have written
-// them.
+// copied returns labels or annotations without those that belong to their object alone:
+// the records are about a release, and whoever owns the object may have written them.
 func copied(m map[string]string) map[string]string {
 	m = maps.Clone(m)
 	maps.DeleteFunc(m, func(key, _ string) bool { return key == corev1.LastAppliedConfigAnnotation || rollouts.IsRecord(key) })

@@ -15,7 +15,7 @@ type Row struct {
 	Kind  schema.GroupKind
 	Class string
 	Provider
-	// Fixed rows win over a script of the user, as they do in OpenKruise.
+	// Fixed rows win over a script of the user, as in OpenKruise.
 	Fixed bool
 }
 
@@ -33,7 +33,7 @@ var (
 const (
 	classNginx  = "nginx"
 	classAWSALB = "aws-alb"
-	// subsetCanary is the update revision where one Service serves both.
+	// subsetCanary names the pods of the update revision where one Service serves both.
 	subsetCanary = "canary"
 )
 
@@ -51,9 +51,17 @@ var Table = []Row{
 	{Kind: kindTraefikService, Provider: inPlace{edit: traefikService, limits: weightsOnly("a TraefikService")}},
 }
 
-// find returns what drives a router. The error names the field that asks for
-// what cannot be done.
+// find returns the provider of a router. The error names the field that asks for
+// what cannot be done; the provider can restore then, and no more.
 func find(r Router) (Provider, error) {
+	provider, err := lookUp(r)
+	if err != nil {
+		return unable(r, err), err
+	}
+	return provider, nil
+}
+
+func lookUp(r Router) (Provider, error) {
 	if r.Absent != "" {
 		return nil, fmt.Errorf("%s: %s", r.Field, r.Absent)
 	}

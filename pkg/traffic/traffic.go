@@ -4,7 +4,7 @@
 // Package traffic answers where requests go and what must be written to
 // Services and routers to send them elsewhere, one row per kind of router. It
 // is pure: objects in, facts and changes out. Routes are always computed from
-// the owner's original objects, never by editing the last edit. It must not
+// the owner's original objects, never from the last edit. The package must not
 // know how objects are read or written, nor why traffic moves.
 package traffic
 
@@ -31,41 +31,41 @@ type Objects struct {
 	Stable types.NamespacedName
 	// Service is the owner's; it serves the stable revision.
 	Service *corev1.Service
-	// CanaryService is made here for the update revision.
+	// CanaryService is made for the update revision.
 	CanaryService *corev1.Service
 	// Routers are in the order in which they are written.
 	Routers []Router
-	// Owner becomes the controller of what is made here. What has the uid of another
-	// one, or of none, is left alone.
+	// Owner becomes the controller of the objects that are made for it. Objects with
+	// the uid of another owner, or with none, are left alone.
 	Owner metav1.OwnerReference
-	// RevisionKey is the pod label that tells revisions apart.
+	// RevisionKey is the pod label that has the revision.
 	RevisionKey string
 	// PodLabels are put on the pods of the update revision only.
 	PodLabels map[string]string
-	// Shared reports whether one Service serves both revisions: none is pinned or
-	// made, and routers tell revisions apart by themselves.
+	// Shared reports whether one Service serves both revisions: no Service is pinned or
+	// made, and routers select revisions by themselves.
 	Shared bool
 	// Template are the labels of the workload's pods; nil if it does not exist.
 	Template map[string]string
-	// StableRevision is the one that the store knows, and Held that the store knows
-	// these objects to be taken for the owner's release.
+	// StableRevision is the stable revision in the store. Held reports whether the owner's
+	// release has taken these objects according to the store.
 	StableRevision string
 	Held           bool
-	// Originals are digests of the originals that were kept on routers, as the store
-	// knows them; nil where it knows none, and each is believed.
+	// Originals are the digests in the store of the originals on routers; nil where
+	// there are none, and each original is believed.
 	Originals []string
-	// Made are the uids of what was made for the owner, as the store knows them.
+	// Made are the uids in the store of the objects that were made for the owner.
 	Made []types.UID
-	// Others are who else in the store routes by them.
+	// Others are the other releases in the store that route by these objects.
 	Others []Other
 }
 
-// Hidden reports whether there may be routers which may not be seen.
+// Hidden reports whether there may be routers that may not be read.
 func (o Objects) Hidden() bool {
 	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Hidden })
 }
 
-// Absent reports whether the cluster lacks what is to be routed.
+// Absent reports whether one of the routers cannot exist.
 func (o Objects) Absent() bool {
 	return slices.ContainsFunc(o.Routers, func(r Router) bool { return r.Absent != "" })
 }
@@ -73,36 +73,35 @@ func (o Objects) Absent() bool {
 // Router is an object that sends requests to the stable Service.
 type Router struct {
 	Kind schema.GroupKind
-	// Version is empty where whichever is served will do.
+	// Version is empty where any served version will do.
 	Version string
 	Name    string
 	// Class is the dialect of an Ingress.
 	Class string
-	// Field names it in the object of its user.
+	// Field is the field that names it, for messages.
 	Field string
 
 	// Object is the owner's: an *networkingv1.Ingress, or unstructured.
 	Object object.Object
 	// Beside is the Ingress made for the update revision.
 	Beside *networkingv1.Ingress
-	// Script is the user's Lua for this kind of router, if there is one.
-	Script string
-	// ScriptFrom names the object that has the script.
-	ScriptFrom string
+	// Script is the user's Lua for this kind of router, and ScriptFrom names the
+	// object that has it; both are empty if there is none.
+	Script, ScriptFrom string
 	// Absent says why there cannot be such an object, such as that the cluster
 	// does not serve the kind.
 	Absent string
-	// Hidden reports whether there may be one all the same.
+	// Hidden reports whether the object may exist all the same.
 	Hidden bool
 }
 
-// Routers are what a reference names, nothing of it read yet: custom objects
+// Routers are the routers that a reference names, not read yet: custom objects
 // first, as in OpenKruise.
 func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 	var rs []Router
 	for i, c := range ref.CustomNetworkRefs {
 		if i == rollouts.MaxNetworkRefs {
-			// It was stored before there was a limit.
+			// The reference was stored before there was a limit.
 			rs = append(rs, Router{Field: field + ".customNetworkRefs", Absent: fmt.Sprintf("it names %d objects, and can name %d", len(ref.CustomNetworkRefs), i)})
 			break
 		}
@@ -115,7 +114,7 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 		case err != nil:
 			r.Absent = err.Error()
 		case !rollouts.MayRoute(r.Kind):
-			// It was stored before it was refused.
+			// The reference was stored before validation refused it.
 			r.Absent = fmt.Sprintf("%s is never a router", r.Kind)
 		}
 		rs = append(rs, r)
@@ -133,7 +132,7 @@ func Routers(ref rollouts.TrafficRoutingRef, field string) []Router {
 	return rs
 }
 
-// Known reports whether a provider or a script can route it.
+// Known reports whether a row of the table or a script can route it.
 func (r Router) Known() bool {
 	_, err := find(r)
 	return err == nil
@@ -160,36 +159,36 @@ func (r Router) ScriptKey() string {
 	return "lua.traffic.routing." + r.Kind.Kind + "." + r.Kind.Group
 }
 
-// exists reports whether there is an object of the owner, or a canary Ingress.
+// exists reports whether the owner's object or a canary Ingress exists.
 func (r Router) exists() bool { return r.Object != nil || r.Beside != nil }
 
 // path is how a message names the object.
 func (r Router) path() string { return strings.ToLower(r.Kind.Kind) + "/" + r.Name }
 
-// Provider is one kind of router. Changes are what is still to do; nothing
-// when the router agrees.
+// Provider routes one kind of router. Changes are what is still to do; there are
+// none when the router does what is wanted.
 type Provider interface {
 	// Observe returns what one router does: Weight, Matches, Headers, Routed,
 	// Edited, and Pending, Refused or Trouble.
 	Observe(o Objects, r Router) planner.Route
 	// Route sends the wanted share or the matching requests to the update
-	// revision; neither is as much as Restore.
+	// revision. Without share and matches it restores.
 	Route(o Objects, r Router, want planner.Route) ([]object.Change, error)
-	// Can returns why the router could not do it; nil when it could.
+	// Can returns why this router could not do the route; nil if it could.
 	Can(o Objects, r Router, want planner.Route) error
-	// Supports returns why no such router could do it, whatever its owner configures;
-	// nil if one could.
+	// Supports returns why no router of the kind could do the route, whatever its owner
+	// configures; nil if one could.
 	Supports(p Params) error
-	// Restore makes the router forget the update revision.
+	// Restore takes the update revision off the router.
 	Restore(o Objects, r Router) ([]object.Change, error)
 }
 
-// Params is what a route is computed from beside the original.
+// Params are what a route is computed from, together with the original.
 type Params struct {
 	planner.Route
-	// Stable and Canary are the names of the Services; one name if they share it.
+	// Stable and Canary are the names of the Services; equal if one serves both revisions.
 	Stable, Canary string
-	// Namespace is that of the Services and of the router.
+	// Namespace is the namespace of the Services and of the router.
 	Namespace string
 }
 

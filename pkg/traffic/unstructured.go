@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
@@ -59,7 +61,7 @@ func whole(m map[string]any, key string, otherwise int64) int64 {
 	}
 }
 
-// modifier is a change of request headers as the Gateway API and others spell it.
+// modifier is a change of request headers as the Gateway API and scripts spell it.
 func modifier(h *rollouts.HeaderModifier) map[string]any {
 	m := map[string]any{}
 	for key, headers := range map[string][]rollouts.Header{"set": h.Set, "add": h.Add} {
@@ -77,32 +79,38 @@ func modifier(h *rollouts.HeaderModifier) map[string]any {
 	return m
 }
 
-// modified is an owner's change of request headers with ours on top of it.
+// modified returns an owner's change of request headers with ours on top of it.
 func modified(theirs map[string]any, h *rollouts.HeaderModifier) map[string]any {
-	ours := modifier(h)
-	var names []string
-	for _, key := range []string{"set", "add"} {
-		for _, header := range objects(ours[key]) {
-			names = append(names, strings.ToLower(str(header, "name", "")))
-		}
-	}
-	for _, name := range h.Remove {
-		names = append(names, strings.ToLower(name))
-	}
-	both := map[string]any{}
+	both := modifier(h)
 	for _, key := range []string{"set", "add", "remove"} {
-		list, _ := theirs[key].([]any)
-		kept := slices.DeleteFunc(slices.Clone(list), func(e any) bool {
-			name, _ := e.(string)
-			if header, ok := e.(map[string]any); ok {
-				name = str(header, "name", "")
-			}
-			return slices.Contains(names, strings.ToLower(name))
-		})
-		more, _ := ours[key].([]any)
-		if all := append(kept, more...); len(all) > 0 {
+		ours, _ := both[key].([]any)
+		if all := append(without(theirs[key], namesOf(h)), ours...); len(all) > 0 {
 			both[key] = all
 		}
 	}
 	return both
+}
+
+// namesOf are the headers that a change is about, in lower case.
+func namesOf(h *rollouts.HeaderModifier) sets.Set[string] {
+	names := sets.New[string]()
+	for _, header := range slices.Concat(h.Set, h.Add) {
+		names.Insert(strings.ToLower(header.Name))
+	}
+	for _, name := range h.Remove {
+		names.Insert(strings.ToLower(name))
+	}
+	return names
+}
+
+// without returns a list of headers, or of their names, without some of them.
+func without(list any, names sets.Set[string]) []any {
+	all, _ := list.([]any)
+	return slices.DeleteFunc(slices.Clone(all), func(e any) bool {
+		name, _ := e.(string)
+		if header, ok := e.(map[string]any); ok {
+			name = str(header, "name", "")
+		}
+		return names.Has(strings.ToLower(name))
+	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Warnings lists what cannot be routed of a plan, by the plan alone: neither the
-// routers nor the scripts of users are known here.
+// Warnings returns what of a plan cannot be routed, judged by the plan alone: the
+// routers and the scripts of users are not read.
 func Warnings(release *rollouts.Release, path string) []string {
 	if release == nil || len(release.TrafficRoutings) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func Warnings(release *rollouts.Release, path string) []string {
 	return warnings
 }
 
-// unsupported is the reason why no router can route as a step wants, empty if one can.
+// unsupported returns why no router can route as a step wants; empty if one can.
 func unsupported(routers []Router, service string, want planner.Route) string {
 	says := ""
 	for _, r := range routers {

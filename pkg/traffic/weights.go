@@ -3,14 +3,18 @@
 
 package traffic
 
-import "fmt"
+import (
+	"fmt"
 
-// Many routers spell shares as weights in a list of Services, each of which has
-// a weight of 1 unless it says so.
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
-// weighted gives the canary Service its part of what the stable one has. What
-// others have stays as it is.
-func (p Params) weighted(all []map[string]any, stable func(map[string]any) bool, canary func(map[string]any) map[string]any) []map[string]any {
+// Many routers spell shares as weights in a list of Services. The default weight
+// is 1.
+
+// weighted gives the canary Service its part of the weight of the stable one, in a
+// copy of its entry that lead changes. The weights of other Services stay.
+func (p Params) weighted(all []map[string]any, stable func(entry map[string]any) bool, lead func(entry map[string]any)) []map[string]any {
 	serving := 0
 	for _, entry := range all {
 		if whole(entry, "weight", 1) > 0 {
@@ -28,15 +32,16 @@ func (p Params) weighted(all []map[string]any, stable func(map[string]any) bool,
 			next = append(next, entry)
 			continue
 		}
-		beside := canary(entry)
-		entry["weight"], beside["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
-		next = append(next, entry, beside)
+		canary := runtime.DeepCopyJSON(entry)
+		lead(canary)
+		entry["weight"], canary["weight"] = parts*(100-int64(*p.Weight)), parts*int64(*p.Weight)
+		next = append(next, entry, canary)
 	}
 	return next
 }
 
-// reduce keeps weights within a limit, and above nothing. It tells whether they
-// still say the same.
+// reduce keeps weights within a limit, and above nothing. exact reports whether their
+// proportions are the same.
 func reduce(all []map[string]any, limit int64) (exact bool) {
 	var most, common int64
 	for _, entry := range all {
@@ -64,8 +69,8 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// weightsOnly says what a router cannot do that divides requests between
-// Services, and knows nothing else of them.
+// weightsOnly returns the limits of a kind that divides requests between Services
+// and can do nothing else.
 func weightsOnly(kind string) func(Params) error {
 	return func(p Params) error {
 		switch {
