@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build kube clients traefik clean
+.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients traefik clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -50,9 +50,10 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 	go test -timeout 1h $(run) ./...
 	$(go_e2e) -tags e2e -short $(run) $(e2e_tests)
 
-verify: lint ## linters, generated code, licence headers, versions, go.mod, known vulnerabilities, sizes
+verify: lint ## linters, generated code, licence headers, words, versions, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
 	hack/verify-headers.sh
+	hack/verify-words.sh
 	hack/verify-versions.sh
 	go mod tidy -diff
 	@hack/vuln.sh
@@ -71,7 +72,7 @@ size: ## print hand-written lines by package, tests left out, and what is larges
 e2e: build kube clients ## every end-to-end test on a real control plane; RUN='TestA|TestB' runs some
 	$(go_e2e) -tags e2e,clients,replicas,long $(run) $(e2e_tests)
 
-attack: build kube ## try what nobody may, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
+attack: build kube ## try what is not allowed, on a real control plane (docs/attack.md): both doors, and each alone; SHORT=1 for both doors only
 	$(go_e2e) -tags e2e $(short) $(run) ./test/attack
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
@@ -118,6 +119,9 @@ build: ## build bin/weir-apiserver and bin/weir-controller; OUT=bin
 	hack/build.sh $(OUT)/weir-apiserver '' ./cmd/apiserver
 	hack/build.sh $(OUT)/weir-controller '' ./cmd/controller
 
+dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64"
+	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' hack/dist.sh dist
+
 cluster: build kube
 	hack/build.sh bin/weir-cluster '' ./hack/cluster
 
@@ -131,4 +135,4 @@ traefik: ## build the proxy of the data plane test into bin/traefik, once
 	hack/traefik.sh
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

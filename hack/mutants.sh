@@ -11,7 +11,7 @@
 #
 # Without a command it is the one below. Faults are tried one by one in a copy of
 # the working tree. One that survives, does not build, or no longer applies is an
-# error. When the code has moved, mend the patch: change the copy by hand, and
+# error. When the code has moved, fix the patch: change the copy by hand, and
 # take `git diff` as the new one.
 set -euo pipefail
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Fails where the product and hack/kube compile one package in two versions, which
-# costs whoever begins minutes: Go would compile all that depends on it twice.
+# costs newcomers minutes: Go would compile all that depends on it twice.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

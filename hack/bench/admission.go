@@ -83,7 +83,7 @@ func (b *bench) admission(ctx context.Context, t *table) error {
 	return nil
 }
 
-// update tries an update, and tells whether it would be held.
+// update tries an update, and reports whether it would be held.
 func (b *bench) update(ctx context.Context, namespace, name, patch string) (bool, error) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	err := b.client.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)

@@ -93,7 +93,7 @@ func run(ctx context.Context, out io.Writer, config *rest.Config, namespace, nam
 	}
 }
 
-// changes tells that something changed. Only the newest state matters, so
+// changes receives when something changed. Only the newest state matters, so
 // changes that come faster than they are looked at are one.
 func changes(informer cache.SharedIndexInformer) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
@@ -123,7 +123,7 @@ type follower struct {
 	promoter promoter
 	lister   listers.RolloutNamespaceLister
 	name     string
-	// releasing tells that a release was seen under way.
+	// releasing reports whether a release was seen under way.
 	releasing bool
 	// promoted is the last pause that was approved. The informer may show it once more.
 	promoted string

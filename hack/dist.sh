@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Weir Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the archives of a release into a directory: hack/dist.sh DIR
+#
+#   VERSION    names the archives; by default what git describe prints
+#   PLATFORMS  of the programs; by default linux/amd64 linux/arm64
+#
+# The same commit, Go and VERSION give the same bytes: entries are sorted, belong to
+# user 0, and have the time of the commit (or SOURCE_DATE_EPOCH). Besides Go and git it
+# needs tar, gzip and sha256sum as GNU has them; TAR names another tar.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+out=${1:?a directory for the archives}
+version=${VERSION:-$(git describe --tags --always)}
+platforms=${PLATFORMS:-linux/amd64 linux/arm64}
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+tar=${TAR:-tar}
+# A program must not name the directory it was built in, as in images.
+export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
+
+if [[ $version == */* ]]; then
+	echo "VERSION=$version cannot be part of a file name" >&2
+	exit 1
+fi
+
+git diff --quiet HEAD || echo "The working tree has changes that $version does not name." >&2
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+mkdir -p "$out"
+rm -f "$out"/weir-*.tar.gz "$out"/SHA256SUMS
+
+# pack writes the archive of a directory in $stage, with what every archive has.
+pack() {
+	local archive=$1 directory=$2
+	cp LICENSE README.md "$stage/$directory/"
+	"$tar" --create --format=ustar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
+		--mode='u=rwX,go=rX' --directory="$stage" "$directory" | gzip -9 -n >"$out/$archive"
+	echo "$out/$archive"
+}
+
+for platform in $platforms; do
+	for program in apiserver controller; do
+		name=weir-$program-$version-${platform/\//-}
+		mkdir "$stage/$name"
+		GOOS=${platform%/*} GOARCH=${platform#*/} hack/build.sh "$stage/$name/weir-$program" '' "./cmd/$program"
+		pack "$name.tar.gz" "$name"
+	done
+done
+
+# What kubectl apply -k and helm install take: files that git tracks, and no others.
+name=weir-manifests-$version
+mkdir "$stage/$name" "$stage/weir"
+git ls-files -z -- artifacts ':!*.go' | xargs -0 "$tar" --create | "$tar" --extract --directory="$stage/$name"
+pack "$name.tar.gz" "$name"
+git ls-files -z -- charts/weir | xargs -0 "$tar" --create | "$tar" --extract --directory="$stage" --strip-components=1
+pack "weir-chart-$version.tar.gz" weir
+
+(cd "$out" && sha256sum -- weir-*.tar.gz >SHA256SUMS)
+echo "$out/SHA256SUMS"
