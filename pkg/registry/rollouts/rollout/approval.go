@@ -50,7 +50,7 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	if !endsPause(next, stored) {
 		return obj, nil
 	}
-	if err := r.permissions.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
+	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}
 	if _, err := decide(ctx, stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {

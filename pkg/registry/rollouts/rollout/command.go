@@ -78,22 +78,10 @@ func Verbs() []string {
 }
 
 // commandStrategy lets a verb change the status and nothing else.
-type commandStrategy struct{ strategy }
-
-var _ rest.RESTUpdateStrategy = commandStrategy{}
-
-// PrepareForUpdate keeps the spec and the metadata.
-func (commandStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	keepAllButStatus(obj.(*rollouts.Rollout), old.(*rollouts.Rollout))
-}
+type commandStrategy struct{ statusStrategy }
 
 // ValidateUpdate has nothing to add: the planner has decided.
 func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
-	return nil
-}
-
-// WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (commandStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 
@@ -183,7 +171,7 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 // commandFrom is the command as the request tells it: who asks, with what, and when.
 func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c clock.PassiveClock) planner.Command {
 	asked := planner.Command{
-		Verb: verb, Via: via, UserAgent: UserAgentFrom(ctx),
+		Verb: verb, Via: via, UserAgent: userAgent(ctx),
 		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {

@@ -6,19 +6,14 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"time"
 
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,10 +21,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
-
-// releaseTimeout bounds the release of a claim, which follows a deletion that
-// has happened already.
-const releaseTimeout = 5 * time.Second
 
 // Config is what the endpoints of Rollouts need.
 type Config struct {
@@ -56,14 +47,20 @@ type Endpoints struct {
 	Drivers  *Drivers
 }
 
+type (
+	plainREST      = plain.REST[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	plainStrategy  = plain.Strategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	statusStrategy = plain.StatusStrategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+)
+
 // REST serves Rollouts. Each claims its workload before it is stored.
 type REST struct {
-	*registry.Store
-	claims      *claim.Claims
-	permissions permissions
-	clock       clock.PassiveClock
-	finder      Finder
-	destroy     func()
+	*plainREST
+	claims  *claim.Claims
+	drivers *Drivers
+	clock   clock.PassiveClock
+	finder  Finder
+	destroy func()
 }
 
 var (
@@ -73,68 +70,56 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules, clock: c.Clock, controller: c.Controller}
-	store := &registry.Store{
-		NewFunc:                   func() runtime.Object { return &rollouts.Rollout{} },
-		NewListFunc:               func() runtime.Object { return &rollouts.RolloutList{} },
-		DefaultQualifiedResource:  rollouts.Resource("rollouts"),
-		SingularQualifiedResource: rollouts.Resource("rollout"),
-		CreateStrategy:            main,
-		UpdateStrategy:            main,
-		DeleteStrategy:            main,
-		ResetFieldsStrategy:       main,
-		TableConvertor:            table{},
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: c.Options, AttrFunc: attributes}); err != nil {
-		return nil, fmt.Errorf("opening the store of rollouts: %w", err)
-	}
-	r, err := newREST(store, c)
-	if err != nil {
+	d := &Drivers{permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, controller: c.Controller}
+	r := &REST{drivers: d, clock: c.Clock, finder: c.Finder}
+	if err := r.openClaims(c); err != nil {
 		return nil, err
 	}
-
-	status := *store
-	status.UpdateStrategy = statusStrategy{strategy: main}
-	status.ResetFieldsStrategy = statusStrategy{strategy: main}
-
-	command := *store
-	command.UpdateStrategy = commandStrategy{strategy: main}
-
-	endpoints := &Endpoints{
-		Rollout:  r,
-		Status:   &StatusREST{permissions: r.permissions, store: &status, clock: c.Clock, controller: c.Controller},
-		Commands: map[rollouts.Verb]*CommandREST{},
-		Drivers:  &Drivers{permissions: r.permissions, controller: c.Controller, get: store.Get},
+	k := plain.Kind[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]{
+		Plural: "rollouts", Singular: "rollout", Versions: []string{"v1beta1", "v1alpha1"},
+		New:         func() *rollouts.Rollout { return &rollouts.Rollout{} },
+		NewList:     func() runtime.Object { return &rollouts.RolloutList{} },
+		Parts:       func(r *rollouts.Rollout) (*rollouts.RolloutSpec, *rollouts.RolloutStatus) { return &r.Spec, &r.Status },
+		InUse:       func(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) },
+		Attributes:  attributes,
+		AfterDelete: r.released,
+		Table:       table,
 	}
+	main := strategy{plainStrategy: k.Strategy(c.Scheme, d), rules: c.Rules, clock: c.Clock}
+	kept := statusStrategy{Strategy: main.plainStrategy}
+	var status *plain.StatusREST
+	var err error
+	if r.plainREST, status, err = k.Open(c.Options, d, main, progressStrategy{kept, main}); err != nil {
+		return nil, err
+	}
+	d.get = r.Get
+
+	command := *r.Store
+	command.UpdateStrategy = commandStrategy{kept}
+	commandsByVerb := map[rollouts.Verb]*CommandREST{}
 	for _, row := range commands {
-		endpoints.Commands[row.verb] = &CommandREST{command: row, store: &command, clock: c.Clock}
+		commandsByVerb[row.verb] = &CommandREST{command: row, store: &command, clock: c.Clock}
 	}
-	return endpoints, nil
+	return &Endpoints{
+		Rollout: r, Status: &StatusREST{StatusREST: status, drivers: d, clock: c.Clock}, Commands: commandsByVerb, Drivers: d,
+	}, nil
 }
 
-func newREST(store *registry.Store, c Config) (*REST, error) {
+// openClaims opens the storage of claims.
+func (r *REST) openClaims(c Config) error {
 	options, err := c.Options.GetRESTOptions(rollouts.Resource("rollouts"), &rollouts.Rollout{})
 	if err != nil {
-		return nil, fmt.Errorf("finding the storage of claims: %w", err)
+		return fmt.Errorf("finding the storage of claims: %w", err)
 	}
-	backend, destroy, err := claim.NewStorage(options.StorageConfig)
-	if err != nil {
-		return nil, err
-	}
-	r := &REST{
-		Store: store, destroy: destroy, claims: &claim.Claims{Storage: backend, Clock: c.Clock},
-		permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, clock: c.Clock,
-		finder: c.Finder,
-	}
-	r.claims.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
-		obj, err := store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
+	r.claims = &claim.Claims{Clock: c.Clock, Stored: func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+		obj, err := r.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return obj.(*rollouts.Rollout), nil
-	}
-	store.AfterDelete = r.released
-	return r, nil
+	}}
+	r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig)
+	return err
 }
 
 // Destroy implements rest.Storage.
@@ -172,29 +157,12 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	return out, created, err
 }
 
-// Delete deletes a Rollout, and never leaves behind what it has made.
-func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, plain.Together("rollouts", validate, options, inFlight), options)
-}
-
-// DeleteCollection deletes those of a list in the same way.
-func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, plain.Together("rollouts", validate, options, inFlight), options, which)
-}
-
-func inFlight(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) }
-
 // released gives the workload up when the object is gone for good.
 func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	gone := obj.(*rollouts.Rollout)
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
-	// The store calls back without the request's context.
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) //nolint:forbidigo // see above
-	defer cancel()
-	if err := r.claims.Release(ctx, claim.OwnerOf(gone), gone.Spec.WorkloadRef); err != nil {
-		// The next Rollout of this workload takes the claim over.
-		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KObj(gone))
-	}
+	transaction := &claimTransaction{claims: r.claims, owner: claim.OwnerOf(gone)}
+	transaction.release(context.Background(), gone.Spec.WorkloadRef) //nolint:forbidigo // the store calls without the context of the request
 }
