@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/internal/disk"
@@ -59,11 +60,16 @@ func newSnapshot() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", dir, "directory of the embedded etcd")
-	f.StringSliceVar(&remote.Servers, "etcd-servers", nil, "the etcd to save instead of the embedded one")
-	f.StringVar(&remote.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
-	f.StringVar(&remote.CertFile, "etcd-certfile", "", "client certificate for that etcd")
-	f.StringVar(&remote.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
+	addEtcdFlags(f, &remote, "the etcd to save instead of the embedded one")
 	return plainHelp(cmd)
+}
+
+// addEtcdFlags adds the flags that say how an etcd is reached.
+func addEtcdFlags(f *pflag.FlagSet, r *store.Remote, usage string) {
+	f.StringSliceVar(&r.Servers, "etcd-servers", nil, usage)
+	f.StringVar(&r.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
+	f.StringVar(&r.CertFile, "etcd-certfile", "", "client certificate for that etcd")
+	f.StringVar(&r.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
 }
 
 // newRestore is the command that makes a data directory of what was saved.
@@ -93,7 +99,7 @@ func newRestore() *cobra.Command {
 	return plainHelp(cmd)
 }
 
-// save has a file written, or the standard output.
+// save writes a file, or the standard output.
 func save(cmd *cobra.Command, name string, write func(io.Writer) (store.Content, error)) (content store.Content, err error) {
 	if name == "-" {
 		return write(cmd.OutOrStdout())

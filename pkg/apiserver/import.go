@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/store"
 	"github.com/weir-rollouts/weir/pkg/takeover"
 )
@@ -69,6 +70,7 @@ func (i *importing) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}
+	config.QPS, config.Burst = -1, 0 // kube-apiserver has limits of its own
 	source, err := newSource(config, i.options.scheme)
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func (i *importing) store(ctx context.Context, plan *takeover.Plan) error {
 		}
 	}
 	for _, r := range plan.Owners {
-		if err := raw.claim(ctx, r); err != nil {
+		if err := raw.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef); err != nil {
 			return err
 		}
 	}

@@ -28,8 +28,8 @@ type Server struct {
 }
 
 // New builds the server: the API group, then the webhook.
-func (c CompletedConfig) New() (*Server, error) {
-	generic, err := c.generic.New("weir-apiserver", genericapiserver.NewEmptyDelegate())
+func (c *Config) New() (*Server, error) {
+	generic, err := c.Generic.Complete().New("weir-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
@@ -70,7 +70,7 @@ func (c CompletedConfig) New() (*Server, error) {
 			return nil, fmt.Errorf("adding the standalone hook: %w", err)
 		}
 	}
-	return &Server{Generic: generic, webhooks: c.webhooks}, nil
+	return &Server{Generic: generic, webhooks: &c.webhooks}, nil
 }
 
 // Run serves until the context ends, and then shuts down gracefully.
@@ -108,7 +108,7 @@ func Run(ctx context.Context, o *Options) (failed error) {
 	if err != nil {
 		return err
 	}
-	server, err := config.Complete().New()
+	server, err := config.New()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,8 +48,6 @@ type source struct {
 }
 
 func newSource(config *restclient.Config, scheme *runtime.Scheme) (*source, error) {
-	config = restclient.CopyConfig(config)
-	config.QPS, config.Burst = -1, 0
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -111,10 +110,9 @@ func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, 
 	var lost []takeover.Remark
 	namespaces := map[string]bool{}
 	for _, k := range kinds {
-		resource := rollouts.Resource(k.resource).WithVersion(k.version)
-		list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		list, err := s.dynamic.Resource(k.resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the %s of the cluster (in another version than stored, they need the webhook of OpenKruise's manager: see docs/migrate.md): %w", k.resource, err)
+			return nil, nil, fmt.Errorf("reading the %s of the cluster (in another version than stored, they need the webhook of OpenKruise's manager: see docs/migrate.md): %w", k.resource.Resource, err)
 		}
 		for j := range list.Items {
 			item := &list.Items[j]
@@ -180,27 +178,22 @@ func (s *source) next(ctx context.Context, out io.Writer) error {
 			`"spec":{"groupPriorityMinimum":1000,"versionPriority":%d,"service":{"namespace":"weir-system","name":"weir-apiserver","port":443}}}`, 100-50*i)
 		fmt.Fprintf(out, "  kubectl patch apiservice %s.%s --type=merge -p '%s'\n", version, rollouts.GroupName, patch)
 	}
-	mutating, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
-	}
-	validating, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+	var webhooks []string
+	for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {
+		list, err := s.dynamic.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource(kind+"s")).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+		}
+		for j := range list.Items {
+			if name := list.Items[j].GetName(); strings.HasPrefix(name, theirWebhooks) {
+				webhooks = append(webhooks, kind+" "+name)
+			}
+		}
 	}
 	fmt.Fprintln(out, "then delete the webhooks of OpenKruise, which refuse every update of a workload while its manager is stopped:")
-	for i := range mutating.Items {
-		tellDelete(out, "mutatingwebhookconfiguration", mutating.Items[i].Name)
-	}
-	for i := range validating.Items {
-		tellDelete(out, "validatingwebhookconfiguration", validating.Items[i].Name)
+	for _, webhook := range webhooks {
+		fmt.Fprintf(out, "  kubectl delete %s\n", webhook)
 	}
 	fmt.Fprintln(out, "then start the controller:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
 	return nil
-}
-
-func tellDelete(out io.Writer, kind, name string) {
-	if strings.HasPrefix(name, theirWebhooks) {
-		fmt.Fprintf(out, "  kubectl delete %s %s\n", kind, name)
-	}
 }

@@ -87,7 +87,7 @@ func verify(state *tls.ConnectionState, authority dynamiccertificates.CAContentP
 // serveWebhook runs once the API is served. It answers until all requests are
 // drained, so that a restart refuses no update which another replica could not
 // see yet.
-func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext) error {
+func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error {
 	index, err := workload.NewIndex(c.rollouts)
 	if err != nil {
 		return err
