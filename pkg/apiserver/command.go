@@ -84,7 +84,7 @@ func NewCommand() *cobra.Command {
 			}
 			if o.Standalone.Enabled {
 				o.Standalone.Out = cmd.OutOrStdout()
-				if err := o.standAlone(cmd.Flags().Changed); err != nil {
+				if err := o.applyStandalone(cmd.Flags().Changed); err != nil {
 					return err
 				}
 			}
@@ -94,7 +94,7 @@ func NewCommand() *cobra.Command {
 			if err := o.Run.ComponentGlobalsRegistry.Set(); err != nil {
 				return fmt.Errorf("setting the versions of components: %w", err)
 			}
-			o.inherit()
+			o.shareKubeconfig()
 			o.compactOften(cmd.Flags().Changed)
 			if err := o.Validate(); err != nil {
 				return err
@@ -141,8 +141,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	return all
 }
 
-// inherit lets one kubeconfig be enough.
-func (o *Options) inherit() {
+// shareKubeconfig makes --kubeconfig the default of the two other kubeconfigs.
+func (o *Options) shareKubeconfig() {
 	if o.Standalone.Enabled {
 		return
 	}

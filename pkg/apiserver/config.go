@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/component-base/version"
-	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -29,13 +28,10 @@ type Config struct {
 	Generic *genericapiserver.RecommendedConfig
 	// Webhook serves the admission of workloads; nil serves none.
 	Webhook *genericapiserver.SecureServingInfo
-	// ControllerUser is the name of the user that drives releases.
-	ControllerUser string
-	Clock          clock.PassiveClock
-	// Finder looks up what Rollouts name; nil where there is no cluster.
-	Finder rollout.Finder
 
 	options *Options
+	// finder looks up what Rollouts name; nil where there is no cluster.
+	finder rollout.Finder
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source
 	// webhooks are waited for: the process must not end before their last answer.
@@ -44,7 +40,7 @@ type Config struct {
 
 // Config applies the options.
 func (o *Options) Config() (*Config, error) {
-	c := &Config{ControllerUser: o.ControllerUser, Clock: clock.RealClock{}, options: o}
+	c := &Config{options: o}
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
@@ -75,7 +71,7 @@ func (o *Options) Config() (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Finder = finder
+		c.finder = finder
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err
@@ -95,7 +91,7 @@ func (c *Config) setAccess() {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
 	}
 	if inner := c.Generic.Authorization.Authorizer; inner != nil {
-		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.ControllerUser}
+		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.options.ControllerUser}
 	}
 }
 

@@ -23,7 +23,6 @@ func newFairListener(l net.Listener) net.Listener {
 	return &fairListener{Listener: l, open: map[string]int{}}
 }
 
-// Accept implements net.Listener.
 func (l *fairListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -63,7 +62,6 @@ type fairConn struct {
 	leave func()
 }
 
-// Close implements net.Conn.
 func (c *fairConn) Close() error {
 	c.leave()
 	return c.Conn.Close()

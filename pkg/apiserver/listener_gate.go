@@ -49,7 +49,6 @@ func (g *listenerGate) wait() {
 	}
 }
 
-// Close implements net.Listener.
 func (g *listenerGate) Close() error {
 	g.close.Do(func() { close(g.closed) })
 	return g.Listener.Close()

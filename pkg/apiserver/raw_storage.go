@@ -142,8 +142,8 @@ func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			if o, ok := item.(takeover.Object); ok && !known[stored.key(o)+" "+string(o.GetUID())] {
-				return fmt.Errorf("weir-apiserver has the object %s %s/%s of its own already, which is not among the custom resources; "+
-					"import into a new data directory, or a new etcd", resource, o.GetNamespace(), o.GetName())
+				return fmt.Errorf("weir-apiserver has the object %s %s of its own already, which is not among the custom resources; "+
+					"import into a new data directory, or a new etcd", resource, nameOf(o))
 			}
 			return nil
 		})
@@ -166,7 +166,7 @@ func (s *rawStorage) put(ctx context.Context, o takeover.Object) error {
 			}, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("storing %s %s/%s: %w", resourceOf(o), o.GetNamespace(), o.GetName(), err)
+		return fmt.Errorf("storing %s %s: %w", resourceOf(o), nameOf(o), err)
 	}
 	return nil
 }

@@ -29,7 +29,6 @@ func NewScheme() *runtime.Scheme {
 // prefers protobuf is then answered in JSON, as by a CRD, and not with 406.
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
 
-// SupportedMediaTypes implements runtime.NegotiatedSerializer.
 func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
 	var kept []runtime.SerializerInfo
 	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -37,11 +38,11 @@ func (c *Config) New() (*Server, error) {
 		Scheme:          c.options.scheme,
 		Options:         c.Generic.RESTOptionsGetter,
 		Authorizer:      c.Generic.Authorization.Authorizer,
-		Clock:           c.Clock,
-		Controller:      c.ControllerUser,
+		Clock:           clock.RealClock{},
+		Controller:      c.options.ControllerUser,
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
-		Finder:          c.Finder,
+		Finder:          c.finder,
 	})
 	if err != nil {
 		return nil, err

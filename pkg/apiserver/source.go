@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,10 +117,10 @@ func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, 
 			item := &list.Items[j]
 			o, remark, err := s.read(item)
 			if err != nil {
-				return nil, nil, fmt.Errorf("reading %s %s/%s: %w", item.GetKind(), item.GetNamespace(), item.GetName(), err)
+				return nil, nil, fmt.Errorf("reading %s %s: %w", item.GetKind(), nameOf(item), err)
 			}
 			if remark != "" {
-				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName(), Text: remark})
+				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + nameOf(item), Text: remark})
 			}
 			found.Add(o)
 			namespaces[item.GetNamespace()] = true
@@ -157,21 +156,17 @@ func (s *source) findWorkloads(ctx context.Context, namespace string, found *tak
 	if err != nil {
 		return fmt.Errorf("reading the ReplicaSets of %s: %w", namespace, err)
 	}
-	found.Deployments = append(found.Deployments, pointers(deployments.Items)...)
-	found.ReplicaSets = append(found.ReplicaSets, pointers(sets.Items)...)
+	for j := range deployments.Items {
+		found.Deployments = append(found.Deployments, &deployments.Items[j])
+	}
+	for j := range sets.Items {
+		found.ReplicaSets = append(found.ReplicaSets, &sets.Items[j])
+	}
 	return nil
 }
 
-func pointers[T appsv1.Deployment | appsv1.ReplicaSet](items []T) []*T {
-	var out []*T
-	for i := range items {
-		out = append(out, &items[i])
-	}
-	return out
-}
-
-// next says what to do once everything is stored.
-func (s *source) next(ctx context.Context, out io.Writer) error {
+// printNext prints what to do once everything is stored.
+func (s *source) printNext(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "next: let weir-apiserver serve the API, which hides the custom resources and keeps them:")
 	for i, version := range apiVersions {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null,"app.kubernetes.io/part-of":"weir"}},`+

@@ -50,17 +50,17 @@ type StandaloneOptions struct {
 	temporary bool
 }
 
-// notAlone are flags that say something about a cluster, or about storage that
+// clusterFlags are flags that say something about a cluster, or about storage that
 // a server with an all-powerful user should not come near.
-var notAlone = []string{
+var clusterFlags = []string{
 	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
 	"tls-mode", "etcd-certificates",
 }
 
-// standAlone makes the options those of a server without a cluster. given tells
+// applyStandalone makes the options those of a server without a cluster. given tells
 // whether a flag was set.
-func (o *Options) standAlone(given func(flag string) bool) error {
-	for _, name := range notAlone {
+func (o *Options) applyStandalone(given func(flag string) bool) error {
+	for _, name := range clusterFlags {
 		if given(name) {
 			return fmt.Errorf("--%s cannot be used with --standalone, which has neither a cluster nor a webhook, and a store of its own", name)
 		}

@@ -57,7 +57,7 @@ func snapshot(ctx context.Context, client *clientv3.Client, prefix string, out i
 	if err != nil {
 		return Content{}, err
 	}
-	sum := &checksumWriter{out: out, hash: newHash()}
+	sum := newChecksumWriter(out)
 	_, err = io.Copy(sum, stream.Snapshot)
 	content := Content{Revision: stored.Header.Revision, Objects: stored.Count, Bytes: sum.size}
 	if err = errors.Join(err, stream.Snapshot.Close()); err != nil {

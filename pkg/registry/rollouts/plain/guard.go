@@ -112,7 +112,6 @@ func orphans(obj metav1.Object, options *metav1.DeleteOptions) bool {
 	}
 }
 
-// transform implements rest.TransformFunc.
 func (g guard[T, Spec, Status]) transform(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	if g.kind.Reserved == nil {
 		return obj, nil

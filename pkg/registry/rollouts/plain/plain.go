@@ -111,7 +111,7 @@ func (k Kind[T, Spec, Status]) Open(options generic.RESTOptionsGetter, d Drivers
 	g := guard[T, Spec, Status]{kind: k, drivers: d}
 	statusGuard := g
 	statusGuard.status = true
-	return &REST[T, Spec, Status]{Store: store, guard: g}, &StatusREST{Store: &statusStore, check: statusGuard.transform}, nil
+	return &REST[T, Spec, Status]{Store: store, guard: g}, &StatusREST{readable: &statusStore, Store: &statusStore, check: statusGuard.transform}, nil
 }
 
 // Strategy is what a writer of the main resource may change: all but the status.

@@ -46,36 +46,23 @@ func metaOf(obj metav1.Object) *metav1.ObjectMeta {
 
 // StatusREST serves the status subresource.
 type StatusREST struct {
+	readable
 	Store *registry.Store
 	check rest.TransformFunc
 }
 
-var (
-	_ rest.Patcher             = (*StatusREST)(nil)
-	_ rest.ResetFieldsStrategy = (*StatusREST)(nil)
-	_ rest.TableConvertor      = (*StatusREST)(nil)
-)
+// readable is what a subresource serves of its store as it is.
+type readable interface {
+	rest.Storage
+	rest.Getter // patches need it
+	rest.ResetFieldsStrategy
+	rest.TableConvertor
+}
 
-// New implements rest.Storage.
-func (s *StatusREST) New() runtime.Object { return s.Store.New() }
+var _ rest.Patcher = (*StatusREST)(nil)
 
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (s *StatusREST) Destroy() {}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (s *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.Store.GetResetFields()
-}
-
-// Get implements rest.Getter, which patches need.
-func (s *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return s.Store.Get(ctx, name, options)
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (s *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return s.Store.ConvertToTable(ctx, obj, options)
-}
 
 // Update implements rest.Updater.
 func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,

@@ -79,7 +79,6 @@ type referral struct {
 	before []reference
 }
 
-// remember implements rest.TransformFunc.
 func (f *referral) remember(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	f.before = references(old.(*rollouts.Rollout))
 	return obj, nil

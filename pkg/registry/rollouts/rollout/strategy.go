@@ -71,7 +71,6 @@ func setServerFields(r *rollouts.Rollout) {
 	r.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
 }
 
-// Validate implements rest.RESTCreateStrategy.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	r := obj.(*rollouts.Rollout)
 	return validation.Judge(validation.ValidateSize(validation.WeighRollout(r), nil), func() field.ErrorList {
@@ -79,7 +78,6 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	})
 }
 
-// ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
@@ -96,14 +94,12 @@ func (s strategy) weigh(ctx context.Context, r, stored *rollouts.Rollout) field.
 	return validation.ValidateSize(validation.WeighRollout(r), validation.WeighRollout(stored))
 }
 
-// WarningsOnCreate implements rest.RESTCreateStrategy.
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	r := obj.(*rollouts.Rollout)
 	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
 	return append(warnings, routeWarnings(r)...)
 }
 
-// WarningsOnUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, stored)...)
