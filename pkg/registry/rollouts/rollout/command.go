@@ -133,7 +133,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 
 	var warn string
-	ctx, said := attempting(ctx)
+	ctx, tried := withAttempt(ctx)
 	settle := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
 		r.Status.Fit()
@@ -145,7 +145,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,9 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	if w.progress, err = s.drivers.Drives(ctx); err != nil {
 		return nil, false, err
 	}
-	ctx, said := attempting(ctx)
+	ctx, tried := withAttempt(ctx)
 	out, created, err := s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
 	}
@@ -83,20 +83,20 @@ type statusWrite struct {
 	warning  string
 }
 
-// settle turns what a writer sent into what is stored. It may run several
-// times, each with the object that is stored by then.
+// settle turns what a writer sent into what is stored. It may run several times, each
+// with the object that is stored then.
 func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	if r.ResourceVersion != stored.ResourceVersion || stored.ResourceVersion == "" {
-		// The store answers a missing or outdated version, or a missing object.
+		// The store refuses a missing or outdated version, or a missing object.
 		return r, nil
 	}
 	w.warning = ""
-	again(ctx)
+	forgetAttempt(ctx)
 	sent := sentDecisionOf(&r.Status, &stored.Status)
 	if w.progress && !w.decidesOnly(ctx, sent, r, stored) {
 		if !w.drivers.Controls(ctx) {
-			keepUnsaid(&r.Status, &stored.Status)
+			keepUnknownFields(&r.Status, &stored.Status)
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
 		return r, nil
@@ -109,13 +109,13 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 		}
 	}
 	if sent.verb == "" {
-		w.warning = unwritten(&r.Status, &stored.Status)
+		w.warning = ignoredFields(&r.Status, &stored.Status)
 	}
 	r.Status = next.Status
 	return r, nil
 }
 
-// decide records a decision that came as a write of the status.
+// decide records a decision that was sent as a write of the status.
 func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts.Rollout) error {
 	if err := w.drivers.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
 		return err
@@ -130,9 +130,9 @@ func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts
 	return nil
 }
 
-// decidesOnly reports whether somebody who may write everything meant only to approve
-// or to jump, as a client does that sets the one field. Whoever moves a release
-// on says when it entered the state; the controller always does.
+// decidesOnly reports whether a user who may write everything only approves or jumps, as
+// a client does that sets the one field. A writer of progress sets the time at which
+// the release entered its state; the controller always does.
 func (w *statusWrite) decidesOnly(ctx context.Context, sent sentDecision, r, stored *rollouts.Rollout) bool {
 	if w.drivers.Controls(ctx) || sent.verb == "" || stored.Status.Active() == nil {
 		return false

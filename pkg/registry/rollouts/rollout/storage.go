@@ -146,11 +146,11 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 ) (runtime.Object, bool, error) {
 	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
 	referred := &referral{finder: r.finder}
-	ctx, said := attempting(ctx)
+	ctx, tried := withAttempt(ctx)
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, transaction.onCreate(create), transaction.onUpdate(update), force, options)
 	transaction.settle(ctx, err)
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil {
 		referred.warn(ctx, out)
 	}
