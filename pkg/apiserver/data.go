@@ -54,7 +54,7 @@ func newSnapshot() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("making a snapshot: %w", err)
 			}
-			say(cmd, "saved %s", content)
+			fmt.Fprintf(cmd.ErrOrStderr(), "saved %s\n", content) // the standard output may be the file
 			return nil
 		},
 	}
@@ -91,7 +91,7 @@ func newRestore() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("restoring %s: %w", args[0], err)
 			}
-			say(cmd, "restored %s; start weir-apiserver with --data-dir %s", content, dir)
+			fmt.Fprintf(cmd.ErrOrStderr(), "restored %s; start weir-apiserver with --data-dir %s\n", content, dir)
 			return nil
 		},
 	}
@@ -116,12 +116,6 @@ func oneFile(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes one FILE, or -, and not %q", cmd.CommandPath(), strings.Join(args, " "))
 	}
 	return nil
-}
-
-// say tells a person; the standard output may be the file.
-func say(cmd *cobra.Command, format string, content store.Content, more ...any) {
-	what := fmt.Sprintf("%d objects at revision %d in %d bytes", content.Objects, content.Revision, content.Bytes)
-	fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", append([]any{what}, more...)...)
 }
 
 // plainHelp keeps the help of a subcommand from being that of the server.

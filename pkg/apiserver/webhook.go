@@ -80,7 +80,6 @@ func verifyClientCertificate(state *tls.ConnectionState, authority dynamiccertif
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	_, err := state.PeerCertificates[0].Verify(options)
 	return err
 }

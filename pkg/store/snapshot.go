@@ -24,6 +24,10 @@ type Content struct {
 	Bytes int64
 }
 
+func (c Content) String() string {
+	return fmt.Sprintf("%d objects at revision %d in %d bytes", c.Objects, c.Revision, c.Bytes)
+}
+
 // Snapshot writes all that is stored under the prefix, as it is at one moment,
 // in the format of etcd: its database and a checksum. Everything is in it that
 // was written before.

@@ -24,10 +24,7 @@ func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 	}
 	served := map[string]map[string]rest.Storage{}
 	for version, answer := range map[string]any{"v1beta1": v1beta1.Rollout{}, "v1alpha1": v1alpha1.Rollout{}} {
-		served[version] = map[string]rest.Storage{"rollouts": r.Rollout, "rollouts/status": r.Status}
-		for verb, command := range r.Commands {
-			served[version]["rollouts/"+string(verb)] = command.Answering(answer)
-		}
+		served[version] = r.Serve(answer)
 	}
 	for _, kind := range kinds {
 		main, status, err := kind.Serve(c.Scheme, c.Options, r.Drivers)

@@ -36,10 +36,8 @@ type claimTransaction struct {
 
 func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
-		if next != nil {
-			if err := next(ctx, obj); err != nil {
-				return err
-			}
+		if err := next(ctx, obj); err != nil {
+			return err
 		}
 		// A generated name may need several attempts, each with its own uid.
 		t.giveBack(ctx)
@@ -55,10 +53,8 @@ func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateO
 
 func (t *claimTransaction) onUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		if next != nil {
-			if err := next(ctx, obj, old); err != nil {
-				return err
-			}
+		if err := next(ctx, obj, old); err != nil {
+			return err
 		}
 		// Server-side apply may have tried to create before.
 		t.giveBack(ctx)

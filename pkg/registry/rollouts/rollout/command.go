@@ -105,13 +105,6 @@ func (c *CommandREST) New() runtime.Object { return c.newBody() }
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (c *CommandREST) Destroy() {}
 
-// Answering is the same endpoint in the version that the Rollout is of.
-func (c *CommandREST) Answering(rollout any) *CommandREST {
-	endpoint := *c
-	endpoint.answer = rollout
-	return &endpoint
-}
-
 // ProducesObject implements rest.StorageMetadata: the answer is the Rollout.
 func (c *CommandREST) ProducesObject(string) any { return c.answer }
 
@@ -161,9 +154,6 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 	}
 	if errs := validation.ValidateDecisionOptions(sent.Common()); len(errs) > 0 {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)
-	}
-	if validate == nil {
-		return nil
 	}
 	return validate(ctx, sent.DeepCopyObject())
 }

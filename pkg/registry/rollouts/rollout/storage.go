@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/utils/clock"
@@ -41,10 +42,21 @@ type Config struct {
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
 type Endpoints struct {
-	Rollout  *REST
-	Status   *StatusREST
-	Commands map[rollouts.Verb]*CommandREST
-	Drivers  *Drivers
+	Drivers *Drivers
+
+	rollout *REST
+	status  *StatusREST
+	// commands is the store with the strategy of verbs.
+	commands *registry.Store
+}
+
+// Serve names the endpoints of a version of the API, whose Rollout verbs answer with.
+func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
+	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
+	for _, row := range commands {
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, clock: e.rollout.clock, answer: answer}
+	}
+	return served
 }
 
 type (
@@ -96,12 +108,8 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 
 	command := *r.Store
 	command.UpdateStrategy = commandStrategy{kept}
-	commandsByVerb := map[rollouts.Verb]*CommandREST{}
-	for _, row := range commands {
-		commandsByVerb[row.verb] = &CommandREST{command: row, store: &command, clock: c.Clock}
-	}
 	return &Endpoints{
-		Rollout: r, Status: &StatusREST{StatusREST: status, drivers: d, clock: c.Clock}, Commands: commandsByVerb, Drivers: d,
+		Drivers: d, rollout: r, status: &StatusREST{StatusREST: status, drivers: d, clock: c.Clock}, commands: &command,
 	}, nil
 }
 
