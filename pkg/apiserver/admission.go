@@ -21,7 +21,7 @@ func (o *Options) enforceQuotas() {
 	// Last, since what the others refuse must not be counted.
 	a.RecommendedPluginOrder = append(a.RecommendedPluginOrder, resourcequota.PluginName)
 	o.Recommended.ExtraAdmissionInitializers = func(c *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
-		if err := o.leaveParameters(c.SharedInformerFactory); err != nil {
+		if err := o.dropParameters(c.SharedInformerFactory); err != nil {
 			return nil, err
 		}
 		return []admission.PluginInitializer{countObjects{generic.NewConfiguration(nil, nil)}}, nil
@@ -31,7 +31,6 @@ func (o *Options) enforceQuotas() {
 // countObjects lets quotas count objects of any kind, and measure nothing else.
 type countObjects struct{ quota.Configuration }
 
-// Initialize implements admission.PluginInitializer.
 func (c countObjects) Initialize(plugin admission.Interface) {
 	if wants, ok := plugin.(initializer.WantsQuotaConfiguration); ok {
 		wants.SetQuotaConfiguration(c.Configuration)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/client-go/discovery"
@@ -15,9 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// adaptToCluster leaves out what the cluster's version does not have: an
-// informer of a kind that is not served would never sync, and every write of
-// ours would wait for it.
+// adaptToCluster disables what the version of the cluster does not have: an informer
+// of a kind that is not served would never sync, and every write would wait for it.
 func (o *Options) adaptToCluster() error {
 	if o.Recommended.CoreAPI == nil {
 		return nil
@@ -32,10 +32,10 @@ func (o *Options) adaptToCluster() error {
 	}
 	needed := []struct {
 		version, resource string
-		leaveOut          func()
+		disable           func()
 	}{
-		{"admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", func() { o.leaveOut(mutating.PluginName) }},
-		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies", func() { o.leaveOut(validating.PluginName) }},
+		{"admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", func() { o.disable(mutating.PluginName) }},
+		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies", func() { o.disable(validating.PluginName) }},
 		{"flowcontrol.apiserver.k8s.io/v1", "flowschemas", func() { o.Recommended.Features.EnablePriorityAndFairness = false }},
 	}
 	for _, n := range needed {
@@ -45,18 +45,19 @@ func (o *Options) adaptToCluster() error {
 		}
 		if !served {
 			klog.InfoS("Leaving out what the cluster does not serve", "version", n.version, "resource", n.resource)
-			n.leaveOut()
+			n.disable()
 		}
 	}
 	return nil
 }
 
-// leaveOut removes an admission plugin.
-func (o *Options) leaveOut(plugin string) {
+// disable removes an admission plugin.
+func (o *Options) disable(plugin string) {
 	order := &o.Recommended.Admission.RecommendedPluginOrder
 	*order = slices.DeleteFunc(slices.Clone(*order), func(name string) bool { return name == plugin })
 }
 
+// serves reports whether the cluster has a resource.
 func serves(client discovery.DiscoveryInterface, version, resource string) (bool, error) {
 	list, err := client.ServerResourcesForGroupVersion(version)
 	if apierrors.IsNotFound(err) {
@@ -65,10 +66,5 @@ func serves(client discovery.DiscoveryInterface, version, resource string) (bool
 	if err != nil {
 		return false, fmt.Errorf("asking the cluster for %s: %w", version, err)
 	}
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == resource {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
 }

@@ -74,13 +74,17 @@ var sections = []struct {
 func NewCommand() *cobra.Command {
 	o := NewOptions()
 	logging := logsapi.NewLoggingConfiguration()
+	var everything bool
 	cmd := &cobra.Command{
 		Use: "weir-apiserver", Long: about, Args: cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if everything {
+				return cmd.Help()
+			}
 			if o.Standalone.Enabled {
 				o.Standalone.Out = cmd.OutOrStdout()
-				if err := o.standAlone(cmd.Flags().Changed); err != nil {
+				if err := o.applyStandalone(cmd.Flags().Changed); err != nil {
 					return err
 				}
 			}
@@ -90,7 +94,7 @@ func NewCommand() *cobra.Command {
 			if err := o.Run.ComponentGlobalsRegistry.Set(); err != nil {
 				return fmt.Errorf("setting the versions of components: %w", err)
 			}
-			o.inherit()
+			o.shareKubeconfig()
 			o.compactOften(cmd.Flags().Changed)
 			if err := o.Validate(); err != nil {
 				return err
@@ -103,16 +107,9 @@ func NewCommand() *cobra.Command {
 	logs.AddFlags(all, logs.SkipLoggingConfigurationFlags())
 	cmd.Flags().AddFlagSet(all)
 	cmd.Flags().SetNormalizeFunc(flag.WordSepNormalizeFunc)
-	everything := cmd.Flags().Bool("help-all", false, "print every flag")
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, all, *everything) })
+	cmd.Flags().BoolVar(&everything, "help-all", false, "print every flag")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, all, everything) })
 	cmd.AddCommand(newSnapshot(), newRestore(), newDoctor(), newImport(), newUninstall())
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *everything {
-			return cmd.Help()
-		}
-		return run(cmd, args)
-	}
 	return cmd
 }
 
@@ -144,8 +141,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	return all
 }
 
-// inherit lets one kubeconfig be enough.
-func (o *Options) inherit() {
+// shareKubeconfig makes --kubeconfig the default of the two other kubeconfigs.
+func (o *Options) shareKubeconfig() {
 	if o.Standalone.Enabled {
 		return
 	}

@@ -14,36 +14,33 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/component-base/version"
-	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
 // Config is all that the server is made of.
 type Config struct {
-	// Generic is the configuration of the generic server. Whoever runs the
-	// server without a cluster sets its authentication and authorization.
+	// Generic is the configuration of the generic server. Without a cluster, its
+	// authentication and authorization are to be set.
 	Generic *genericapiserver.RecommendedConfig
 	// Webhook serves the admission of workloads; nil serves none.
 	Webhook *genericapiserver.SecureServingInfo
-	// ControllerUser is the name of the user that drives releases.
-	ControllerUser string
-	Clock          clock.PassiveClock
-	// Finder looks up what Rollouts name; nil where there is no cluster.
-	Finder rollout.Finder
 
 	options *Options
+	// finder looks up what Rollouts name; nil where there is no cluster.
+	finder rollout.Finder
+	// rollouts are what admission looks up, once there are endpoints.
+	rollouts workload.Source
 	// webhooks are waited for: the process must not end before their last answer.
-	webhooks *sync.WaitGroup
+	webhooks sync.WaitGroup
 }
 
 // Config applies the options.
 func (o *Options) Config() (*Config, error) {
-	c := &Config{ControllerUser: o.ControllerUser, Clock: clock.RealClock{}, options: o, webhooks: &sync.WaitGroup{}}
+	c := &Config{options: o}
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
@@ -69,8 +66,12 @@ func (o *Options) Config() (*Config, error) {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
 	c.setAccess()
-	if err := c.setFinder(); err != nil {
-		return nil, err
+	if cluster := c.Generic.ClientConfig; cluster != nil {
+		finder, err := newFinder(cluster)
+		if err != nil {
+			return nil, err
+		}
+		c.finder = finder
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (o *Options) Config() (*Config, error) {
 	return c, c.setWebhook()
 }
 
-// setAccess says whom the server lets in.
+// setAccess sets who may connect and what they may do.
 func (c *Config) setAccess() {
 	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
 		serving.Listener = newListenerGate(serving.Listener, frontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
@@ -90,22 +91,8 @@ func (c *Config) setAccess() {
 		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
 	}
 	if inner := c.Generic.Authorization.Authorizer; inner != nil {
-		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.ControllerUser}
+		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.options.ControllerUser}
 	}
-}
-
-// setFinder looks in the cluster, if there is one.
-func (c *Config) setFinder() error {
-	cluster := c.Generic.ClientConfig
-	if cluster == nil {
-		return nil
-	}
-	finder, err := newFinder(cluster)
-	if err != nil {
-		return err
-	}
-	c.Finder = finder
-	return nil
 }
 
 func (c *Config) setOpenAPI() {
@@ -122,11 +109,9 @@ func (c *Config) setStorage() error {
 	etcd := o.Recommended.Etcd
 	config := etcd.StorageConfig
 	config.StorageObjectCountTracker = c.Generic.StorageObjectCountTracker
-	// The version stored is the one of highest priority in the scheme, v1beta1, if there is one.
 	encoding := serverstorage.NewDefaultResourceEncodingConfig(o.scheme)
-	for _, older := range []string{"trafficroutings", "rollouthistories"} {
-		// Kinds that v1beta1 does not have.
-		encoding.SetResourceEncoding(rollouts.Resource(older), v1alpha1.SchemeGroupVersion, rollouts.SchemeGroupVersion)
+	for _, k := range kinds {
+		encoding.SetResourceEncoding(k.resource.GroupResource(), k.resource.GroupVersion(), rollouts.SchemeGroupVersion)
 	}
 	factory := serverstorage.NewDefaultStorageFactory(config, etcd.DefaultStorageMediaType, o.codecs,
 		encoding, serverstorage.NewResourceConfig(), nil)
@@ -136,28 +121,15 @@ func (c *Config) setStorage() error {
 	if o.embedded != nil {
 		// For people and monitors. Not in /readyz: what is there can still be read
 		// and deleted, and nothing else would help.
-		c.Generic.HealthzChecks = append(c.Generic.HealthzChecks, healthz.NamedCheck("storage-space", o.spacious))
+		c.Generic.HealthzChecks = append(c.Generic.HealthzChecks, healthz.NamedCheck("storage-space", o.hasSpace))
 	}
 	return nil
 }
 
-// spacious tells when the embedded etcd refuses writes.
-func (o *Options) spacious(*http.Request) error {
+// hasSpace fails while the embedded etcd refuses writes.
+func (o *Options) hasSpace(*http.Request) error {
 	if u := o.embedded.Usage(); u.Full {
 		return fmt.Errorf("%d of %d bytes are in use", u.InUse, u.Limit)
 	}
 	return nil
-}
-
-// CompletedConfig can be made a server.
-type CompletedConfig struct {
-	*Config
-	generic genericapiserver.CompletedConfig
-	// rollouts are what admission looks up, once there are endpoints.
-	rollouts workload.Source
-}
-
-// Complete fills in what follows from the rest.
-func (c *Config) Complete() CompletedConfig {
-	return CompletedConfig{Config: c, generic: c.Generic.Complete()}
 }

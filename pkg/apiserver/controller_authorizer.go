@@ -18,7 +18,6 @@ type controllerAuthorizer struct {
 	controller string
 }
 
-// Authorize implements authorizer.Authorizer.
 func (w controllerAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() == nil || a.GetUser().GetName() != w.controller || !a.IsResourceRequest() {
 		return w.Authorizer.Authorize(ctx, a)

@@ -20,20 +20,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// askedTypes are the media types of what this server reads that a page may not send
-// to another site without asking first.
-var askedTypes = []string{"application/json", "application/yaml"}
+// preflightedTypes are the media types, of those that this server reads, that a
+// browser sends to another site after a preflight request only.
+var preflightedTypes = []string{"application/json", "application/yaml"}
 
 var errCrossSite = errors.New("a page of another site sent it, with the credentials of whoever looks at that page; " +
 	"programs leave out the headers Origin and Sec-Fetch-Site, and pages that an administrator trusts send Content-Type: application/json")
 
 // withoutCrossSite refuses what a page of another site sends through a proxy
-// that adds credentials, such as kubectl proxy. A browser asks before anything
-// but a POST of some types, which browsers add to, or a WebSocket, which it lets the
-// page read as well, and nobody here says yes.
+// that adds credentials, such as kubectl proxy. A browser sends a preflight request,
+// which is refused here, before anything but a POST of some types, which browsers
+// add to, or a WebSocket, which it lets the page read as well.
 func withoutCrossSite(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !crossSite(r.Header) || !unasked(r) {
+		if !crossSite(r.Header) || !sentWithoutPreflight(r) {
 			api.ServeHTTP(w, r)
 			return
 		}
@@ -60,7 +60,7 @@ func crossSite(h http.Header) bool {
 	return slices.ContainsFunc(from, func(page string) bool { return !loopback(page) })
 }
 
-// loopback reports whether the page is of this machine.
+// loopback reports whether a page comes from this machine.
 func loopback(page string) bool {
 	u, err := url.Parse(page)
 	if err != nil {
@@ -70,14 +70,15 @@ func loopback(page string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unasked reports whether a page might send the request without asking first.
-func unasked(r *http.Request) bool {
+// sentWithoutPreflight reports whether a browser might send the request without a
+// preflight request.
+func sentWithoutPreflight(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return httpstream.IsUpgradeRequest(r)
 	}
 	types := r.Header.Values("Content-Type")
 	return len(types) == 0 || slices.ContainsFunc(types, func(value string) bool {
 		media, _, err := mime.ParseMediaType(value)
-		return err != nil || !slices.Contains(askedTypes, media)
+		return err != nil || !slices.Contains(preflightedTypes, media)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/internal/disk"
@@ -53,17 +54,22 @@ func newSnapshot() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("making a snapshot: %w", err)
 			}
-			say(cmd, "saved %s", content)
+			fmt.Fprintf(cmd.ErrOrStderr(), "saved %s\n", content) // the standard output may be the file
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", dir, "directory of the embedded etcd")
-	f.StringSliceVar(&remote.Servers, "etcd-servers", nil, "the etcd to save instead of the embedded one")
-	f.StringVar(&remote.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
-	f.StringVar(&remote.CertFile, "etcd-certfile", "", "client certificate for that etcd")
-	f.StringVar(&remote.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
+	addEtcdFlags(f, &remote, "the etcd to save instead of the embedded one")
 	return plainHelp(cmd)
+}
+
+// addEtcdFlags adds the flags that say how an etcd is reached.
+func addEtcdFlags(f *pflag.FlagSet, r *store.Remote, usage string) {
+	f.StringSliceVar(&r.Servers, "etcd-servers", nil, usage)
+	f.StringVar(&r.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
+	f.StringVar(&r.CertFile, "etcd-certfile", "", "client certificate for that etcd")
+	f.StringVar(&r.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
 }
 
 // newRestore is the command that makes a data directory of what was saved.
@@ -85,7 +91,7 @@ func newRestore() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("restoring %s: %w", args[0], err)
 			}
-			say(cmd, "restored %s; start weir-apiserver with --data-dir %s", content, dir)
+			fmt.Fprintf(cmd.ErrOrStderr(), "restored %s; start weir-apiserver with --data-dir %s\n", content, dir)
 			return nil
 		},
 	}
@@ -93,7 +99,7 @@ func newRestore() *cobra.Command {
 	return plainHelp(cmd)
 }
 
-// save has a file written, or the standard output.
+// save writes a file, or the standard output.
 func save(cmd *cobra.Command, name string, write func(io.Writer) (store.Content, error)) (content store.Content, err error) {
 	if name == "-" {
 		return write(cmd.OutOrStdout())
@@ -110,12 +116,6 @@ func oneFile(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes one FILE, or -, and not %q", cmd.CommandPath(), strings.Join(args, " "))
 	}
 	return nil
-}
-
-// say tells a person; the standard output may be the file.
-func say(cmd *cobra.Command, format string, content store.Content, more ...any) {
-	what := fmt.Sprintf("%d objects at revision %d in %d bytes", content.Objects, content.Revision, content.Bytes)
-	fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", append([]any{what}, more...)...)
 }
 
 // plainHelp keeps the help of a subcommand from being that of the server.

@@ -3,7 +3,7 @@
 
 // Package apiserver answers one question: how is the server put together?
 //
-//	flags -> Options -> Config -> Complete -> Server -> Run
+//	flags -> Options -> Config -> Server -> Run
 //
 // It joins k8s.io/apiserver, the storage, the endpoints of pkg/registry and the
 // webhook of pkg/admission. It must not know what a Rollout is.

@@ -36,7 +36,7 @@ the cluster are reached. The embedded etcd can be seen from its pod:
 type diagnosis struct {
 	kubeconfig, output, dataDir string
 	checks                      []string
-	etcd                        observe.Etcd
+	etcd                        store.Remote
 }
 
 // newDoctor is the command that looks for the usual mistakes.
@@ -44,7 +44,7 @@ func newDoctor() *cobra.Command {
 	var d diagnosis
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "say what is wrong with an installation, and how to mend it", Long: aboutDoctor,
-		Args: cobra.NoArgs, SilenceUsage: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	f := cmd.Flags()
@@ -52,13 +52,12 @@ func newDoctor() *cobra.Command {
 	f.StringVarP(&d.output, "output", "o", "text", "text or json")
 	f.StringSliceVar(&d.checks, "check", nil, "only these checks")
 	f.StringVar(&d.dataDir, "data-dir", "", "directory of an embedded etcd that runs, to look at it too")
-	f.StringSliceVar(&d.etcd.Servers, "etcd-servers", nil, "an etcd to look at too")
-	f.StringVar(&d.etcd.CAFile, "etcd-cafile", "", "certificate authority of that etcd")
-	f.StringVar(&d.etcd.CertFile, "etcd-certfile", "", "client certificate for that etcd")
-	f.StringVar(&d.etcd.KeyFile, "etcd-keyfile", "", "private key of the client certificate")
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+	addEtcdFlags(f, &d.etcd, "an etcd to look at too")
+	help := plainHelp(cmd).HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
 		w := cmd.OutOrStdout()
-		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n\nFlags:\n%s\nChecks:\n", cmd.Long, cmd.UseLine(), cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
+		fmt.Fprintln(w, "\nChecks:")
 		for _, c := range doctor.Checks {
 			fmt.Fprintf(w, "  %-18s %s\n", c.Name, c.About)
 		}
@@ -78,7 +77,7 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	observer := &observe.Observer{Wanted: wanted, Etcd: d.etcd}
+	observer := &observe.Observer{Wanted: wanted, Etcd: observe.Etcd(d.etcd)}
 	if d.dataDir != "" {
 		address, err := store.AddressIn(d.dataDir)
 		if err != nil {

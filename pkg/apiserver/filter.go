@@ -21,13 +21,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
-// healthPaths are what anybody may ask for.
+// healthPaths may be read without authentication.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// namedUnlessHealth lets requests without a name through to health checks only.
+// namedUnlessHealth lets anonymous requests through to health checks only.
 type namedUnlessHealth struct{ inner authenticator.Request }
 
-// AuthenticateRequest implements authenticator.Request.
 func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := a.inner.AuthenticateRequest(r)
 	if ok && response.User.GetName() == user.Anonymous && !slices.Contains(healthPaths, r.URL.Path) {
@@ -36,14 +35,13 @@ func (a namedUnlessHealth) AuthenticateRequest(r *http.Request) (*authenticator.
 	return response, ok, err
 }
 
-// withRequest prepares authorized requests: it keeps the client's name of
-// itself, and gives a verb the body that a short command line leaves out. A verb that
-// there is not, and a body of another kind, are refused in words for its author.
+// withRequest prepares authorized requests: it keeps the user agent, and adds the body
+// of a verb that a short command line leaves out.
 func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(rollout.WithUserAgent(r.Context(), r.UserAgent()))
 		if isVerb(r) {
-			if err := misused(r, fillBody(r)); err != nil {
+			if err := checkVerb(r, fillBody(r)); err != nil {
 				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
 				return
 			}
@@ -58,15 +56,15 @@ func isVerb(r *http.Request) bool {
 		info.Resource == "rollouts" && info.Subresource != ""
 }
 
-// fillBody makes these mean what their author means:
+// fillBody accepts bodies of verbs as command lines send them:
 //
 //	curl -X POST …/promote
 //	curl -d '{"reason":"…"}' …/promote        (curl calls that a form)
 //	kubectl create --raw …/promote -f /dev/null
 //
-// It returns what the body is read from.
+// It returns the reader of the body.
 func fillBody(r *http.Request) *bufio.Reader {
-	body := bufio.NewReaderSize(r.Body, mostRead)
+	body := bufio.NewReaderSize(r.Body, maxPeek)
 	if _, err := body.Peek(1); err == io.EOF {
 		empty := []byte("{}")
 		body = bufio.NewReader(bytes.NewReader(empty))

@@ -16,10 +16,10 @@ import (
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// looked are the kinds that can be looked up in the cluster, in the version that
-// every cluster serves which has them. artifacts/base/rbac-apiserver.yaml allows
+// lookups are the kinds that can be looked up, in the version that every cluster
+// with the kind serves. artifacts/base/rbac-apiserver.yaml allows
 // to get them.
-var looked = map[schema.GroupKind]schema.GroupVersionResource{
+var lookups = map[schema.GroupKind]schema.GroupVersionResource{
 	{Kind: "Service"}:                                       {Version: "v1", Resource: "services"},
 	{Group: "apps", Kind: "Deployment"}:                     {Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Kind: "StatefulSet"}:                    {Group: "apps", Version: "v1", Resource: "statefulsets"},
@@ -47,7 +47,7 @@ func newFinder(cluster *restclient.Config) (*finder, error) {
 // Exists implements rollout.Finder. A kind that the cluster does not have has no objects.
 func (f *finder) Exists(ctx context.Context, namespace string, ref hub.ObjectRef) (bool, error) {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-	resource, ok := looked[kind]
+	resource, ok := lookups[kind]
 	if !ok {
 		return false, fmt.Errorf("looking for a %s, which is not looked up", kind)
 	}

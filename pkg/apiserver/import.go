@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/store"
 	"github.com/weir-rollouts/weir/pkg/takeover"
 )
@@ -34,8 +35,8 @@ var importFlags = []string{
 	"kubeconfig", "data-dir", "etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
 }
 
-// importing is one run of the command.
-type importing struct {
+// importer is one run of the command.
+type importer struct {
 	options *Options
 	dry     bool
 	manager string
@@ -44,7 +45,7 @@ type importing struct {
 
 // newImport is the command that takes over from CRDs.
 func newImport() *cobra.Command {
-	i := &importing{options: NewOptions(), manager: defaultManager}
+	i := &importer{options: NewOptions(), manager: defaultManager}
 	cmd := &cobra.Command{
 		Use: "import", Short: "take over from the CRDs of OpenKruise Rollouts", Long: aboutImport, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,11 +65,12 @@ func newImport() *cobra.Command {
 	return plainHelp(cmd)
 }
 
-func (i *importing) run(ctx context.Context) error {
+func (i *importer) run(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", i.options.Recommended.CoreAPI.CoreAPIKubeconfigPath)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}
+	config.QPS, config.Burst = -1, 0 // kube-apiserver has limits of its own
 	source, err := newSource(config, i.options.scheme)
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (i *importing) run(ctx context.Context) error {
 	}
 	plan := takeover.Decide(*found)
 	plan.Remarks = append(plan.Remarks, lost...)
-	i.tell(plan, blocked)
+	i.print(plan, blocked)
 	if len(blocked) > 0 || plan.Refused() {
 		return errors.New("not yet: see above; nothing was stored")
 	}
@@ -95,11 +97,11 @@ func (i *importing) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(i.out, "stored %d objects\n", len(plan.Objects))
-	return source.next(ctx, i.out)
+	return source.printNext(ctx, i.out)
 }
 
-// tell prints the plan for a person.
-func (i *importing) tell(plan *takeover.Plan, blocked []string) {
+// print prints the plan for a person.
+func (i *importer) print(plan *takeover.Plan, blocked []string) {
 	fmt.Fprintf(i.out, "found %d objects, %d releases under way\n", len(plan.Objects), len(plan.Live))
 	for _, l := range plan.Live {
 		fmt.Fprintf(i.out, "  under way   %s\n", l)
@@ -117,7 +119,7 @@ func (i *importing) tell(plan *takeover.Plan, blocked []string) {
 }
 
 // store writes the plan where the server reads it.
-func (i *importing) store(ctx context.Context, plan *takeover.Plan) error {
+func (i *importer) store(ctx context.Context, plan *takeover.Plan) error {
 	if !i.options.external() {
 		endpoint, closed, err := store.Reach(ctx, i.options.Store.DataDir)
 		if err != nil {
@@ -140,7 +142,7 @@ func (i *importing) store(ctx context.Context, plan *takeover.Plan) error {
 		}
 	}
 	for _, r := range plan.Owners {
-		if err := raw.claim(ctx, r); err != nil {
+		if err := raw.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // mostConnections is how many connections one address may have. kube-apiserver uses a
-// few for all its reviews; whoever opens more holds memory, and says nothing.
+// few for all its reviews; idle ones of other clients hold memory.
 const mostConnections = 128
 
 // fairListener closes at once what an address opens beyond its share.
@@ -23,7 +23,6 @@ func newFairListener(l net.Listener) net.Listener {
 	return &fairListener{Listener: l, open: map[string]int{}}
 }
 
-// Accept implements net.Listener.
 func (l *fairListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -32,14 +31,14 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		}
 		// An address without a port counts as one host.
 		host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		if l.enters(host) {
-			return &fairConn{Conn: conn, leave: sync.OnceFunc(func() { l.leaves(host) })}, nil
+		if l.acquire(host) {
+			return &fairConn{Conn: conn, release: sync.OnceFunc(func() { l.release(host) })}, nil
 		}
 		_ = conn.Close() // nobody has sent anything yet
 	}
 }
 
-func (l *fairListener) enters(host string) bool {
+func (l *fairListener) acquire(host string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[host] >= mostConnections {
@@ -49,7 +48,7 @@ func (l *fairListener) enters(host string) bool {
 	return true
 }
 
-func (l *fairListener) leaves(host string) {
+func (l *fairListener) release(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[host]--; l.open[host] <= 0 {
@@ -60,11 +59,10 @@ func (l *fairListener) leaves(host string) {
 // fairConn counts until it is closed.
 type fairConn struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
-// Close implements net.Conn.
 func (c *fairConn) Close() error {
-	c.leave()
+	c.release()
 	return c.Conn.Close()
 }

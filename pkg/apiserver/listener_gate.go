@@ -24,11 +24,12 @@ type listenerGate struct {
 
 	once   sync.Once
 	closed chan struct{}
-	close  sync.Once
+	close  func()
 }
 
 func newListenerGate(l net.Listener, known func() bool) *listenerGate {
-	return &listenerGate{Listener: l, known: known, closed: make(chan struct{})}
+	closed := make(chan struct{})
+	return &listenerGate{Listener: l, known: known, closed: closed, close: sync.OnceFunc(func() { close(closed) })}
 }
 
 // Accept waits for the gate to open, once, and then is the listener's.
@@ -49,9 +50,8 @@ func (g *listenerGate) wait() {
 	}
 }
 
-// Close implements net.Listener.
 func (g *listenerGate) Close() error {
-	g.close.Do(func() { close(g.closed) })
+	g.close()
 	return g.Listener.Close()
 }
 

@@ -99,33 +99,39 @@ func (o *Options) external() bool {
 	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
 }
 
+// refusal is a rule about options, and what breaks it is told.
+type refusal struct {
+	broken  bool
+	message string
+}
+
 // Validate checks the options before anything is started.
 func (o *Options) Validate() error {
 	errs := append(o.Run.Validate(), o.validateGeneric()...)
-	errs = append(errs, o.validateTLS()...)
-	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
-		errs = append(errs, fmt.Errorf("--webhook-port %d must be between 0 and 65535", o.WebhookPort))
-	}
-	if limit := o.Rules.PartitionPercentLimit; limit < 1 || limit > 100 {
-		errs = append(errs, fmt.Errorf("--partition-percent-limit %d must be between 1 and 100", limit))
-	}
-	if o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow {
-		errs = append(errs, fmt.Errorf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow))
-	}
-	if o.ControllerUser == "" {
-		errs = append(errs, errors.New("--controller-user must not be empty"))
+	limit := o.Rules.PartitionPercentLimit
+	for _, r := range append(o.tlsRefusals(),
+		refusal{o.WebhookPort < 0 || o.WebhookPort > 65535, fmt.Sprintf("--webhook-port %d must be between 0 and 65535", o.WebhookPort)},
+		refusal{limit < 1 || limit > 100, fmt.Sprintf("--partition-percent-limit %d must be between 1 and 100", limit)},
+		refusal{
+			o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow,
+			fmt.Sprintf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow),
+		},
+		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
+	) {
+		if r.broken {
+			errs = append(errs, errors.New(r.message))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// validateGeneric checks what every API server has, and where it stores.
+// validateGeneric checks the options of every API server, and the storage.
 func (o *Options) validateGeneric() []error {
 	if o.external() {
 		return o.Recommended.Validate()
 	}
 	recommended := *o.Recommended
-	// Its only complaint that matters here is the missing server.
-	recommended.Etcd = nil
+	recommended.Etcd = nil // it would miss --etcd-servers
 	errs := recommended.Validate()
 	if o.Standalone.Enabled && o.Store.DataDir == "" {
 		return errs // a temporary directory is made

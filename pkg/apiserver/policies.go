@@ -11,26 +11,28 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// leaveParameters drops the parameters of policies that are about other kinds.
+// dropParameters drops the parameters of policies that are about other kinds.
 // Their informers would be filled before any policy counts, and this server may
 // neither read those objects nor wait for them.
-func (o *Options) leaveParameters(all informers.SharedInformerFactory) error {
+func (o *Options) dropParameters(all informers.SharedInformerFactory) error {
 	if all == nil {
 		return nil // there is no cluster
 	}
 	served := o.Recommended.Admission.RecommendedPluginOrder
 	kinds := all.Admissionregistration().V1()
-	if slices.Contains(served, mutating.PluginName) {
-		if err := kinds.MutatingAdmissionPolicies().Informer().SetTransform(withoutParameters); err != nil {
-			return fmt.Errorf("preparing the informer of policies: %w", err)
+	for plugin, informer := range map[string]func() cache.SharedIndexInformer{
+		mutating.PluginName:   kinds.MutatingAdmissionPolicies().Informer,
+		validating.PluginName: kinds.ValidatingAdmissionPolicies().Informer,
+	} {
+		if !slices.Contains(served, plugin) {
+			continue
 		}
-	}
-	if slices.Contains(served, validating.PluginName) {
-		if err := kinds.ValidatingAdmissionPolicies().Informer().SetTransform(withoutParameters); err != nil {
+		if err := informer().SetTransform(withoutParameters); err != nil {
 			return fmt.Errorf("preparing the informer of policies: %w", err)
 		}
 	}
@@ -41,19 +43,19 @@ func (o *Options) leaveParameters(all informers.SharedInformerFactory) error {
 func withoutParameters(obj any) (any, error) {
 	switch p := obj.(type) {
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
-		if !aboutUs(p.Spec.MatchConstraints) {
+		if !matchesGroup(p.Spec.MatchConstraints) {
 			p.Spec.ParamKind = nil
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		if !aboutUs(p.Spec.MatchConstraints) {
+		if !matchesGroup(p.Spec.MatchConstraints) {
 			p.Spec.ParamKind = nil
 		}
 	}
 	return obj, nil
 }
 
-// aboutUs reports whether a policy may match what is served here.
-func aboutUs(m *admissionregistrationv1.MatchResources) bool {
+// matchesGroup reports whether a policy may match what is served here.
+func matchesGroup(m *admissionregistrationv1.MatchResources) bool {
 	return m != nil && slices.ContainsFunc(m.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
 		return slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, rollouts.GroupName)
 	})

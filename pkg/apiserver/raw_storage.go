@@ -11,33 +11,44 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/takeover"
 )
 
-// kinds are the objects that are stored. The list is v1beta1's where both have it.
+// The resources of the group, in the version that each is stored in.
+var (
+	rolloutResource        = v1beta1.SchemeGroupVersion.WithResource("rollouts")
+	batchReleaseResource   = v1beta1.SchemeGroupVersion.WithResource("batchreleases")
+	trafficRoutingResource = v1alpha1.SchemeGroupVersion.WithResource("trafficroutings")
+	historyResource        = v1alpha1.SchemeGroupVersion.WithResource("rollouthistories")
+)
+
+// kinds are the objects that are stored.
 var kinds = []struct {
-	resource, version string
-	example           takeover.Object
-	list              runtime.Object
+	resource schema.GroupVersionResource
+	example  takeover.Object
+	list     runtime.Object
 }{
-	{"rollouts", "v1beta1", &rollouts.Rollout{}, &rollouts.RolloutList{}},
-	{"batchreleases", "v1beta1", &rollouts.BatchRelease{}, &rollouts.BatchReleaseList{}},
-	{"trafficroutings", "v1alpha1", &rollouts.TrafficRouting{}, &rollouts.TrafficRoutingList{}},
-	{"rollouthistories", "v1alpha1", &rollouts.RolloutHistory{}, &rollouts.RolloutHistoryList{}},
+	{rolloutResource, &rollouts.Rollout{}, &rollouts.RolloutList{}},
+	{batchReleaseResource, &rollouts.BatchRelease{}, &rollouts.BatchReleaseList{}},
+	{trafficRoutingResource, &rollouts.TrafficRouting{}, &rollouts.TrafficRoutingList{}},
+	{historyResource, &rollouts.RolloutHistory{}, &rollouts.RolloutHistoryList{}},
 }
 
 // resourceOf is the resource of an object.
 func resourceOf(o runtime.Object) string {
 	for _, k := range kinds {
 		if fmt.Sprintf("%T", k.example) == fmt.Sprintf("%T", o) {
-			return k.resource
+			return k.resource.Resource
 		}
 	}
 	return ""
@@ -74,18 +85,19 @@ func (o *Options) openRawStorage() (_ *rawStorage, failed error) {
 		}
 	}()
 	for _, k := range kinds {
-		options, err := c.Generic.RESTOptionsGetter.GetRESTOptions(rollouts.Resource(k.resource), k.example)
+		resource := k.resource.Resource
+		options, err := c.Generic.RESTOptionsGetter.GetRESTOptions(k.resource.GroupResource(), k.example)
 		if err != nil {
-			return nil, fmt.Errorf("finding the storage of %s: %w", k.resource, err)
+			return nil, fmt.Errorf("finding the storage of %s: %w", resource, err)
 		}
 		prefix := path.Join("/", options.ResourcePrefix)
 		backend, end, err := factory.Create(*options.StorageConfig, k.example.DeepCopyObject, k.list.DeepCopyObject, prefix)
 		if err != nil {
-			return nil, fmt.Errorf("opening the storage of %s: %w", k.resource, err)
+			return nil, fmt.Errorf("opening the storage of %s: %w", resource, err)
 		}
 		s.ends = append(s.ends, end)
-		s.of[k.resource] = resourceStorage{backend, prefix, k.list}
-		if k.resource != "rollouts" {
+		s.of[resource] = resourceStorage{backend, prefix, k.list}
+		if k.resource != rolloutResource {
 			continue
 		}
 		claims, end, err := claim.NewStorage(options.StorageConfig)
@@ -130,8 +142,8 @@ func (s *rawStorage) onlyHas(ctx context.Context, objects []takeover.Object) err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			if o, ok := item.(takeover.Object); ok && !known[stored.key(o)+" "+string(o.GetUID())] {
-				return fmt.Errorf("weir-apiserver has the object %s %s/%s of its own already, which is not among the custom resources; "+
-					"import into a new data directory, or a new etcd", resource, o.GetNamespace(), o.GetName())
+				return fmt.Errorf("weir-apiserver has the object %s %s of its own already, which is not among the custom resources; "+
+					"import into a new data directory, or a new etcd", resource, nameOf(o))
 			}
 			return nil
 		})
@@ -154,12 +166,7 @@ func (s *rawStorage) put(ctx context.Context, o takeover.Object) error {
 			}, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("storing %s %s/%s: %w", resourceOf(o), o.GetNamespace(), o.GetName(), err)
+		return fmt.Errorf("storing %s %s: %w", resourceOf(o), nameOf(o), err)
 	}
 	return nil
-}
-
-// claim records that the workload of a Rollout belongs to it.
-func (s *rawStorage) claim(ctx context.Context, r *rollouts.Rollout) error {
-	return s.claims.Acquire(ctx, claim.OwnerOf(r), r.Spec.WorkloadRef)
 }

@@ -4,10 +4,11 @@
 package apiserver
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
@@ -29,15 +30,7 @@ func NewScheme() *runtime.Scheme {
 // prefers protobuf is then answered in JSON, as by a CRD, and not with 406.
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
 
-// SupportedMediaTypes implements runtime.NegotiatedSerializer.
 func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
-	var kept []runtime.SerializerInfo
-	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
-		if info.MediaType != runtime.ContentTypeProtobuf {
-			kept = append(kept, info)
-		}
-	}
-	return kept
+	all := slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes())
+	return slices.DeleteFunc(all, func(info runtime.SerializerInfo) bool { return info.MediaType == runtime.ContentTypeProtobuf })
 }
-
-var _ runtime.NegotiatedSerializer = withoutProtobuf{serializer.CodecFactory{}}

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -28,8 +29,8 @@ type Server struct {
 }
 
 // New builds the server: the API group, then the webhook.
-func (c CompletedConfig) New() (*Server, error) {
-	generic, err := c.generic.New("weir-apiserver", genericapiserver.NewEmptyDelegate())
+func (c *Config) New() (*Server, error) {
+	generic, err := c.Generic.Complete().New("weir-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
@@ -37,11 +38,11 @@ func (c CompletedConfig) New() (*Server, error) {
 		Scheme:          c.options.scheme,
 		Options:         c.Generic.RESTOptionsGetter,
 		Authorizer:      c.Generic.Authorization.Authorizer,
-		Clock:           c.Clock,
-		Controller:      c.ControllerUser,
+		Clock:           clock.RealClock{},
+		Controller:      c.options.ControllerUser,
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
-		Finder:          c.Finder,
+		Finder:          c.finder,
 	})
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (c CompletedConfig) New() (*Server, error) {
 			return nil, fmt.Errorf("adding the standalone hook: %w", err)
 		}
 	}
-	return &Server{Generic: generic, webhooks: c.webhooks}, nil
+	return &Server{Generic: generic, webhooks: &c.webhooks}, nil
 }
 
 // Run serves until the context ends, and then shuts down gracefully.
@@ -108,7 +109,7 @@ func Run(ctx context.Context, o *Options) (failed error) {
 	if err != nil {
 		return err
 	}
-	server, err := config.Complete().New()
+	server, err := config.New()
 	if err != nil {
 		return err
 	}

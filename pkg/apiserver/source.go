@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,8 +47,6 @@ type source struct {
 }
 
 func newSource(config *restclient.Config, scheme *runtime.Scheme) (*source, error) {
-	config = restclient.CopyConfig(config)
-	config.QPS, config.Burst = -1, 0
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
@@ -111,19 +109,18 @@ func (s *source) find(ctx context.Context) (*takeover.Found, []takeover.Remark, 
 	var lost []takeover.Remark
 	namespaces := map[string]bool{}
 	for _, k := range kinds {
-		resource := rollouts.Resource(k.resource).WithVersion(k.version)
-		list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+		list, err := s.dynamic.Resource(k.resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the %s of the cluster (in another version than stored, they need the webhook of OpenKruise's manager: see docs/migrate.md): %w", k.resource, err)
+			return nil, nil, fmt.Errorf("reading the %s of the cluster (in another version than stored, they need the webhook of OpenKruise's manager: see docs/migrate.md): %w", k.resource.Resource, err)
 		}
 		for j := range list.Items {
 			item := &list.Items[j]
 			o, remark, err := s.read(item)
 			if err != nil {
-				return nil, nil, fmt.Errorf("reading %s %s/%s: %w", item.GetKind(), item.GetNamespace(), item.GetName(), err)
+				return nil, nil, fmt.Errorf("reading %s %s: %w", item.GetKind(), nameOf(item), err)
 			}
 			if remark != "" {
-				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName(), Text: remark})
+				lost = append(lost, takeover.Remark{Of: item.GetKind() + " " + nameOf(item), Text: remark})
 			}
 			found.Add(o)
 			namespaces[item.GetNamespace()] = true
@@ -159,48 +156,39 @@ func (s *source) findWorkloads(ctx context.Context, namespace string, found *tak
 	if err != nil {
 		return fmt.Errorf("reading the ReplicaSets of %s: %w", namespace, err)
 	}
-	found.Deployments = append(found.Deployments, pointers(deployments.Items)...)
-	found.ReplicaSets = append(found.ReplicaSets, pointers(sets.Items)...)
+	for j := range deployments.Items {
+		found.Deployments = append(found.Deployments, &deployments.Items[j])
+	}
+	for j := range sets.Items {
+		found.ReplicaSets = append(found.ReplicaSets, &sets.Items[j])
+	}
 	return nil
 }
 
-func pointers[T appsv1.Deployment | appsv1.ReplicaSet](items []T) []*T {
-	var out []*T
-	for i := range items {
-		out = append(out, &items[i])
-	}
-	return out
-}
-
-// next says what to do once everything is stored.
-func (s *source) next(ctx context.Context, out io.Writer) error {
+// printNext prints what to do once everything is stored.
+func (s *source) printNext(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "next: let weir-apiserver serve the API, which hides the custom resources and keeps them:")
 	for i, version := range apiVersions {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null,"app.kubernetes.io/part-of":"weir"}},`+
 			`"spec":{"groupPriorityMinimum":1000,"versionPriority":%d,"service":{"namespace":"weir-system","name":"weir-apiserver","port":443}}}`, 100-50*i)
 		fmt.Fprintf(out, "  kubectl patch apiservice %s.%s --type=merge -p '%s'\n", version, rollouts.GroupName, patch)
 	}
-	mutating, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
-	}
-	validating, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+	var webhooks []string
+	for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {
+		list, err := s.dynamic.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource(kind+"s")).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the webhooks of the cluster: %w", err)
+		}
+		for j := range list.Items {
+			if name := list.Items[j].GetName(); strings.HasPrefix(name, theirWebhooks) {
+				webhooks = append(webhooks, kind+" "+name)
+			}
+		}
 	}
 	fmt.Fprintln(out, "then delete the webhooks of OpenKruise, which refuse every update of a workload while its manager is stopped:")
-	for i := range mutating.Items {
-		tellDelete(out, "mutatingwebhookconfiguration", mutating.Items[i].Name)
-	}
-	for i := range validating.Items {
-		tellDelete(out, "validatingwebhookconfiguration", validating.Items[i].Name)
+	for _, webhook := range webhooks {
+		fmt.Fprintf(out, "  kubectl delete %s\n", webhook)
 	}
 	fmt.Fprintln(out, "then start the controller:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
 	return nil
-}
-
-func tellDelete(out io.Writer, kind, name string) {
-	if strings.HasPrefix(name, theirWebhooks) {
-		fmt.Fprintf(out, "  kubectl delete %s %s\n", kind, name)
-	}
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -46,21 +46,21 @@ type StandaloneOptions struct {
 	Out io.Writer
 
 	token string
-	// temporary is a data directory that goes with the server.
-	temporary string
+	// temporary reports whether the data directory is removed with the server.
+	temporary bool
 }
 
-// notAlone are flags that say something about a cluster, or about storage that
+// clusterFlags are flags that say something about a cluster, or about storage that
 // a server with an all-powerful user should not come near.
-var notAlone = []string{
+var clusterFlags = []string{
 	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
 	"tls-mode", "etcd-certificates",
 }
 
-// standAlone makes the options those of a server without a cluster. given tells
+// applyStandalone makes the options those of a server without a cluster. given tells
 // whether a flag was set.
-func (o *Options) standAlone(given func(flag string) bool) error {
-	for _, name := range notAlone {
+func (o *Options) applyStandalone(given func(flag string) bool) error {
+	for _, name := range clusterFlags {
 		if given(name) {
 			return fmt.Errorf("--%s cannot be used with --standalone, which has neither a cluster nor a webhook, and a store of its own", name)
 		}
@@ -99,21 +99,19 @@ func (o *Options) WithoutCluster() {
 // and a port. The function it returns gives the directory back.
 func (o *Options) openStandalone() (func() error, error) {
 	s := &o.Standalone
+	remove := func() error { return nil }
 	if o.Store.DataDir == "" {
 		dir, err := os.MkdirTemp("", "weir-")
 		if err != nil {
 			return nil, fmt.Errorf("making a data directory: %w", err)
 		}
-		s.temporary, o.Store.DataDir = dir, dir
+		s.temporary, o.Store.DataDir = true, dir
+		remove = func() error { return os.RemoveAll(dir) }
 	}
 	if s.Kubeconfig == "" {
 		s.Kubeconfig = filepath.Join(o.Store.DataDir, "kubeconfig")
 	}
 	s.token = string(uuid.NewUUID())
-	remove := func() error { return nil }
-	if s.temporary != "" {
-		remove = func() error { return os.RemoveAll(s.temporary) }
-	}
 	serving := o.Recommended.SecureServing
 	var err error
 	address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
@@ -132,7 +130,7 @@ func (c *Config) setStandalone() {
 }
 
 // announce writes the kubeconfig once the server answers, and says so.
-func (c CompletedConfig) announce(hook genericapiserver.PostStartHookContext) error {
+func (c *Config) announce(hook genericapiserver.PostStartHookContext) error {
 	// The server is not ready before this hook has returned.
 	go func() {
 		if err := c.writeKubeconfig(hook, hook.LoopbackClientConfig); err != nil {
@@ -142,7 +140,7 @@ func (c CompletedConfig) announce(hook genericapiserver.PostStartHookContext) er
 	return nil
 }
 
-func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclient.Config) error {
+func (c *Config) writeKubeconfig(ctx context.Context, loopback *restclient.Config) error {
 	if err := ready(ctx, loopback); err != nil {
 		return err
 	}
@@ -168,7 +166,7 @@ func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclie
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	stored := "kept in " + c.options.Store.DataDir
-	if s.temporary != "" {
+	if s.temporary {
 		stored = "forgotten when it stops"
 	}
 	fmt.Fprintf(s.Out, "weir-apiserver serves rollouts.kruise.io without a cluster, to user %s only.\n"+
@@ -179,13 +177,11 @@ func (c CompletedConfig) writeKubeconfig(ctx context.Context, loopback *restclie
 
 // ready waits until the server says that it is.
 func ready(ctx context.Context, loopback *restclient.Config) error {
-	config := restclient.CopyConfig(loopback)
-	config.NegotiatedSerializer = scheme.Codecs
-	client, err := restclient.UnversionedRESTClientFor(config)
+	client, err := discovery.NewDiscoveryClientForConfig(loopback)
 	if err != nil {
 		return fmt.Errorf("creating a client of the loopback: %w", err)
 	}
 	return wait.PollUntilContextCancel(ctx, readyCheck, true, func(ctx context.Context) (bool, error) {
-		return client.Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	})
 }

@@ -5,7 +5,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,12 +81,9 @@ func (o *Options) selfManaged() bool {
 	return o.Recommended.CoreAPI != nil && o.Recommended.SecureServing.ServerCert.CertKey.CertFile == ""
 }
 
-func (o *Options) validateTLS() []error {
+func (o *Options) tlsRefusals() []refusal {
 	t := o.TLS
-	wrong := []struct {
-		is   bool
-		says string
-	}{
+	return []refusal{
 		{t.Mode != "" && t.Mode != TLSFiles && t.Mode != TLSSelfManaged, "--tls-mode must be self-managed or files"},
 		{t.Mode == TLSSelfManaged && o.Recommended.SecureServing.ServerCert.CertKey.CertFile != "", "--tls-cert-file is for --tls-mode=files"},
 		{t.EtcdDir != "" && !o.selfManaged(), "--etcd-certificates needs --tls-mode=self-managed"},
@@ -96,17 +92,10 @@ func (o *Options) validateTLS() []error {
 		{t.AuthorityLife < 3*t.Life, "--tls-ca-lifetime must be at least three times --tls-lifetime"},
 		{t.Overlap < 0, "--tls-ca-overlap must not be negative"},
 	}
-	var errs []error
-	for _, w := range wrong {
-		if w.is {
-			errs = append(errs, errors.New(w.says))
-		}
-	}
-	return errs
 }
 
-// openCertificates waits until there is something to serve with, and keeps it
-// so until the context ends. It needs kube-apiserver and nothing of ours.
+// openCertificates waits for a certificate to serve with, and keeps it valid until
+// the context ends. It needs kube-apiserver only.
 func (o *Options) openCertificates(ctx context.Context) error {
 	if !o.selfManaged() {
 		return nil
@@ -125,7 +114,7 @@ func (o *Options) openCertificates(ctx context.Context) error {
 	if o.TLS.EtcdDir != "" {
 		m.Policy.Certificates = append(m.Policy.Certificates, certs.Etcd(o.TLS.Namespace, etcdService)...)
 		m.Files = map[string]string{certs.EtcdClientSecret: o.TLS.EtcdDir}
-		o.showToEtcd()
+		o.defaultEtcdFiles()
 	}
 	if m.Client, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
@@ -140,8 +129,9 @@ func (o *Options) openCertificates(ctx context.Context) error {
 	return nil
 }
 
-// showToEtcd uses the files that are written, but for those that flags name.
-func (o *Options) showToEtcd() {
+// defaultEtcdFiles makes the client of etcd use the files that are written, unless
+// flags name others.
+func (o *Options) defaultEtcdFiles() {
 	transport := &o.Recommended.Etcd.StorageConfig.Transport
 	for name, file := range map[string]*string{
 		corev1.ServiceAccountRootCAKey: &transport.TrustedCAFile,

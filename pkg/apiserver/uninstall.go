@@ -8,11 +8,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 const aboutUninstall = `Give every workload back and take Weir out of the API of the cluster, in the
@@ -29,17 +42,18 @@ so in any case.
 
   weir-apiserver uninstall --kubeconfig ~/.kube/config`
 
-// uninstalling is one run of the command.
-type uninstalling struct {
+// uninstall is one run of the command.
+type uninstall struct {
 	kubeconfig          string
 	finish, leavePaused bool
 	timeout             time.Duration
 	out                 io.Writer
+	client              dynamic.Interface
 }
 
 // newUninstall is the command that takes Weir out of a cluster.
 func newUninstall() *cobra.Command {
-	u := &uninstalling{timeout: 10 * time.Minute}
+	u := &uninstall{timeout: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "give every workload back, and take Weir out of the cluster", Long: aboutUninstall, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,26 +73,26 @@ func newUninstall() *cobra.Command {
 	return plainHelp(cmd)
 }
 
-func (u *uninstalling) run(ctx context.Context) error {
+func (u *uninstall) run(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", u.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the cluster: %w", err)
 	}
-	i, err := newInstallation(config, u.out)
-	if err != nil {
-		return err
+	config.QPS, config.Burst = -1, 0 // kube-apiserver has limits of its own
+	if u.client, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("creating a client: %w", err)
 	}
-	if err := u.settle(ctx, i); err != nil {
+	if err := u.endReleases(ctx); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
-	for _, resource := range []string{"rollouts", "batchreleases", "trafficroutings"} {
-		if err := i.clear(limited, resource); err != nil {
+	for _, resource := range []schema.GroupVersionResource{rolloutResource, batchReleaseResource, trafficRoutingResource} {
+		if err := u.deleteAll(limited, resource); err != nil {
 			return err
 		}
 	}
-	held, err := i.held(ctx)
+	held, err := u.held(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,32 +100,191 @@ func (u *uninstalling) run(ctx context.Context) error {
 		return fmt.Errorf("these are still held, though no Rollout names them:\n  %s\nif they are driven by their annotations, finish that "+
 			"(docs/annotation-only.md) and run this again; Weir still serves", strings.Join(held, "\n  "))
 	}
-	if err := i.unhook(ctx); err != nil {
+	if err := u.deleteAdmission(ctx); err != nil {
+		return err
+	}
+	if err := u.deleteAPIServices(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintln(u.out, "Weir is out of the way; what runs is removed as it was installed, such as by kubectl delete -k artifacts/small")
 	return nil
 }
 
-// settle ends the releases that are under way as it is told, or refuses.
-func (u *uninstalling) settle(ctx context.Context, i *installation) error {
-	live, err := i.live(ctx)
-	if err != nil || len(live) == 0 || u.finish {
+// endReleases aborts the releases under way if it may, or refuses to go on.
+func (u *uninstall) endReleases(ctx context.Context) error {
+	all, err := u.rollouts(ctx)
+	if err != nil {
 		return err
 	}
-	if !u.leavePaused {
-		return fmt.Errorf("releases are under way:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", strings.Join(names(live), "\n  "))
+	live := slices.DeleteFunc(all, func(r unstructured.Unstructured) bool { return !underWay(&r) })
+	if len(live) == 0 || u.finish {
+		return nil
 	}
-	for _, r := range live {
-		if err := i.abort(ctx, r); err != nil {
+	if !u.leavePaused {
+		return fmt.Errorf("releases are under way:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", names(live))
+	}
+	for i := range live {
+		if err := u.abort(ctx, &live[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// left tells what did not go in time.
-func left(resource string, names []string) error {
-	return errors.Join(context.DeadlineExceeded,
-		fmt.Errorf("these %s are still there; does weir-controller run?\n  %s", resource, strings.Join(names, "\n  ")))
+func (u *uninstall) rollouts(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list, err := u.client.Resource(rolloutResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the Rollouts: %w", err)
+	}
+	return list.Items, nil
+}
+
+// underWay reports whether a Rollout has a release in progress that is not aborted.
+func underWay(r *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
+	conditions, _, _ := unstructured.NestedSlice(r.Object, "status", "conditions")
+	aborted := slices.ContainsFunc(conditions, func(c any) bool {
+		fields, ok := c.(map[string]any)
+		return ok && fields["type"] == string(rollouts.ConditionProgressing) &&
+			(fields["reason"] == string(rollouts.ActivityAborting) || fields["reason"] == string(rollouts.ActivityAborted))
+	})
+	return phase == string(rollouts.PhaseProgressing) && !aborted
+}
+
+func (u *uninstall) abort(ctx context.Context, r *unstructured.Unstructured) error {
+	options := &unstructured.Unstructured{Object: map[string]any{"reason": "Weir is being uninstalled"}}
+	options.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("AbortOptions"))
+	options.SetName(r.GetName())
+	_, err := u.client.Resource(rolloutResource).Namespace(r.GetNamespace()).Create(ctx, options, metav1.CreateOptions{}, string(rollouts.VerbAbort))
+	if err != nil {
+		return fmt.Errorf("aborting the release of %s: %w", nameOf(r), err)
+	}
+	return nil
+}
+
+// deleteAll deletes all objects of a resource and waits until they are gone, each
+// when the workload or the route that it holds was given back.
+func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionResource) error {
+	client := u.client.Resource(resource)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the %s: %w", resource.Resource, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		uid := o.GetUID()
+		err := client.Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s %s: %w", resource.Resource, nameOf(o), err)
+		}
+	}
+	left := list.Items
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		if list, err := client.List(ctx, metav1.ListOptions{}); err == nil {
+			left = list.Items
+		}
+		return len(left) == 0, nil
+	})
+	if err != nil {
+		return errors.Join(context.DeadlineExceeded,
+			fmt.Errorf("these %s are still there; does weir-controller run?\n  %s", resource.Resource, names(left)))
+	}
+	fmt.Fprintf(u.out, "deleted %d %s\n", len(list.Items), resource.Resource)
+	return nil
+}
+
+// held names the workloads that are still taken from their native controllers.
+func (u *uninstall) held(ctx context.Context) ([]string, error) {
+	var held []string
+	for _, kind := range workloadKinds() {
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // not every cluster has every kind
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the %s: %w", resource.Resource, err)
+		}
+		for i := range list.Items {
+			annotations := list.Items[i].GetAnnotations()
+			if annotations[rollouts.AnnotationInProgress] != "" || annotations[rollouts.AnnotationControlInfo] != "" {
+				held = append(held, kind.Kind+" "+nameOf(&list.Items[i]))
+			}
+		}
+	}
+	return held, nil
+}
+
+// workloadKinds are those of the table, each once.
+func workloadKinds() []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, row := range workload.Table {
+		if !slices.Contains(all, row.GVK) {
+			all = append(all, row.GVK)
+		}
+	}
+	return all
+}
+
+// deleteAdmission deletes what kube-apiserver asks before a workload changes. Not
+// every cluster serves policies.
+func (u *uninstall) deleteAdmission(ctx context.Context) error {
+	for _, name := range []string{
+		"mutatingwebhookconfigurations",
+		"mutatingadmissionpolicybindings", "mutatingadmissionpolicies",
+		"validatingadmissionpolicybindings", "validatingadmissionpolicies",
+	} {
+		resource := admissionregistrationv1.SchemeGroupVersion.WithResource(name)
+		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=weir"})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the %s: %w", name, err)
+		}
+		for i := range list.Items {
+			if err := u.delete(ctx, resource, list.Items[i].GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteAPIServices is last: until then the API can still be asked what is left. The
+// server is removed later, since kube-apiserver deletes no namespace while an
+// APIService does not answer.
+func (u *uninstall) deleteAPIServices(ctx context.Context) error {
+	again, err := u.rollouts(ctx)
+	if err != nil {
+		return err
+	}
+	if len(again) > 0 { // GitOps tools create them
+		return errors.New("somebody makes Rollouts again, such as " + nameOf(&again[0]) + "; stop that first, and run this again")
+	}
+	for _, version := range apiVersions {
+		if err := u.delete(ctx, apiServices, version+"."+rollouts.GroupName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *uninstall) delete(ctx context.Context, resource schema.GroupVersionResource, name string) error {
+	if err := u.client.Resource(resource).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s %s: %w", resource.Resource, name, err)
+	}
+	fmt.Fprintf(u.out, "deleted %s %s\n", resource.Resource, name)
+	return nil
+}
+
+func nameOf(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+// names has a line for each object.
+func names(objects []unstructured.Unstructured) string {
+	var lines []string
+	for i := range objects {
+		lines = append(lines, nameOf(&objects[i]))
+	}
+	return strings.Join(lines, "\n  ")
 }

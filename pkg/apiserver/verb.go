@@ -22,32 +22,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
-// The generic server says of a verb that there is not, and of a body that is not one of
-// it, what happened inside. What is wrong and what to send instead is said here.
+// maxPeek is how much of a body is checked. A larger one is left to the generic server.
+const maxPeek = 64 << 10
 
-// mostRead is how much of a body is looked at. A larger one is left to the server.
-const mostRead = 64 << 10
-
-// misused says why a verb cannot be what its author means; nil where the server is
-// to find out. The reader goes on from the start of the body.
-func misused(r *http.Request, body *bufio.Reader) error {
+// checkVerb refuses an unknown verb, and a body that is not the verb's, with a message
+// that says what to send instead: those of the generic server are about its inside.
+// The reader is left at the start of the body.
+func checkVerb(r *http.Request, body *bufio.Reader) error {
 	info, _ := genericapirequest.RequestInfoFrom(r.Context())
 	kind := rollout.BodyOf(info.Subresource)
 	switch {
 	case kind == "" && info.Subresource != "status":
-		return noVerb(info)
+		return unknownVerb(info)
 	case kind == "" || !isJSON(r.Header):
 		return nil
 	}
-	sent, err := body.Peek(mostRead)
+	sent, err := body.Peek(maxPeek)
 	if err != io.EOF {
-		return nil // it is larger, or does not come
+		return nil // it is larger, or cannot be read
 	}
-	return misread(info.Subresource, kind, sent)
+	return checkBody(info.Subresource, kind, sent)
 }
 
-// misread says why what was sent is no body of a verb.
-func misread(verb, kind string, sent []byte) error {
+func checkBody(verb, kind string, sent []byte) error {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(sent, &fields) != nil || fields == nil {
 		return apierrors.NewBadRequest(fmt.Sprintf(`the body of %s is not a JSON object; leave it out, or send one such as {"reason": "…"}`, verb))
@@ -60,7 +57,7 @@ func misread(verb, kind string, sent []byte) error {
 	return nil
 }
 
-func noVerb(info *genericapirequest.RequestInfo) error {
+func unknownVerb(info *genericapirequest.RequestInfo) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Details: &metav1.StatusDetails{Group: rollouts.GroupName, Kind: info.Resource, Name: info.Name},

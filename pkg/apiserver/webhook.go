@@ -17,6 +17,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 )
@@ -55,14 +56,14 @@ func (c *Config) setWebhook() error {
 	return nil
 }
 
-// certified lets nobody pass whose certificate no authority has signed. Without
-// authorities all may.
-func certified(handler http.Handler, authority dynamiccertificates.CAContentProvider) http.Handler {
+// requireClientCertificate refuses a client without a certificate that the authority
+// has signed. Without an authority it refuses nobody.
+func requireClientCertificate(handler http.Handler, authority dynamiccertificates.CAContentProvider) http.Handler {
 	if authority == nil {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := verify(r.TLS, authority); err != nil {
+		if err := verifyClientCertificate(r.TLS, authority); err != nil {
 			http.Error(w, "a client certificate of an authority in --webhook-client-ca-file is needed: "+err.Error(), http.StatusUnauthorized)
 			return
 		}
@@ -70,7 +71,7 @@ func certified(handler http.Handler, authority dynamiccertificates.CAContentProv
 	})
 }
 
-func verify(state *tls.ConnectionState, authority dynamiccertificates.CAContentProvider) error {
+func verifyClientCertificate(state *tls.ConnectionState, authority dynamiccertificates.CAContentProvider) error {
 	options, ok := authority.VerifyOptions()
 	if !ok || state == nil || len(state.PeerCertificates) == 0 {
 		return errors.New("there is none")
@@ -79,7 +80,6 @@ func verify(state *tls.ConnectionState, authority dynamiccertificates.CAContentP
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	_, err := state.PeerCertificates[0].Verify(options)
 	return err
 }
@@ -87,12 +87,12 @@ func verify(state *tls.ConnectionState, authority dynamiccertificates.CAContentP
 // serveWebhook runs once the API is served. It answers until all requests are
 // drained, so that a restart refuses no update which another replica could not
 // see yet.
-func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext) error {
+func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error {
 	index, err := workload.NewIndex(c.rollouts)
 	if err != nil {
 		return err
 	}
-	handler := &workload.Handler{Rollouts: index, Controller: c.ControllerUser, Clock: c.Clock}
+	handler := &workload.Handler{Rollouts: index, Controller: c.options.ControllerUser, Clock: clock.RealClock{}}
 	drained := c.Generic.DrainedNotify()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(hook))
 	go func() {
@@ -102,7 +102,7 @@ func (c CompletedConfig) serveWebhook(hook genericapiserver.PostStartHookContext
 	go index.Run(ctx)
 
 	mux := http.NewServeMux()
-	mux.Handle(workload.Path, certified(handler, c.Webhook.ClientCA))
+	mux.Handle(workload.Path, requireClientCertificate(handler, c.Webhook.ClientCA))
 	handle := drainConnections(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
 	stopped, _, err := c.Webhook.Serve(handle, webhookDrain, drained)
 	if err != nil {

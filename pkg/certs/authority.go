@@ -30,8 +30,8 @@ type authority struct {
 	next pair
 	// old signs no more and is still trusted.
 	old pair
-	// cross is current, signed by the one before. It goes with each certificate,
-	// for those who read the authorities once, at their start, as etcd does.
+	// cross is current, signed by the one before. It goes with each certificate, for
+	// clients that read the authorities only when they start, as etcd does.
 	cross pair
 	// confirmed is when next was seen everywhere.
 	confirmed time.Time
@@ -108,13 +108,13 @@ const (
 	retire   move = "Retire"  // trust the old one no more
 )
 
-// seen is what matters to the authority of the world around it.
+// seen is what was observed around the authority.
 type seen struct {
-	// known: what is published is the bundle, everywhere.
+	// known reports whether the bundle is published everywhere.
 	known bool
-	// signed: every certificate is signed by the current authority.
+	// signed reports whether the current authority has signed every certificate.
 	signed bool
-	// asked: somebody wants the authority replaced now.
+	// asked reports whether a user wants the authority replaced now.
 	asked bool
 }
 
@@ -127,17 +127,17 @@ func (p *Policy) next(a *authority, s seen, now time.Time) (move, time.Time) {
 	case !a.current.signs(now):
 		return found, now
 	case a.next.cert != nil:
-		return p.introduce(a, s, now)
+		return p.beforeSwitch(a, s, now)
 	case a.old.cert != nil:
-		return p.part(a, s, now)
+		return p.beforeRetire(a, s, now)
 	case s.asked || !now.Before(a.current.due()):
 		return prepare, now
 	}
 	return stay, a.current.due()
 }
 
-// introduce leads from Prepare to Switch.
-func (p *Policy) introduce(a *authority, s seen, now time.Time) (move, time.Time) {
+// beforeSwitch leads from Prepare to Switch.
+func (p *Policy) beforeSwitch(a *authority, s seen, now time.Time) (move, time.Time) {
 	since := p.since(a.confirmed, now)
 	switch {
 	case !a.next.signs(now):
@@ -152,8 +152,8 @@ func (p *Policy) introduce(a *authority, s seen, now time.Time) (move, time.Time
 	return handOver, now
 }
 
-// part leads from Switch to Retire.
-func (p *Policy) part(a *authority, s seen, now time.Time) (move, time.Time) {
+// beforeRetire leads from Switch to Retire.
+func (p *Policy) beforeRetire(a *authority, s seen, now time.Time) (move, time.Time) {
 	since := p.since(a.switched, now)
 	switch {
 	case !s.signed:
@@ -164,8 +164,8 @@ func (p *Policy) part(a *authority, s seen, now time.Time) (move, time.Time) {
 	return retire, now
 }
 
-// since is how long ago that was, and negative if it never was: a clock that was
-// set back may leave a time further ahead than any that is waited for.
+// since is how long ago a time was, and negative if there is none. A time further ahead
+// than the overlap counts as none: the clock was set back.
 func (p *Policy) since(then, now time.Time) time.Duration {
 	if then.IsZero() || then.After(now.Add(p.Overlap)) {
 		return -1
@@ -182,7 +182,7 @@ func (p *Policy) carryOut(a authority, m move, now time.Time) (*authority, error
 		a = authority{switched: now}
 		if old.valid(now) {
 			// Its key is lost. What it has signed is served for a moment more.
-			a.old = pair{cert: old.cert, certPEM: old.certPEM}
+			a.old = old.withoutKey()
 		}
 		a.current, err = newAuthority(now, p.AuthorityLife)
 	case prepare:
@@ -203,7 +203,7 @@ func (a *authority) promote(now time.Time) error {
 	a.current, a.next, a.old, a.cross = a.next, pair{}, pair{}, pair{}
 	a.switched, a.confirmed = now, time.Time{}
 	if old.valid(now) {
-		a.old = pair{cert: old.cert, certPEM: old.certPEM}
+		a.old = old.withoutKey()
 	}
 	if !old.signs(now) {
 		return nil

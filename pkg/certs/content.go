@@ -25,24 +25,21 @@ type content struct {
 
 var _ dynamiccertificates.CertKeyContentProvider = (*content)(nil)
 
-// Name implements dynamiccertificates.CertKeyContentProvider.
 func (c *content) Name() string { return "self-managed-serving-certificate" }
 
-// CurrentCertKeyContent implements dynamiccertificates.CertKeyContentProvider.
 func (c *content) CurrentCertKeyContent() (cert, key []byte) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.cert, c.key
 }
 
-// AddListener implements dynamiccertificates.Notifier.
 func (c *content) AddListener(l dynamiccertificates.Listener) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, l)
 }
 
-// set reports whether that is news.
+// set replaces the certificate, and reports whether it is another one.
 func (c *content) set(cert, key []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,9 +5,13 @@ package certs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,9 +63,8 @@ type Manager struct {
 	serving content
 	ready   chan struct{}
 	first   sync.Once
-	// last is what stood in the way of the last pass.
-	mu   sync.Mutex
-	last error
+	// last is the error of the last pass or watch.
+	last atomic.Pointer[error]
 }
 
 // Start runs the manager until the context ends, and returns when all
@@ -81,7 +84,11 @@ func (m *Manager) Start(ctx context.Context, limit time.Duration) error {
 	case <-m.ready:
 		return nil
 	case <-wait.Done():
-		return fmt.Errorf("waiting for certificates: %w", errors.Join(wait.Err(), m.trouble()))
+		err := wait.Err()
+		if last := m.last.Load(); last != nil {
+			err = errors.Join(err, *last)
+		}
+		return fmt.Errorf("waiting for certificates: %w", err)
 	}
 }
 
@@ -90,13 +97,17 @@ func (m *Manager) Serving() dynamiccertificates.CertKeyContentProvider { return 
 
 // watch looks at single objects by name, since more is not permitted.
 func (m *Manager) watch(ctx context.Context) error {
-	m.secrets = map[string]cache.SharedIndexInformer{}
 	named := func(name string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}
 	}
-	for _, name := range m.names() {
+	names := []string{AuthoritySecret}
+	for i := range m.Policy.Certificates {
+		names = append(names, m.Policy.Certificates[i].Secret)
+	}
+	m.secrets = map[string]cache.SharedIndexInformer{}
+	for _, name := range names {
 		m.secrets[name] = corev1informers.NewFilteredSecretInformer(m.Client, m.Namespace, resync, cache.Indexers{}, named(name))
 	}
 	for _, t := range targets {
@@ -105,9 +116,9 @@ func (m *Manager) watch(ctx context.Context) error {
 	}
 	look := func(any) { m.queue.Add("") }
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, o any) { look(o) }, DeleteFunc: look}
-	for _, informer := range append(m.targets, m.secretInformers()...) {
+	for _, informer := range slices.Concat(m.targets, slices.Collect(maps.Values(m.secrets))) {
 		_, err := informer.AddEventHandler(handler)
-		if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(m.unwatched)); err != nil {
+		if err := errors.Join(err, informer.SetWatchErrorHandlerWithContext(m.watchFailed)); err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
 		go informer.RunWithContext(ctx)
@@ -116,24 +127,8 @@ func (m *Manager) watch(ctx context.Context) error {
 	return nil
 }
 
-func (m *Manager) names() []string {
-	names := []string{AuthoritySecret}
-	for i := range m.Policy.Certificates {
-		names = append(names, m.Policy.Certificates[i].Secret)
-	}
-	return names
-}
-
-func (m *Manager) secretInformers() []cache.SharedIndexInformer {
-	var all []cache.SharedIndexInformer
-	for _, name := range m.names() {
-		all = append(all, m.secrets[name])
-	}
-	return all
-}
-
 func (m *Manager) run(ctx context.Context) {
-	for _, informer := range m.secretInformers() {
+	for _, informer := range m.secrets {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			return
 		}
@@ -144,10 +139,10 @@ func (m *Manager) run(ctx context.Context) {
 			return
 		}
 		wake, err := m.pass(ctx)
-		m.note(err)
+		m.last.Store(&err)
 		switch {
-		case moved(err):
-			// What moved is on its way to us.
+		case outdated(err):
+			// The watch delivers what is stored.
 			m.queue.AddRateLimited(key)
 		case err != nil:
 			klog.ErrorS(err, "Keeping certificates failed")
@@ -162,17 +157,19 @@ func (m *Manager) run(ctx context.Context) {
 	}
 }
 
-// moved reports whether a write was refused because somebody else was faster.
-func moved(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// outdated reports whether a write was refused because another one came first.
+func outdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // pass looks once, and does what is to be done now. The zero time means that
 // only a change is worth another look.
 func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
-	secrets := m.read()
+	secrets := map[string]*corev1.Secret{} // they are the cache's
 	state := State{Secrets: map[string]map[string][]byte{}, Published: m.published}
-	for name, secret := range secrets {
-		state.Secrets[name] = secret.Data
-		observe(name, secret.Data)
+	for name, informer := range m.secrets {
+		if secret := only[*corev1.Secret](informer); secret != nil {
+			secrets[name], state.Secrets[name] = secret, secret.Data
+			observe(name, secret.Data)
+		}
 	}
 	if a := secrets[AuthoritySecret]; a != nil {
 		_, state.Asked = a.Annotations[RotateAnnotation]
@@ -195,17 +192,12 @@ func (m *Manager) pass(ctx context.Context) (time.Duration, error) {
 	return max(plan.Wake.Sub(now), time.Millisecond), nil
 }
 
-// read is what the cache has. It must not be changed.
-func (m *Manager) read() map[string]*corev1.Secret {
-	secrets := map[string]*corev1.Secret{}
-	for name, informer := range m.secrets {
-		for _, object := range informer.GetStore().List() {
-			if secret, ok := object.(*corev1.Secret); ok {
-				secrets[name] = secret
-			}
-		}
+// only is the one object of an informer; nil if there is none, or it was not read yet.
+func only[T any](informer cache.SharedIndexInformer) (object T) {
+	for _, o := range informer.GetStore().List() {
+		object, _ = o.(T)
 	}
-	return secrets
+	return object
 }
 
 // write stores at the version that was read, or creates.
@@ -261,22 +253,13 @@ func (m *Manager) use(secrets map[string]*corev1.Secret) error {
 	return nil
 }
 
-// target is nil if there is none, or it was not read yet.
-func (m *Manager) target(i int) *unstructured.Unstructured {
-	for _, object := range m.targets[i].GetStore().List() {
-		if u, ok := object.(*unstructured.Unstructured); ok {
-			return u
-		}
-	}
-	return nil
-}
-
+// published reports whether all targets have the bundle.
 func (m *Manager) published(bundle []byte) bool {
 	for i, t := range targets {
 		if !m.targets[i].HasSynced() {
 			return false
 		}
-		if object := m.target(i); object != nil && t.wants(object.Object, m.self(), bundle) != nil {
+		if object := only[*unstructured.Unstructured](m.targets[i]); object != nil && t.wants(object.Object, m.self(), bundle) != nil {
 			return false
 		}
 	}
@@ -285,7 +268,7 @@ func (m *Manager) published(bundle []byte) bool {
 
 func (m *Manager) self() service { return service{m.Namespace, m.Service} }
 
-// publish tells kube-apiserver whom to trust.
+// publish writes the bundle to the targets.
 func (m *Manager) publish(ctx context.Context, bundle []byte, from *corev1.Secret) error {
 	if m.published(bundle) {
 		return nil
@@ -300,7 +283,7 @@ func (m *Manager) publish(ctx context.Context, bundle []byte, from *corev1.Secre
 		return apierrors.NewConflict(corev1.Resource("secrets"), AuthoritySecret, errors.New("it is newer than what was read"))
 	}
 	for i, t := range targets {
-		if object := m.target(i); object != nil {
+		if object := only[*unstructured.Unstructured](m.targets[i]); object != nil {
 			err = errors.Join(err, m.patch(ctx, t, object, bundle))
 		}
 	}
@@ -312,9 +295,10 @@ func (m *Manager) patch(ctx context.Context, t target, object *unstructured.Unst
 	if wants == nil {
 		return nil
 	}
-	patch, err := patchOf(object, wants)
+	wants["metadata"] = map[string]any{"resourceVersion": object.GetResourceVersion()} // refused if it has changed
+	patch, err := json.Marshal(wants)
 	if err != nil {
-		return err
+		return fmt.Errorf("encoding a patch: %w", err)
 	}
 	if err := m.limiter.Wait(ctx); err != nil {
 		return fmt.Errorf("waiting to write: %w", err)
@@ -334,20 +318,8 @@ func wrap(err error, doing, name string) error {
 	return fmt.Errorf("%s %s: %w", doing, name, err)
 }
 
-// unwatched keeps what is wrong with a watch, for who waits for its outcome.
-func (m *Manager) unwatched(ctx context.Context, r *cache.Reflector, err error) {
-	m.note(err)
+// watchFailed keeps the error, for Start to report.
+func (m *Manager) watchFailed(ctx context.Context, r *cache.Reflector, err error) {
+	m.last.Store(&err)
 	cache.DefaultWatchErrorHandler(ctx, r, err)
-}
-
-func (m *Manager) note(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.last = err
-}
-
-func (m *Manager) trouble() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.last
 }

@@ -53,6 +53,8 @@ func readPair(certPEM, keyPEM []byte) pair {
 	return p
 }
 
+func (p pair) withoutKey() pair { return pair{cert: p.cert, certPEM: p.certPEM} }
+
 // valid reports whether the certificate may be shown now.
 func (p pair) valid(now time.Time) bool {
 	return p.cert != nil && !now.Before(p.cert.NotBefore) && now.Before(p.cert.NotAfter)
@@ -63,8 +65,7 @@ func (p pair) signs(now time.Time) bool {
 	return p.valid(now) && p.key != nil && p.cert.IsCA
 }
 
-// due is when two thirds of its life have passed. The last third is for things
-// that go wrong.
+// due is when two thirds of its life have passed. The last third is a reserve.
 func (p pair) due() time.Time {
 	made := p.cert.NotBefore.Add(backdated)
 	return made.Add(p.cert.NotAfter.Sub(made) * 2 / 3)
@@ -94,7 +95,7 @@ func cross(next, current pair) (pair, error) {
 	}
 	asAuthority(template)
 	made, err := sign(template, current, next.key)
-	return pair{cert: made.cert, certPEM: made.certPEM}, err
+	return made.withoutKey(), err
 }
 
 func asAuthority(c *x509.Certificate) {

@@ -6,8 +6,6 @@ package certs
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,14 +83,4 @@ func trusts(config map[string]any, bundle []byte) bool {
 	text, _, _ := unstructured.NestedString(config, "caBundle")
 	have, err := base64.StdEncoding.DecodeString(text)
 	return err == nil && bytes.Equal(have, bundle)
-}
-
-// patchOf is refused if the object has moved since it was read.
-func patchOf(object *unstructured.Unstructured, wants map[string]any) ([]byte, error) {
-	wants["metadata"] = map[string]any{"resourceVersion": object.GetResourceVersion()}
-	patch, err := json.Marshal(wants)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return patch, nil
 }

@@ -14,19 +14,20 @@ import (
 // sector divides the size of every database of etcd.
 const sector = 512
 
-func newHash() hash.Hash { return sha256.New() }
-
-// checksumWriter passes a snapshot on and checks it: the snapshot ends with the
+// checksumWriter copies a snapshot and checks it: a snapshot ends with the
 // checksum of everything before.
 type checksumWriter struct {
 	out  io.Writer
 	hash hash.Hash
-	// tail is what may be the checksum.
+	// tail has the latest bytes, which may be the checksum.
 	tail []byte
 	size int64
 }
 
-// Write implements io.Writer.
+func newChecksumWriter(out io.Writer) *checksumWriter {
+	return &checksumWriter{out: out, hash: sha256.New()}
+}
+
 func (s *checksumWriter) Write(p []byte) (int, error) {
 	s.tail = append(s.tail, p...)
 	if over := len(s.tail) - sha256.Size; over > 0 {

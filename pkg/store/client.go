@@ -24,27 +24,18 @@ type Remote struct {
 	CAFile, CertFile, KeyFile string
 }
 
-// config is for a client of one member.
-func (r Remote) config(server string) (clientv3.Config, error) {
-	c := clientv3.Config{Endpoints: []string{server}, DialTimeout: answerLimit, Logger: zap.NewNop()}
-	if r.CAFile == "" && r.CertFile == "" && r.KeyFile == "" {
-		return c, nil
-	}
-	if (r.CertFile == "") != (r.KeyFile == "") {
-		return c, errors.New("--etcd-certfile and --etcd-keyfile go together")
-	}
-	info := transport.TLSInfo{TrustedCAFile: r.CAFile, CertFile: r.CertFile, KeyFile: r.KeyFile}
-	var err error
-	if c.TLS, err = info.ClientConfig(); err != nil {
-		return c, fmt.Errorf("reading the files of --etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
-	}
-	return c, nil
-}
-
+// client is a client of one member.
 func (r Remote) client(server string) (*clientv3.Client, error) {
-	config, err := r.config(server)
-	if err != nil {
-		return nil, err
+	config := clientv3.Config{Endpoints: []string{server}, DialTimeout: answerLimit, Logger: zap.NewNop()}
+	if (r.CertFile == "") != (r.KeyFile == "") {
+		return nil, errors.New("--etcd-certfile and --etcd-keyfile go together")
+	}
+	if r.CAFile != "" || r.CertFile != "" {
+		var err error
+		info := transport.TLSInfo{TrustedCAFile: r.CAFile, CertFile: r.CertFile, KeyFile: r.KeyFile}
+		if config.TLS, err = info.ClientConfig(); err != nil {
+			return nil, fmt.Errorf("reading the files of --etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
+		}
 	}
 	c, err := clientv3.New(config)
 	if err != nil {

@@ -70,7 +70,7 @@ func receive(in io.Reader, path, prefix string) (Content, error) {
 	if err != nil {
 		return Content{}, fmt.Errorf("copying the snapshot: %w", err)
 	}
-	sum := &checksumWriter{out: file, hash: newHash()}
+	sum := newChecksumWriter(file)
 	_, err = io.Copy(sum, in)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return Content{}, fmt.Errorf("copying the snapshot: %w", err)

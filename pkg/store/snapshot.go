@@ -24,6 +24,10 @@ type Content struct {
 	Bytes int64
 }
 
+func (c Content) String() string {
+	return fmt.Sprintf("%d objects at revision %d in %d bytes", c.Objects, c.Revision, c.Bytes)
+}
+
 // Snapshot writes all that is stored under the prefix, as it is at one moment,
 // in the format of etcd: its database and a checksum. Everything is in it that
 // was written before.
@@ -57,7 +61,7 @@ func snapshot(ctx context.Context, client *clientv3.Client, prefix string, out i
 	if err != nil {
 		return Content{}, err
 	}
-	sum := &checksumWriter{out: out, hash: newHash()}
+	sum := newChecksumWriter(out)
 	_, err = io.Copy(sum, stream.Snapshot)
 	content := Content{Revision: stored.Header.Revision, Objects: stored.Count, Bytes: sum.size}
 	if err = errors.Join(err, stream.Snapshot.Close()); err != nil {

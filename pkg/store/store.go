@@ -108,7 +108,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if s.sockets, err = socketDir(o.DataDir); err != nil {
 		return err
 	}
-	if err := leaveAddress(s.lock, s.sockets); err != nil {
+	if err := writeAddress(s.lock, s.sockets); err != nil {
 		return err
 	}
 	config, err := s.config(o)
@@ -168,11 +168,11 @@ func lockDir(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// errInUse is that of a data directory that another process has.
+// errInUse is the error when another process has the data directory.
 var errInUse = errors.New("is in use by another process")
 
-// leaveAddress tells in the lock where the sockets are.
-func leaveAddress(lock *os.File, sockets string) error {
+// writeAddress writes to the lock where the sockets are.
+func writeAddress(lock *os.File, sockets string) error {
 	err := lock.Truncate(0)
 	if err == nil {
 		_, err = lock.WriteAt([]byte(sockets), 0)
@@ -190,6 +190,21 @@ func AddressIn(dir string) (string, error) {
 		return "", fmt.Errorf("reading the lock of the data directory: %w", err)
 	}
 	return endpoint(string(sockets)), nil
+}
+
+// Reach finds the embedded etcd of a data directory: that of the server that runs
+// on it, or one that runs until closed is called.
+func Reach(ctx context.Context, dir string) (endpoint string, closed func(), _ error) {
+	s, err := Start(ctx, Options{DataDir: dir})
+	switch {
+	case err == nil:
+		return s.Endpoint(), s.Close, nil
+	case errors.Is(err, errInUse):
+		endpoint, err = AddressIn(dir)
+		return endpoint, func() {}, err
+	default:
+		return "", nil, err
+	}
 }
 
 func endpoint(sockets string) string {

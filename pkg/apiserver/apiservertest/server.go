@@ -117,7 +117,7 @@ func build(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiser
 			}
 			return authorizer.DecisionNoOpinion, "no rule allows it", nil
 		})
-	server, err := config.Complete().New()
+	server, err := config.New()
 	if err != nil {
 		return nil, "", err
 	}

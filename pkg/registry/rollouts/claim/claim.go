@@ -28,10 +28,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// onItsWay is how long a claim counts whose owner is not stored (yet). The
+// pendingPeriod is how long a claim counts while its owner is not stored. The
 // write that took it ends after 34 seconds at the latest, which is the longest
 // the server lets a request run.
-const onItsWay = time.Minute
+const pendingPeriod = time.Minute
 
 // attempts bounds how often a race is entered again; losing one means that
 // another request has won.
@@ -62,7 +62,7 @@ type Claims struct {
 	Clock  clock.PassiveClock
 }
 
-// Acquire makes the owner the one of the workload. A second owner is refused
+// Acquire claims the workload for the owner. A second owner is refused
 // with a conflict that names the first.
 func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	key := keyOf(owner.Namespace, ref)
@@ -109,7 +109,7 @@ func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectR
 	return fmt.Errorf("releasing the claim of %s: %w", describe(ref), err)
 }
 
-// replace takes over a claim that counts no more. It asks to retry when the
+// replace takes over a claim that does not count any more. retry reports whether the
 // claim is gone or has changed meanwhile.
 func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
 	held := &metav1.PartialObjectMetadata{}
@@ -141,7 +141,7 @@ func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *roll
 	}
 }
 
-// judge refuses whoever is not the owner while the claim counts.
+// judge refuses any other owner while the claim counts.
 func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) error {
 	if held.UID == owner.UID {
 		return nil
@@ -154,7 +154,7 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	switch {
 	case owned && held.Name != owner.Name && planner.Over(r):
 		return nil
-	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= onItsWay:
+	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= pendingPeriod:
 		return nil
 	case held.Name == owner.Name:
 		return exists(owner, owned && r.DeletionTimestamp != nil)
@@ -163,7 +163,7 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 	}
 }
 
-// claimant is the Rollout that a claim was made for, or nil where it does not name the
+// claimant is the Rollout that a claim was made for; nil if it does not name the
 // workload any more.
 func (c *Claims) claimant(ctx context.Context, held *metav1.PartialObjectMetadata, owner Owner, ref *rollouts.ObjectRef) (*rollouts.Rollout, error) {
 	r, err := c.Stored(ctx, owner.Namespace, held.Name)

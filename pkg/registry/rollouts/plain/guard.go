@@ -42,14 +42,14 @@ type Write[T Object] struct {
 	Gone bool
 }
 
-// REST serves the objects of a kind. What only those may write who drive releases,
-// it takes from nobody else, whatever they may do with the resource.
+// REST serves the objects of a kind. Reserved writes are refused from users who do
+// not drive releases, whatever they may do with the resource.
 type REST[T Object, Spec, Status any] struct {
 	*registry.Store
 	guard[T, Spec, Status]
 }
 
-// guard refuses what is reserved.
+// guard refuses reserved writes.
 type guard[T Object, Spec, Status any] struct {
 	kind    Kind[T, Spec, Status]
 	drivers Drivers
@@ -69,49 +69,38 @@ func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, 
 func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, r.judge), create, update, force, options)
+	return r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, r.transform), create, update, force, options)
 }
 
 // Delete implements rest.GracefulDeleter.
 func (r *REST[T, Spec, Status]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.deletes(validate, options), options)
+	return r.Store.Delete(ctx, name, r.onDelete(validate, options), options)
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
 func (r *REST[T, Spec, Status]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *internalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.deletes(validate, options), options, which)
+	return r.Store.DeleteCollection(ctx, r.onDelete(validate, options), options, which)
 }
 
-// deletes has each object that is deleted judged, before admission is asked.
-func (g guard[T, Spec, Status]) deletes(next rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
-	if g.kind.InUse != nil {
-		next = Together(g.kind.Plural, next, options, g.kind.InUse)
-	}
+// onDelete checks each object that is deleted before admission does. A deletion must
+// not leave behind what belongs to an object in use: nobody would end a release
+// whose pods and routes are orphans.
+func (g guard[T, Spec, Status]) onDelete(next rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
-		if o := obj.(T); g.kind.Reserved != nil {
-			if err := g.check(ctx, Write[T]{Object: o, Old: o, Gone: true}); err != nil {
-				return err
-			}
+		o := obj.(T)
+		if err := g.check(ctx, Write[T]{Object: o, Old: o, Gone: true}); err != nil {
+			return err
+		}
+		if g.kind.InUse != nil && orphans(o, options) && g.kind.InUse(o) {
+			return apierrors.NewConflict(rollouts.Resource(g.kind.Plural), o.GetName(), errors.New(
+				"a release is under way, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
 		}
 		return next(ctx, obj)
 	}
 }
 
-// Together refuses a deletion that leaves behind what belongs to an object in use:
-// pods and routes of a release that nobody would end.
-func Together[T Object](plural string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, inUse func(T) bool) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		o := obj.(T)
-		if orphans(o, options) && inUse(o) {
-			return apierrors.NewConflict(rollouts.Resource(plural), o.GetName(), errors.New(
-				"a release is under way, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
-		}
-		return validate(ctx, obj)
-	}
-}
-
-// orphans reports what the store is going to do: the options count before the
-// finalizer.
+// orphans reports whether the store is going to orphan dependents: the options
+// count before the finalizer.
 func orphans(obj metav1.Object, options *metav1.DeleteOptions) bool {
 	switch {
 	case options != nil && options.OrphanDependents != nil: //nolint:staticcheck // older clients send it
@@ -123,8 +112,7 @@ func orphans(obj metav1.Object, options *metav1.DeleteOptions) bool {
 	}
 }
 
-// judge implements rest.TransformFunc.
-func (g guard[T, Spec, Status]) judge(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+func (g guard[T, Spec, Status]) transform(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	if g.kind.Reserved == nil {
 		return obj, nil
 	}

@@ -14,29 +14,29 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// statusStrategy is what a writer of the status may change: the status.
-type statusStrategy[T Object, Spec, Status any] struct{ strategy[T, Spec, Status] }
+// StatusStrategy is what a writer of the status may change: the status.
+type StatusStrategy[T Object, Spec, Status any] struct{ Strategy[T, Spec, Status] }
 
 // GetResetFields implements rest.ResetFieldsStrategy.
-func (s statusStrategy[T, Spec, Status]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.inEveryVersion(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))
+func (s StatusStrategy[T, Spec, Status]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.Kind.inEveryVersion(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))
 }
 
-// PrepareForUpdate keeps everything but the status: what it puts the status on
-// is a copy of the stored object. Managed fields are about the status, too.
-func (s statusStrategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	o, kept := obj.(T), old.DeepCopyObject().(T)
+// PrepareForUpdate keeps everything but the status. Managed fields are about the
+// status, too.
+func (s StatusStrategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	o, stored := obj.(T), old.(T)
+	spec, _ := s.Kind.Parts(o)
+	storedSpec, _ := s.Kind.Parts(stored)
+	*spec = *storedSpec
 	managed := o.GetManagedFields()
-	spec, _ := s.kind.Parts(o)
-	keptSpec, _ := s.kind.Parts(kept)
-	*spec = *keptSpec
-	*metaOf(o) = *metaOf(kept)
+	*metaOf(o) = *metaOf(stored).DeepCopy()
 	o.SetManagedFields(managed)
 }
 
 // ValidateUpdate judges the size only: what controllers say is theirs.
-func (s statusStrategy[T, Spec, Status]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.weigh(ctx, obj.(T), old)
+func (s StatusStrategy[T, Spec, Status]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	return s.validateSize(ctx, obj, old)
 }
 
 // metaOf is all of the metadata.
@@ -46,40 +46,27 @@ func metaOf(obj metav1.Object) *metav1.ObjectMeta {
 
 // StatusREST serves the status subresource.
 type StatusREST struct {
-	store *registry.Store
-	judge rest.TransformFunc
+	readable
+	Store *registry.Store
+	check rest.TransformFunc
 }
 
-var (
-	_ rest.Patcher             = (*StatusREST)(nil)
-	_ rest.ResetFieldsStrategy = (*StatusREST)(nil)
-	_ rest.TableConvertor      = (*StatusREST)(nil)
-)
+// readable is what a subresource serves of its store as it is.
+type readable interface {
+	rest.Storage
+	rest.Getter // patches need it
+	rest.ResetFieldsStrategy
+	rest.TableConvertor
+}
 
-// New implements rest.Storage.
-func (s *StatusREST) New() runtime.Object { return s.store.New() }
+var _ rest.Patcher = (*StatusREST)(nil)
 
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (s *StatusREST) Destroy() {}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (s *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.store.GetResetFields()
-}
-
-// Get implements rest.Getter, which patches need.
-func (s *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return s.store.Get(ctx, name, options)
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (s *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return s.store.ConvertToTable(ctx, obj, options)
-}
 
 // Update implements rest.Updater.
 func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	return s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, s.judge), create, update, false, options)
+	return s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, s.check), create, update, false, options)
 }

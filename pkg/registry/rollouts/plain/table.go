@@ -6,25 +6,23 @@ package plain
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/rest"
 )
 
 // Table prints the columns that OpenKruise prints, in their order, between the
-// name and the age of each object T.
+// name and the age of each object T, and more for wide output.
 type Table[T Object] struct {
 	// Noun is what the descriptions call an object.
-	Noun    string
-	Columns []metav1.TableColumnDefinition
+	Noun          string
+	Columns, Wide []metav1.TableColumnDefinition
 	// Cells are the values of the columns; nil prints nothing.
-	Cells func(T) []any
+	Cells func(T) (cells, wide []any)
 }
-
-var _ rest.TableConvertor = Table[Object]{}
 
 // ConvertToTable implements rest.TableConvertor.
 func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
@@ -32,8 +30,8 @@ func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object)
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
 		t.ColumnDefinitions = p.columns()
 	}
-	if list, err := meta.ListAccessor(obj); err == nil {
-		t.ResourceVersion, t.Continue, t.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
+	if list, ok := obj.(metav1.ListMetaAccessor); ok {
+		t.ListMeta = *list.GetListMeta().(*metav1.ListMeta)
 	} else if m, err := meta.CommonAccessor(obj); err == nil {
 		t.ResourceVersion = m.GetResourceVersion()
 	}
@@ -43,7 +41,8 @@ func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object)
 		if !ok {
 			return nil, fmt.Errorf("printing a %T as a %s", obj, p.Noun)
 		}
-		return append(append([]any{name}, p.Cells(o)...), age), nil
+		cells, wide := p.Cells(o)
+		return slices.Concat([]any{name}, cells, []any{age}, wide), nil
 	})
 	return t, err
 }
@@ -57,12 +56,10 @@ func Text[S ~string](s S) any {
 }
 
 func (p Table[T]) columns() []metav1.TableColumnDefinition {
-	columns := []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the " + p.Noun + "."}}
-	columns = append(columns, p.Columns...)
-	// A CRD spells the columns that it names in capitals, and this one without any.
-	age := "AGE"
+	name := metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "Name of the " + p.Noun + "."}
+	age := metav1.TableColumnDefinition{Name: "AGE", Type: "date", Description: "When the " + p.Noun + " was created."}
 	if len(p.Columns) == 0 {
-		age = "Age"
+		age.Name = "Age" // as a CRD without columns of its own spells it
 	}
-	return append(columns, metav1.TableColumnDefinition{Name: age, Type: "date", Description: "When the " + p.Noun + " was created."})
+	return slices.Concat([]metav1.TableColumnDefinition{name}, p.Columns, []metav1.TableColumnDefinition{age}, p.Wide)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// endsPause reports whether an edit of the spec sets the pause of the very step that
-// waits to no time at all, as clients do that approve through the spec, whatever
-// else it changes. Any other edit of a pause is an edit of the plan.
+// endsPause reports whether an edit of the spec sets the pause of the waiting step to
+// zero, whatever else it changes: some clients approve through the spec. Any other
+// edit of a pause is an edit of the plan.
 func endsPause(r, stored *rollouts.Rollout) bool {
 	p := stored.Status.Active()
 	if p == nil || stored.Status.Phase != rollouts.PhaseProgressing || p.State != rollouts.StepPaused {
@@ -32,12 +32,11 @@ func endsPause(r, stored *rollouts.Rollout) bool {
 
 func none(duration *int32) bool { return duration != nil && *duration == 0 }
 
-// complete is what an edit amounts to: what an older version cannot say stays
-// as it was. An edit that approves is refused from whoever could not promote,
-// and when a promotion is not possible.
+// complete restores the fields that an older version does not have. An edit that
+// approves is refused if the user may not promote, or a promotion is not possible.
 func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	next, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	again(ctx)
+	forgetAttempt(ctx)
 	if stored.ResourceVersion == "" {
 		return obj, nil
 	}
@@ -50,7 +49,7 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	if !endsPause(next, stored) {
 		return obj, nil
 	}
-	if err := r.permissions.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
+	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}
 	if _, err := decide(ctx, stored.DeepCopy(), commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, r.clock)); err != nil {
@@ -59,8 +58,8 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 	return obj, nil
 }
 
-// recordEndOfPause puts the approval on record in the same write. Whether it is
-// possible was seen before, about the same stored object.
+// recordEndOfPause records the approval in the same write. complete has checked that
+// it is possible, with the same stored object.
 func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, c clock.PassiveClock) {
 	if !endsPause(r, stored) {
 		return

@@ -25,7 +25,7 @@ const (
 )
 
 // attempt is what a request decides, for the audit log. A request that meets a
-// conflict decides again, and what counts is the last time.
+// conflict decides again, and the last attempt counts.
 type attempt struct {
 	command  *planner.Command
 	step     int32
@@ -36,14 +36,14 @@ type attempt struct {
 
 type attemptKey struct{}
 
-// attempting lets a request remember what it decides.
-func attempting(ctx context.Context) (context.Context, *attempt) {
+// withAttempt makes a request remember what it decides.
+func withAttempt(ctx context.Context) (context.Context, *attempt) {
 	a := &attempt{}
 	return context.WithValue(ctx, attemptKey{}, a), a
 }
 
-// again forgets what an earlier try of the request has decided.
-func again(ctx context.Context) {
+// forgetAttempt forgets what an earlier try of the request has decided.
+func forgetAttempt(ctx context.Context) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		*a = attempt{}
 	}
@@ -51,14 +51,14 @@ func again(ctx context.Context) {
 
 // decide has the planner decide, and remembers it for the audit log.
 func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string, error) {
-	again(ctx)
+	forgetAttempt(ctx)
 	now := attempt{command: &c}
 	if p := r.Status.Active(); p != nil {
 		now.step, now.revision = p.CurrentStepIndex, p.UpdateRevision
 	}
-	before := latest(r)
+	before := latestDecision(r)
 	warn, err := planner.Decide(r, c)
-	if id := latest(r); err == nil && id != before {
+	if id := latestDecision(r); err == nil && id != before {
 		now.decision = id
 	}
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
@@ -67,9 +67,9 @@ func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string
 	return warn, err
 }
 
-// latest is the number of the latest decision on record. Their count may stay:
+// latestDecision is the number of the latest decision on record. Their count may stay:
 // an older one may have made room.
-func latest(r *rollouts.Rollout) int64 {
+func latestDecision(r *rollouts.Rollout) int64 {
 	if n := len(r.Status.Decisions); n > 0 {
 		return r.Status.Decisions[n-1].ID
 	}

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +15,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 )
+
+// releaseTimeout bounds the release of a claim, which follows a write that has
+// happened already.
+const releaseTimeout = 5 * time.Second
 
 // claimTransaction claims a workload during one request. The claim is taken
 // where the store calls the validating admission: the object is complete and
@@ -31,10 +36,8 @@ type claimTransaction struct {
 
 func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
-		if next != nil {
-			if err := next(ctx, obj); err != nil {
-				return err
-			}
+		if err := next(ctx, obj); err != nil {
+			return err
 		}
 		// A generated name may need several attempts, each with its own uid.
 		t.giveBack(ctx)
@@ -50,10 +53,8 @@ func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateO
 
 func (t *claimTransaction) onUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		if next != nil {
-			if err := next(ctx, obj, old); err != nil {
-				return err
-			}
+		if err := next(ctx, obj, old); err != nil {
+			return err
 		}
 		// Server-side apply may have tried to create before.
 		t.giveBack(ctx)
@@ -91,10 +92,11 @@ func (t *claimTransaction) giveBack(ctx context.Context) {
 }
 
 func (t *claimTransaction) release(ctx context.Context, ref *rollouts.ObjectRef) {
-	// The request may have ended because its time was over.
+	// The time of the request may be over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := t.claims.Release(ctx, t.owner, ref); err != nil {
+		// The next Rollout of this workload takes the claim over.
 		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KRef(t.owner.Namespace, t.owner.Name))
 	}
 }

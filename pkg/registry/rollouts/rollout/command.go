@@ -78,22 +78,10 @@ func Verbs() []string {
 }
 
 // commandStrategy lets a verb change the status and nothing else.
-type commandStrategy struct{ strategy }
-
-var _ rest.RESTUpdateStrategy = commandStrategy{}
-
-// PrepareForUpdate keeps the spec and the metadata.
-func (commandStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	keepAllButStatus(obj.(*rollouts.Rollout), old.(*rollouts.Rollout))
-}
+type commandStrategy struct{ statusStrategy }
 
 // ValidateUpdate has nothing to add: the planner has decided.
 func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
-	return nil
-}
-
-// WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (commandStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 
@@ -117,13 +105,6 @@ func (c *CommandREST) New() runtime.Object { return c.newBody() }
 // Destroy implements rest.Storage; the store is shared and destroyed once.
 func (c *CommandREST) Destroy() {}
 
-// Answering is the same endpoint in the version that the Rollout is of.
-func (c *CommandREST) Answering(rollout any) *CommandREST {
-	endpoint := *c
-	endpoint.answer = rollout
-	return &endpoint
-}
-
 // ProducesObject implements rest.StorageMetadata: the answer is the Rollout.
 func (c *CommandREST) ProducesObject(string) any { return c.answer }
 
@@ -145,7 +126,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 
 	var warn string
-	ctx, said := attempting(ctx)
+	ctx, tried := withAttempt(ctx)
 	settle := func(_ context.Context, _, stored runtime.Object) (runtime.Object, error) {
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
 		r.Status.Fit()
@@ -157,7 +138,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	}
 	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun})
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +155,13 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 	if errs := validation.ValidateDecisionOptions(sent.Common()); len(errs) > 0 {
 		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, errs)
 	}
-	if validate == nil {
-		return nil
-	}
 	return validate(ctx, sent.DeepCopyObject())
 }
 
 // commandFrom is the command as the request tells it: who asks, with what, and when.
 func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c clock.PassiveClock) planner.Command {
 	asked := planner.Command{
-		Verb: verb, Via: via, UserAgent: UserAgentFrom(ctx),
+		Verb: verb, Via: via, UserAgent: userAgent(ctx),
 		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {

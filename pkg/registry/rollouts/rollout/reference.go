@@ -63,8 +63,8 @@ func references(r *rollouts.Rollout) []reference {
 	return found
 }
 
-// spelled is a path as the version of the request has it.
-func spelled(ctx context.Context, path string) string {
+// pathInVersion is a path in the version of the request.
+func pathInVersion(ctx context.Context, path string) string {
 	if rest, ok := strings.CutPrefix(path, "spec.workloadRef"); ok && versionOf(ctx) == v1alpha1.SchemeGroupVersion.Version {
 		return "spec.objectRef.workloadRef" + rest
 	}
@@ -75,18 +75,17 @@ func spelled(ctx context.Context, path string) string {
 // worth a warning, and never an error: they may be created in any order.
 type referral struct {
 	finder Finder
-	// before is what the stored Rollout names. Its author was told already.
+	// before is what the stored Rollout names. It was warned about already.
 	before []reference
 }
 
-// remember implements rest.TransformFunc.
 func (f *referral) remember(_ context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	f.before = references(old.(*rollouts.Rollout))
 	return obj, nil
 }
 
-// warn asks for what the stored Rollout names and did not name before. It runs
-// after the write, so that nothing waits for it but the answer.
+// warn looks up what the stored Rollout names and did not name before. It runs after
+// the write, so that only the answer waits for it.
 func (f *referral) warn(ctx context.Context, stored runtime.Object) {
 	r, ok := stored.(*rollouts.Rollout)
 	if !ok || f.finder == nil || r.DeletionTimestamp != nil {
@@ -106,7 +105,7 @@ func (f *referral) warn(ctx context.Context, stored runtime.Object) {
 	wg.Wait()
 	for i, ref := range named {
 		if missing[i] {
-			warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q in namespace %q yet", spelled(ctx, ref.path), ref.object.Kind, ref.object.Name, r.Namespace))
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q in namespace %q yet", pathInVersion(ctx, ref.path), ref.object.Kind, ref.object.Name, r.Namespace))
 		}
 	}
 }

@@ -14,12 +14,11 @@ import (
 type userAgentKey struct{}
 
 // WithUserAgent keeps the client's name of itself in the context of a request.
-func WithUserAgent(ctx context.Context, userAgent string) context.Context {
-	return context.WithValue(ctx, userAgentKey{}, rollouts.Clean(userAgent, rollouts.MaxUserAgent))
+func WithUserAgent(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, userAgentKey{}, rollouts.Clean(name, rollouts.MaxUserAgent))
 }
 
-// UserAgentFrom is the client's name of itself, or empty.
-func UserAgentFrom(ctx context.Context) string {
+func userAgent(ctx context.Context) string {
 	s, _ := ctx.Value(userAgentKey{}).(string)
 	return s
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// sentDecision is the decision that a client means who writes the status.
+// sentDecision is the decision that a client means with a write of the status.
 type sentDecision struct {
 	// verb is empty when nothing is decided.
 	verb rollouts.Verb
 	// step is where a jump goes.
 	step int32
-	// path is the field that says so.
+	// path is the field that was written.
 	path *field.Path
 }
 
-// sentDecisionOf compares what was sent with what is stored. Whoever sets both fields
-// means the jump: that is what OpenKruise does first.
+// sentDecisionOf compares what was sent with what is stored. With both fields set, the
+// jump counts, as in OpenKruise.
 func sentDecisionOf(sent, stored *rollouts.RolloutStatus) sentDecision {
 	after, before := sent.Active(), stored.Active()
 	path := progressPath(sent)
@@ -43,25 +43,25 @@ func sentDecisionOf(sent, stored *rollouts.RolloutStatus) sentDecision {
 	}
 }
 
-// unwritten says which fields somebody sent that only weir-controller writes; empty if
-// none. What a client leaves out, it may have no field for.
-func unwritten(sent, stored *rollouts.RolloutStatus) string {
+// ignoredFields is the warning about sent fields that only weir-controller writes; empty
+// if there are none. A client may have no field for what it leaves out.
+func ignoredFields(sent, stored *rollouts.RolloutStatus) string {
 	after, before := cmp.Or(sent.Active(), &rollouts.Progress{}), cmp.Or(stored.Active(), &rollouts.Progress{})
 	progress := progressPath(sent)
 	var fields []string
 	for _, f := range []struct {
-		path  *field.Path
-		other bool
+		path    *field.Path
+		differs bool
 	}{
-		{field.NewPath("status", "phase"), other(sent.Phase, stored.Phase)},
-		{field.NewPath("status", "message"), other(sent.Message, stored.Message)},
-		{progress.Child("currentStepIndex"), other(after.CurrentStepIndex, before.CurrentStepIndex)},
-		{progress.Child("currentStepState"), other(after.State, before.State)},
-		{progress.Child("stableRevision"), other(after.StableRevision, before.StableRevision)},
-		{progress.Child("paused"), other(after.Paused, before.Paused)},
-		{progress.Child("fullyPromoted"), other(after.FullyPromoted, before.FullyPromoted)},
+		{field.NewPath("status", "phase"), differs(sent.Phase, stored.Phase)},
+		{field.NewPath("status", "message"), differs(sent.Message, stored.Message)},
+		{progress.Child("currentStepIndex"), differs(after.CurrentStepIndex, before.CurrentStepIndex)},
+		{progress.Child("currentStepState"), differs(after.State, before.State)},
+		{progress.Child("stableRevision"), differs(after.StableRevision, before.StableRevision)},
+		{progress.Child("paused"), differs(after.Paused, before.Paused)},
+		{progress.Child("fullyPromoted"), differs(after.FullyPromoted, before.FullyPromoted)},
 	} {
-		if f.other {
+		if f.differs {
 			fields = append(fields, f.path.String())
 		}
 	}
@@ -72,7 +72,7 @@ func unwritten(sent, stored *rollouts.RolloutStatus) string {
 		"; to decide about a release, use a verb such as promote, pause or abort"
 }
 
-func other[T comparable](sent, stored T) bool {
+func differs[T comparable](sent, stored T) bool {
 	var none T
 	return sent != none && sent != stored
 }
@@ -84,10 +84,10 @@ func progressPath(s *rollouts.RolloutStatus) *field.Path {
 	return field.NewPath("status", "canaryStatus")
 }
 
-// own reports whether others may not write the condition as they sent it. A gate
-// beside us may say that a release is stalled, as long as we do not say so, and
-// for no reason of ours.
-func own(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
+// reserved reports whether only Weir writes the condition. Another controller may say
+// that a release is stalled, as long as Weir does not say so, and for a reason that
+// is not one of Weir's.
+func reserved(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
 	if sent.Type != rollouts.ConditionStalled {
 		return slices.Contains(rollouts.ConditionTypes, sent.Type)
 	}
@@ -97,11 +97,11 @@ func own(stored *rollouts.RolloutStatus, sent rollouts.Condition) bool {
 
 func ourReason(c rollouts.Condition) bool { return rollouts.StallReason(c.Reason).Known() }
 
-// keepForeignConditions takes over the conditions that others wrote about the
-// Rollout. None is dropped, since an older client may not have read it.
+// keepForeignConditions takes over the conditions that other controllers sent. None is
+// dropped, since an older client may not have read it.
 func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Condition) {
 	for _, c := range sent {
-		if own(next, c) {
+		if reserved(next, c) {
 			continue
 		}
 		if stored := next.Condition(c.Type); stored != nil {
@@ -112,10 +112,10 @@ func keepForeignConditions(next *rollouts.RolloutStatus, sent []rollouts.Conditi
 	}
 }
 
-// keepUnsaid gives back to a status what clients built for OpenKruise have no
-// fields for. Tools often run as administrators, who may write everything, and
-// would take it away with every condition that they write.
-func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
+// keepUnknownFields restores the fields of a status that clients built for OpenKruise do
+// not have. Tools often run as administrators, who may write everything, and would
+// remove these fields with every condition that they write.
+func keepUnknownFields(sent, stored *rollouts.RolloutStatus) {
 	if len(sent.Releases) == 0 {
 		sent.Releases = stored.DeepCopy().Releases
 	}
@@ -133,11 +133,11 @@ func keepUnsaid(sent, stored *rollouts.RolloutStatus) {
 	}
 	p, was := sent.Active(), stored.Active()
 	if p != nil && was != nil && p.UpdateRevision == was.UpdateRevision {
-		keepUnsaidProgress(p, was)
+		keepUnknownProgress(p, was)
 	}
 }
 
-func keepUnsaidProgress(p, was *rollouts.Progress) {
+func keepUnknownProgress(p, was *rollouts.Progress) {
 	p.FullyPromoted = p.FullyPromoted || was.FullyPromoted
 	p.Paused = p.Paused || was.Paused
 	p.RollingBack = p.RollingBack || was.RollingBack
@@ -149,13 +149,13 @@ func keepUnsaidProgress(p, was *rollouts.Progress) {
 		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
 	}
 	if p.NextStepIndex == 0 {
-		// No release has such a step: the client is older than the field.
+		// No release has step 0: the client is older than the field.
 		p.NextStepIndex, p.FinalisingStep = was.NextStepIndex, was.FinalisingStep
 	}
 }
 
 // settleOutcomes keeps the decisions as they are stored: no writer of a status
-// adds, changes or forgets one. What became of a decision is said once.
+// adds, changes or removes one. The outcome of a decision is set once.
 func settleOutcomes(sent, stored []rollouts.Decision) []rollouts.Decision {
 	kept := slices.Clone(stored)
 	for i := range kept {

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
@@ -18,84 +17,43 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
-// statusStrategy keeps everything but the status. Which part of the status a
-// writer may change is settled before, in StatusREST.
-type statusStrategy struct{ strategy }
-
-var _ rest.RESTUpdateStrategy = statusStrategy{}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return inBothVersions(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"),
-		fieldpath.MakePathOrDie("status", "decisions"))
+// progressStrategy keeps everything but the status, and the decisions in it. Which
+// part of the status a writer may change is settled before, in StatusREST.
+type progressStrategy struct {
+	statusStrategy
+	main strategy
 }
 
-// PrepareForUpdate keeps the spec and the metadata.
-func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	r := obj.(*rollouts.Rollout)
-	keepAllButStatus(r, old.(*rollouts.Rollout))
-	r.Status.Clean()
+func (s progressStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	fields := s.statusStrategy.GetResetFields()
+	for _, set := range fields {
+		set.Insert(fieldpath.MakePathOrDie("status", "decisions"))
+	}
+	return fields
 }
 
-// ValidateUpdate implements rest.RESTUpdateStrategy.
-func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+func (s progressStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.statusStrategy.PrepareForUpdate(ctx, obj, old)
+	obj.(*rollouts.Rollout).Status.Clean()
+}
+
+func (s progressStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
-		return validation.ValidateRolloutStatusUpdate(r, stored, s.rulesFor(ctx))
+	return validation.Judge(s.main.weigh(ctx, r, stored), func() field.ErrorList {
+		return validation.ValidateRolloutStatusUpdate(r, stored, s.main.rulesFor(ctx))
 	})
 }
 
-// WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
-}
-
-// keepAllButStatus restores what a writer of the status must not change.
-// Managed fields are about the status, too.
-func keepAllButStatus(r, stored *rollouts.Rollout) {
-	managed := r.ManagedFields
-	r.ObjectMeta = *stored.ObjectMeta.DeepCopy()
-	r.ManagedFields = managed
-	r.Spec = stored.Spec
-}
-
-// StatusREST serves the status subresource. Who may "update rollouts/progress"
-// writes the status of a release; anybody else writes decisions into it, as
+// StatusREST serves the status subresource. A user who may "update rollouts/progress"
+// writes the status of a release; any other user writes decisions into it, as
 // clients of OpenKruise do.
 type StatusREST struct {
-	permissions
-	store      *registry.Store
-	clock      clock.PassiveClock
-	controller string
-}
-
-var (
-	_ rest.Patcher             = (*StatusREST)(nil)
-	_ rest.ResetFieldsStrategy = (*StatusREST)(nil)
-	_ rest.TableConvertor      = (*StatusREST)(nil)
-)
-
-// New implements rest.Storage.
-func (s *StatusREST) New() runtime.Object { return &rollouts.Rollout{} }
-
-// Destroy implements rest.Storage; the store is shared and destroyed once.
-func (s *StatusREST) Destroy() {}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (s *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.store.GetResetFields()
-}
-
-// Get implements rest.Getter, which patches need.
-func (s *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return s.store.Get(ctx, name, options)
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (s *StatusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return s.store.ConvertToTable(ctx, obj, options)
+	*plain.StatusREST
+	drivers *Drivers
+	clock   clock.PassiveClock
 }
 
 // Update implements rest.Updater.
@@ -103,15 +61,13 @@ func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	w := &statusWrite{StatusREST: s, name: name}
-	// Asked for all names of the namespace, so that the answer is cached well.
-	progress, err := w.may(ctx, "update", "progress", "")
-	if err != nil {
+	var err error
+	if w.progress, err = s.drivers.Drives(ctx); err != nil {
 		return nil, false, err
 	}
-	w.progress = progress
-	ctx, said := attempting(ctx)
-	out, created, err := s.store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	ctx, tried := withAttempt(ctx)
+	out, created, err := s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, w.settle), create, update, false, options)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil && w.warning != "" {
 		warning.AddWarning(ctx, "", w.warning)
 	}
@@ -127,20 +83,20 @@ type statusWrite struct {
 	warning  string
 }
 
-// settle turns what a writer sent into what is stored. It may run several
-// times, each with the object that is stored by then.
+// settle turns what a writer sent into what is stored. It may run several times, each
+// with the object that is stored then.
 func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	if r.ResourceVersion != stored.ResourceVersion || stored.ResourceVersion == "" {
-		// The store answers a missing or outdated version, or a missing object.
+		// The store refuses a missing or outdated version, or a missing object.
 		return r, nil
 	}
 	w.warning = ""
-	again(ctx)
+	forgetAttempt(ctx)
 	sent := sentDecisionOf(&r.Status, &stored.Status)
 	if w.progress && !w.decidesOnly(ctx, sent, r, stored) {
-		if userName(ctx) != w.controller {
-			keepUnsaid(&r.Status, &stored.Status)
+		if !w.drivers.Controls(ctx) {
+			keepUnknownFields(&r.Status, &stored.Status)
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
 		return r, nil
@@ -153,15 +109,15 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 		}
 	}
 	if sent.verb == "" {
-		w.warning = unwritten(&r.Status, &stored.Status)
+		w.warning = ignoredFields(&r.Status, &stored.Status)
 	}
 	r.Status = next.Status
 	return r, nil
 }
 
-// decide records a decision that came as a write of the status.
+// decide records a decision that was sent as a write of the status.
 func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts.Rollout) error {
-	if err := w.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
+	if err := w.drivers.mayDecide(ctx, "rollouts/status", w.name, sent.path.String(), sent.verb); err != nil {
 		return err
 	}
 	command := commandFrom(ctx, sent.verb, rollouts.ViaStatus, w.clock)
@@ -174,11 +130,11 @@ func (w *statusWrite) decide(ctx context.Context, sent sentDecision, r *rollouts
 	return nil
 }
 
-// decidesOnly reports whether somebody who may write everything meant only to approve
-// or to jump, as a client does that sets the one field. Whoever moves a release
-// on says when it entered the state; the controller always does.
+// decidesOnly reports whether a user who may write everything only approves or jumps, as
+// a client does that sets the one field. A writer of progress sets the time at which
+// the release entered its state; the controller always does.
 func (w *statusWrite) decidesOnly(ctx context.Context, sent sentDecision, r, stored *rollouts.Rollout) bool {
-	if userName(ctx) == w.controller || sent.verb == "" || stored.Status.Active() == nil {
+	if w.drivers.Controls(ctx) || sent.verb == "" || stored.Status.Active() == nil {
 		return false
 	}
 	return r.Status.Active().LastUpdateTime.Equal(stored.Status.Active().LastUpdateTime)

@@ -6,9 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"time"
 
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -16,9 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,10 +22,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
-
-// releaseTimeout bounds the release of a claim, which follows a deletion that
-// has happened already.
-const releaseTimeout = 5 * time.Second
 
 // Config is what the endpoints of Rollouts need.
 type Config struct {
@@ -50,20 +42,37 @@ type Config struct {
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
 type Endpoints struct {
-	Rollout  *REST
-	Status   *StatusREST
-	Commands map[rollouts.Verb]*CommandREST
-	Drivers  *Drivers
+	Drivers *Drivers
+
+	rollout *REST
+	status  *StatusREST
+	// commands is the store with the strategy of verbs.
+	commands *registry.Store
 }
+
+// Serve names the endpoints of a version of the API, whose Rollout verbs answer with.
+func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
+	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
+	for _, row := range commands {
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, clock: e.rollout.clock, answer: answer}
+	}
+	return served
+}
+
+type (
+	plainREST      = plain.REST[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	plainStrategy  = plain.Strategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+	statusStrategy = plain.StatusStrategy[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]
+)
 
 // REST serves Rollouts. Each claims its workload before it is stored.
 type REST struct {
-	*registry.Store
-	claims      *claim.Claims
-	permissions permissions
-	clock       clock.PassiveClock
-	finder      Finder
-	destroy     func()
+	*plainREST
+	claims  *claim.Claims
+	drivers *Drivers
+	clock   clock.PassiveClock
+	finder  Finder
+	destroy func()
 }
 
 var (
@@ -73,68 +82,52 @@ var (
 
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
-	main := strategy{ObjectTyper: c.Scheme, NameGenerator: names.SimpleNameGenerator, rules: c.Rules, clock: c.Clock, controller: c.Controller}
-	store := &registry.Store{
-		NewFunc:                   func() runtime.Object { return &rollouts.Rollout{} },
-		NewListFunc:               func() runtime.Object { return &rollouts.RolloutList{} },
-		DefaultQualifiedResource:  rollouts.Resource("rollouts"),
-		SingularQualifiedResource: rollouts.Resource("rollout"),
-		CreateStrategy:            main,
-		UpdateStrategy:            main,
-		DeleteStrategy:            main,
-		ResetFieldsStrategy:       main,
-		TableConvertor:            table{},
-	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: c.Options, AttrFunc: attributes}); err != nil {
-		return nil, fmt.Errorf("opening the store of rollouts: %w", err)
-	}
-	r, err := newREST(store, c)
-	if err != nil {
+	d := &Drivers{permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, controller: c.Controller}
+	r := &REST{drivers: d, clock: c.Clock, finder: c.Finder}
+	if err := r.openClaims(c); err != nil {
 		return nil, err
 	}
-
-	status := *store
-	status.UpdateStrategy = statusStrategy{strategy: main}
-	status.ResetFieldsStrategy = statusStrategy{strategy: main}
-
-	command := *store
-	command.UpdateStrategy = commandStrategy{strategy: main}
-
-	endpoints := &Endpoints{
-		Rollout:  r,
-		Status:   &StatusREST{permissions: r.permissions, store: &status, clock: c.Clock, controller: c.Controller},
-		Commands: map[rollouts.Verb]*CommandREST{},
-		Drivers:  &Drivers{permissions: r.permissions, controller: c.Controller, get: store.Get},
+	k := plain.Kind[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]{
+		Plural: "rollouts", Singular: "rollout", Versions: []string{"v1beta1", "v1alpha1"},
+		New:         func() *rollouts.Rollout { return &rollouts.Rollout{} },
+		NewList:     func() runtime.Object { return &rollouts.RolloutList{} },
+		Parts:       func(r *rollouts.Rollout) (*rollouts.RolloutSpec, *rollouts.RolloutStatus) { return &r.Spec, &r.Status },
+		InUse:       func(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) },
+		Attributes:  attributes,
+		AfterDelete: r.released,
+		Table:       table,
 	}
-	for _, row := range commands {
-		endpoints.Commands[row.verb] = &CommandREST{command: row, store: &command, clock: c.Clock}
+	main := strategy{plainStrategy: k.Strategy(c.Scheme, d), rules: c.Rules, clock: c.Clock}
+	kept := statusStrategy{Strategy: main.plainStrategy}
+	var status *plain.StatusREST
+	var err error
+	if r.plainREST, status, err = k.Open(c.Options, d, main, progressStrategy{kept, main}); err != nil {
+		return nil, err
 	}
-	return endpoints, nil
+	d.get = r.Get
+
+	command := *r.Store
+	command.UpdateStrategy = commandStrategy{kept}
+	return &Endpoints{
+		Drivers: d, rollout: r, status: &StatusREST{StatusREST: status, drivers: d, clock: c.Clock}, commands: &command,
+	}, nil
 }
 
-func newREST(store *registry.Store, c Config) (*REST, error) {
+// openClaims opens the storage of claims.
+func (r *REST) openClaims(c Config) error {
 	options, err := c.Options.GetRESTOptions(rollouts.Resource("rollouts"), &rollouts.Rollout{})
 	if err != nil {
-		return nil, fmt.Errorf("finding the storage of claims: %w", err)
+		return fmt.Errorf("finding the storage of claims: %w", err)
 	}
-	backend, destroy, err := claim.NewStorage(options.StorageConfig)
-	if err != nil {
-		return nil, err
-	}
-	r := &REST{
-		Store: store, destroy: destroy, claims: &claim.Claims{Storage: backend, Clock: c.Clock},
-		permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, clock: c.Clock,
-		finder: c.Finder,
-	}
-	r.claims.Stored = func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
-		obj, err := store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
+	r.claims = &claim.Claims{Clock: c.Clock, Stored: func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
+		obj, err := r.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		return obj.(*rollouts.Rollout), nil
-	}
-	store.AfterDelete = r.released
-	return r, nil
+	}}
+	r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig)
+	return err
 }
 
 // Destroy implements rest.Storage.
@@ -161,28 +154,16 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 ) (runtime.Object, bool, error) {
 	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
 	referred := &referral{finder: r.finder}
-	ctx, said := attempting(ctx)
+	ctx, tried := withAttempt(ctx)
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
 	out, created, err := r.Store.Update(ctx, name, info, transaction.onCreate(create), transaction.onUpdate(update), force, options)
 	transaction.settle(ctx, err)
-	said.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
+	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
 	if err == nil {
 		referred.warn(ctx, out)
 	}
 	return out, created, err
 }
-
-// Delete deletes a Rollout, and never leaves behind what it has made.
-func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, plain.Together("rollouts", validate, options, inFlight), options)
-}
-
-// DeleteCollection deletes those of a list in the same way.
-func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, plain.Together("rollouts", validate, options, inFlight), options, which)
-}
-
-func inFlight(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) }
 
 // released gives the workload up when the object is gone for good.
 func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
@@ -190,11 +171,6 @@ func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
-	// The store calls back without the request's context.
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout) //nolint:forbidigo // see above
-	defer cancel()
-	if err := r.claims.Release(ctx, claim.OwnerOf(gone), gone.Spec.WorkloadRef); err != nil {
-		// The next Rollout of this workload takes the claim over.
-		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KObj(gone))
-	}
+	transaction := &claimTransaction{claims: r.claims, owner: claim.OwnerOf(gone)}
+	transaction.release(context.Background(), gone.Spec.WorkloadRef) //nolint:forbidigo // the store calls without the context of the request
 }

@@ -11,15 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/names"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
@@ -27,38 +23,11 @@ import (
 // status. The server itself keeps the generation, the finalizer and the
 // annotation that identifies the plan.
 type strategy struct {
-	runtime.ObjectTyper
-	names.NameGenerator
+	plainStrategy
 	// rules are what an administrator decides about validation.
 	rules validation.Options
 	// clock dates the decisions that an edit amounts to.
 	clock clock.PassiveClock
-	// controller is the name of the user that drives releases.
-	controller string
-}
-
-var (
-	_ rest.RESTCreateStrategy  = strategy{}
-	_ rest.RESTUpdateStrategy  = strategy{}
-	_ rest.RESTDeleteStrategy  = strategy{}
-	_ rest.ResetFieldsStrategy = strategy{}
-)
-
-// NamespaceScoped implements rest.RESTCreateStrategy.
-func (strategy) NamespaceScoped() bool { return true }
-
-// AllowCreateOnUpdate is false: a PUT to a name that does not exist is 404.
-func (strategy) AllowCreateOnUpdate(context.Context) bool { return false }
-
-// AllowUnconditionalUpdate is false: a PUT needs a resourceVersion.
-func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
-
-// Canonicalize implements rest.RESTCreateStrategy.
-func (strategy) Canonicalize(runtime.Object) {}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return inBothVersions(fieldpath.MakePathOrDie("status"))
 }
 
 // PrepareForCreate drops the status. From the beginning it says that somebody
@@ -80,10 +49,9 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 
 // PrepareForUpdate keeps the status and counts generations of the spec.
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	r.Status = stored.Status
-	recordEndOfPause(ctx, r, stored, s.clock)
-	r.Generation = plain.Generation(stored.Generation, r.Spec, stored.Spec)
+	s.plainStrategy.PrepareForUpdate(ctx, obj, old)
+	r := obj.(*rollouts.Rollout)
+	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.clock)
 	setServerFields(r)
 }
 
@@ -103,7 +71,6 @@ func setServerFields(r *rollouts.Rollout) {
 	r.Annotations[rollouts.AnnotationHash] = planner.PlanHash(release)
 }
 
-// Validate implements rest.RESTCreateStrategy.
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	r := obj.(*rollouts.Rollout)
 	return validation.Judge(validation.ValidateSize(validation.WeighRollout(r), nil), func() field.ErrorList {
@@ -111,7 +78,6 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	})
 }
 
-// ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	return validation.Judge(s.weigh(ctx, r, stored), func() field.ErrorList {
@@ -122,20 +88,18 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 // weigh judges the size of what others than the controller make of the object:
 // what that writes is bounded where it is decided.
 func (s strategy) weigh(ctx context.Context, r, stored *rollouts.Rollout) field.ErrorList {
-	if userName(ctx) == s.controller {
+	if s.Drivers.Controls(ctx) {
 		return nil
 	}
 	return validation.ValidateSize(validation.WeighRollout(r), validation.WeighRollout(stored))
 }
 
-// WarningsOnCreate implements rest.RESTCreateStrategy.
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	r := obj.(*rollouts.Rollout)
 	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, nil)...)
 	return append(warnings, routeWarnings(r)...)
 }
 
-// WarningsOnUpdate implements rest.RESTUpdateStrategy.
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
 	warnings := append(validation.RolloutWarnings(r, s.rulesFor(ctx)), validation.FinalizerWarnings(r, stored)...)
@@ -163,12 +127,4 @@ func versionOf(ctx context.Context) string {
 		return info.APIVersion
 	}
 	return ""
-}
-
-// inBothVersions names fields that a strategy takes from nobody.
-func inBothVersions(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		rollouts.GroupName + "/v1beta1":  fieldpath.NewSet(paths...),
-		rollouts.GroupName + "/v1alpha1": fieldpath.NewSet(paths...),
-	}
 }
