@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -67,7 +68,7 @@ var parts = []struct {
 }
 
 // Observe reads the parts. What cannot be read is said in the facts.
-func (o *Observer) Observe(ctx context.Context, needed []doctor.Part) (doctor.Facts, error) {
+func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (doctor.Facts, error) {
 	config := rest.CopyConfig(o.Cluster)
 	config.QPS = -1 // the cluster's own fairness is enough
 	config.Timeout = partLimit
@@ -81,12 +82,8 @@ func (o *Observer) Observe(ctx context.Context, needed []doctor.Part) (doctor.Fa
 		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
 	}
 	f := doctor.Facts{Wanted: o.Wanted, Unread: map[doctor.Part]error{}}
-	wanted := map[doctor.Part]bool{}
-	for _, p := range needed {
-		wanted[p] = true
-	}
 	for _, p := range parts {
-		if !wanted[p.part] {
+		if !needed.Has(p.part) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, partLimit)
