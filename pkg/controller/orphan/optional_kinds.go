@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,8 +36,8 @@ func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
 		Watches(cluster.Definitions(), cluster.Later(cluster.Served, handler.EnqueueRequestsFromMapFunc(defined))).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(definedFor), leaving()).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(definedFor), leaving()).
+		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
 		Complete(r)
 }
 
