@@ -91,6 +91,7 @@ func run(ctx context.Context, o options) error {
 
 // setup adds the controllers to the manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
+	realClock := clock.RealClock{}
 	counted, err := metrics.New(ctrlmetrics.Registry)
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -110,32 +111,41 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	}
 	server := cluster.Server{
 		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: clock.RealClock{}},
+		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: realClock},
 	}
-	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
+	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
+	recorder := mgr.GetEventRecorder("weir")
+	controllers := []controller{
 		&rollout.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
 			Beside: beside, AdmissionStatus: admission,
 		},
 		&batchrelease.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
-			Labels: planner.PodLabels(o.podLabels),
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: planner.PodLabels(o.podLabels),
 		},
 		&trafficrouting.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
-		&orphan.OptionalKinds{Server: server, Recorder: mgr.GetEventRecorder("weir")},
+		&orphan.OptionalKinds{Server: server, Recorder: recorder},
 	}
 	for _, row := range workload.Kinds() {
 		if server.Native(row) {
-			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
+			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: recorder, Row: row})
 		}
 	}
+	return addAll(mgr, controllers)
+}
+
+// controller is a part of the manager that watches.
+type controller interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+func addAll(mgr ctrl.Manager, controllers []controller) error {
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up: %w", err)
