@@ -154,8 +154,8 @@ func addAll(mgr ctrl.Manager, controllers []controller) error {
 	return nil
 }
 
-// start runs the manager. One whose caches never filled does not stop when it
-// is told to; nothing is lost by leaving it, since what it decided is stored.
+// start runs the manager. A manager whose caches never filled does not stop with its
+// context. Nothing is lost when the process ends without it: each decision is stored.
 func start(ctx context.Context, mgr ctrl.Manager) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -234,9 +234,8 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// newCache reads objects of few names, which is all that the controller may read
-// of their kinds: ConfigMaps other than those of the manager's cache, and what of
-// admission is installed.
+// newCache is for kinds of which the controller may read few names only: ConfigMaps
+// other than those of the manager's cache, and the parts of admission.
 func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -262,7 +261,7 @@ func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache,
 	return c.GetCache(), nil
 }
 
-// cachesFilled is ready when all that is watched has been read once.
+// cachesFilled fails until all that is watched has been read once.
 func cachesFilled(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -274,7 +273,7 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 	}
 }
 
-// onlyScripts reads of all ConfigMaps the one with scripts of users.
+// onlyScripts reads one ConfigMap of each namespace: the one with scripts of users.
 func onlyScripts(namespaces []string) cache.ByObject {
 	by := cache.ByObject{Namespaces: map[string]cache.Config{}}
 	for _, n := range namespaces {
@@ -283,7 +282,7 @@ func onlyScripts(namespaces []string) cache.ByObject {
 	return by
 }
 
-// onlyName keeps of an object that it is there.
+// onlyName drops metadata that may be large and that nothing here reads.
 func onlyName(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -292,7 +291,7 @@ func onlyName(o any) (any, error) {
 	return o, nil
 }
 
-// onlySelector keeps of who wrote a Service who wrote its selector.
+// onlySelector keeps the managed fields of a Service that own its selector.
 func onlySelector(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.WroteSelector(by) }))
@@ -300,8 +299,8 @@ func onlySelector(o any) (any, error) {
 	return o, nil
 }
 
-// onlyTrouble keeps of a pod what tells whether it counts and why it does not
-// run; a cluster has many.
+// onlyTrouble keeps the fields of a pod that say whether it is ready, and why it does
+// not run: a cluster has many pods.
 func onlyTrouble(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Status is what a check came to.
+// Status is the outcome of a check.
 type Status string
 
 // The statuses.
 const (
 	OK      Status = "ok"
 	Problem Status = "problem"
-	// Unknown means that something could not be looked at.
+	// Unknown means that something could not be read.
 	Unknown Status = "unknown"
 )
 
-// Finding is what a check has to say.
+// Finding is one statement of a check.
 type Finding struct {
 	Status Status `json:"status"`
 	// What is there, or is wrong.

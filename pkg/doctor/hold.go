@@ -28,8 +28,8 @@ func access(f Facts) (found findings, well string) {
 	return found, fmt.Sprintf("both service accounts may do all %d things that they need", len(f.Access))
 }
 
-// fields are what a webhook must be as it was installed, or workloads are not
-// held, or such are that nobody names.
+// fields of a webhook must be as installed: with others, workloads are not held, or
+// workloads are held that no Rollout names.
 var fields = []struct {
 	name string
 	of   func(admissionv1.MutatingWebhook) any
@@ -110,7 +110,7 @@ func ignores(w admissionv1.MutatingWebhook) bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore
 }
 
-// policyKinds are what holds inside kube-apiserver.
+// policyKinds are the kinds that hold workloads inside kube-apiserver.
 var policyKinds = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",

@@ -5,7 +5,7 @@
 //
 // A leader that was frozen wakes without knowing that another one leads by now.
 // Before the election tells it, its passes would go on where they stood. So each
-// write asks, last before the wire, how long ago the lease was renewed.
+// write checks, last before the wire, how long ago the lease was renewed.
 //
 // It must not know what is written.
 package lease
@@ -104,5 +104,5 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.inner.RoundTrip(r)
 }
 
-// WrappedRoundTripper is for whoever looks for the transport inside.
+// WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g guard) WrappedRoundTripper() http.RoundTripper { return g.inner }

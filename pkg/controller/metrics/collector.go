@@ -36,11 +36,11 @@ var (
 // live are the phases in which somebody may be waiting.
 var live = []rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseDisabling, rollouts.PhaseTerminating}
 
-// Collector counts Rollouts when it is asked.
+// Collector counts Rollouts on each scrape.
 type Collector struct {
 	// Rollouts reads them from a cache.
 	Rollouts func(context.Context) ([]*rollouts.Rollout, error)
-	// Leads is closed once this process leads: of several, one tells.
+	// Leads is closed once this process leads: of several replicas, one reports.
 	Leads <-chan struct{}
 	Clock clock.PassiveClock
 }
@@ -54,8 +54,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While the cache is not filled it says
-// nothing, and other metrics are told all the same.
+// Collect implements prometheus.Collector. While the cache is not filled it
+// reports no Rollouts, and does not fail the scrape.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-c.Leads:
@@ -104,7 +104,7 @@ func gauges(all []*rollouts.Rollout, now time.Time) []prometheus.Metric {
 	return told
 }
 
-// waited says for what a Rollout waits, and how long it has.
+// waited is how long a Rollout has waited, by what it waits for.
 func waited(r *rollouts.Rollout, now time.Time) prometheus.Metric {
 	w := planner.WaitingFor(r)
 	took := 0.0

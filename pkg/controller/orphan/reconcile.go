@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphan gives workloads back that are held and that nobody names: the
+// Package orphan gives back held workloads that no Rollout or BatchRelease names: the
 // Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
 // not touch a workload that any live Rollout or BatchRelease names.
 package orphan
@@ -35,20 +35,20 @@ import (
 type Reconciler struct {
 	Server   cluster.Server
 	Recorder events.EventRecorder
-	// Row is one of those of the kind. A workload says itself which it is held by.
+	// Row is any row of the kind. A held workload names the style of its own row.
 	Row workload.Row
 }
 
-// workers are as few as leave one to others when a namespace takes up its share.
+// workers is the least number that leaves one to others when a namespace has its share.
 const workers = 2
 
-// settling is how soon to look again at what the native controller is to see.
+// settling is how soon to look again after a write that the native controller acts on.
 const settling = time.Second
 
-// SetupWithManager registers the watches: of what is held, and of the Rollouts
-// and BatchReleases that leave.
+// SetupWithManager registers the watches: of held workloads, and of Rollouts and
+// BatchReleases that are deleted.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// What is held already is named; whoever names it is looked at when that leaves.
+	// A workload that stays held is looked at when the Rollout that names it is deleted.
 	held := predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
