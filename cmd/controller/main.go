@@ -91,6 +91,7 @@ func run(ctx context.Context, o options) error {
 
 // setup adds the controllers to the manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
+	realClock := clock.RealClock{}
 	counted, err := metrics.New(ctrlmetrics.Registry)
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -110,32 +111,41 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	}
 	server := cluster.Server{
 		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: clock.RealClock{}},
+		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: realClock},
 	}
-	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: clock.RealClock{}}); err != nil {
+	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	controllers := []interface{ SetupWithManager(ctrl.Manager) error }{
+	recorder := mgr.GetEventRecorder("weir")
+	controllers := []controller{
 		&rollout.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
 			Beside: beside, AdmissionStatus: admission,
 		},
 		&batchrelease.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency,
-			Labels: planner.PodLabels(o.podLabels),
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: planner.PodLabels(o.podLabels),
 		},
 		&trafficrouting.Reconciler{
-			Server: server, Recorder: mgr.GetEventRecorder("weir"), Clock: clock.RealClock{}, Concurrency: o.concurrency, Configuration: o.configuration,
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Configuration: o.configuration,
 		},
 		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
-		&orphan.OptionalKinds{Server: server, Recorder: mgr.GetEventRecorder("weir")},
+		&orphan.OptionalKinds{Server: server, Recorder: recorder},
 	}
 	for _, row := range workload.Kinds() {
 		if server.Native(row) {
-			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: mgr.GetEventRecorder("weir"), Row: row})
+			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: recorder, Row: row})
 		}
 	}
+	return addAll(mgr, controllers)
+}
+
+// controller is a part of the manager that watches.
+type controller interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+func addAll(mgr ctrl.Manager, controllers []controller) error {
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up: %w", err)
@@ -144,8 +154,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	return nil
 }
 
-// start runs the manager. One whose caches never filled does not stop when it
-// is told to; nothing is lost by leaving it, since what it decided is stored.
+// start runs the manager. A manager whose caches never filled does not stop with its
+// context. Nothing is lost when the process ends without it: each decision is stored.
 func start(ctx context.Context, mgr ctrl.Manager) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -177,10 +187,9 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	config.QPS = -1
 	config.Wrap(plainly)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("building the scheme: %w", err)
-		}
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme)
+	if err := builder.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	lock, err := guardByLease(config, o)
 	if err != nil {
@@ -224,9 +233,8 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// newCache reads objects of few names, which is all that the controller may read
-// of their kinds: ConfigMaps other than those of the manager's cache, and what of
-// admission is installed.
+// newCache is for kinds of which the controller may read few names only: ConfigMaps
+// other than those of the manager's cache, and the parts of admission.
 func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
 	of := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -252,7 +260,7 @@ func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache,
 	return c.GetCache(), nil
 }
 
-// cachesFilled is ready when all that is watched has been read once.
+// cachesFilled fails until all that is watched has been read once.
 func cachesFilled(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -264,7 +272,7 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 	}
 }
 
-// onlyScripts reads of all ConfigMaps the one with scripts of users.
+// onlyScripts reads one ConfigMap of each namespace: the one with scripts of users.
 func onlyScripts(namespaces []string) cache.ByObject {
 	by := cache.ByObject{Namespaces: map[string]cache.Config{}}
 	for _, n := range namespaces {
@@ -273,7 +281,7 @@ func onlyScripts(namespaces []string) cache.ByObject {
 	return by
 }
 
-// onlyName keeps of an object that it is there.
+// onlyName drops metadata that may be large and that nothing here reads.
 func onlyName(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -282,7 +290,7 @@ func onlyName(o any) (any, error) {
 	return o, nil
 }
 
-// onlySelector keeps of who wrote a Service who wrote its selector.
+// onlySelector keeps the managed fields of a Service that own its selector.
 func onlySelector(o any) (any, error) {
 	if o, ok := o.(metav1.Object); ok {
 		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.WroteSelector(by) }))
@@ -290,8 +298,8 @@ func onlySelector(o any) (any, error) {
 	return o, nil
 }
 
-// onlyTrouble keeps of a pod what tells whether it counts and why it does not
-// run; a cluster has many.
+// onlyTrouble keeps the fields of a pod that say whether it is ready, and why it does
+// not run: a cluster has many pods.
 func onlyTrouble(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

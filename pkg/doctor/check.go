@@ -6,20 +6,22 @@ package doctor
 import (
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Status is what a check came to.
+// Status is the outcome of a check.
 type Status string
 
 // The statuses.
 const (
 	OK      Status = "ok"
 	Problem Status = "problem"
-	// Unknown means that something could not be looked at.
+	// Unknown means that something could not be read.
 	Unknown Status = "unknown"
 )
 
-// Finding is what a check has to say.
+// Finding is one statement of a check.
 type Finding struct {
 	Status Status `json:"status"`
 	// What is there, or is wrong.
@@ -41,25 +43,25 @@ type Check struct {
 	About string
 	// Needs are the parts that have to be observed.
 	Needs []Part
-	// Judge says what is wrong, or one finding that all is well.
-	Judge func(Facts) []Finding
+	// judge returns what is wrong, and what to say if nothing is.
+	judge func(Facts) (found findings, well string)
 }
 
 // Checks is the table, in the order in which causes come before consequences.
 var Checks = []Check{
-	{Name: "cluster", About: "kube-apiserver answers, and is not too old", Needs: []Part{PartCluster}, Judge: cluster},
-	{Name: "front-proxy", About: "kube-apiserver says how weir-apiserver recognises it", Needs: []Part{PartFrontProxy, PartCluster}, Judge: frontProxy},
-	{Name: "access", About: "both service accounts may do all that the manifests say", Needs: []Part{PartAccess}, Judge: access},
-	{Name: "other-definitions", About: "no CustomResourceDefinition of the same group is left", Needs: []Part{PartDefinitions, PartAPIServices}, Judge: definitions},
-	{Name: "other-manager", About: "OpenKruise Rollouts does not run beside Weir", Needs: []Part{PartOthers}, Judge: others},
-	{Name: "api", About: "kube-apiserver reaches weir-apiserver", Needs: []Part{PartAPIServices}, Judge: apiServices},
-	{Name: "certificates", About: "each caBundle is set, and verifies what is served", Needs: []Part{PartAPIServices, PartWebhooks, PartCertificates, PartCluster}, Judge: certificates},
-	{Name: "webhook", About: "the webhook that holds workloads is as it was installed", Needs: []Part{PartWebhooks, PartPolicies}, Judge: webhooks},
-	{Name: "policies", About: "the policies that hold workloads are there, where the cluster has such", Needs: []Part{PartPolicies}, Judge: policies},
-	{Name: "storage", About: "Rollouts can be read from etcd", Needs: []Part{PartRead}, Judge: storage},
-	{Name: "lost", About: "nothing is stored in a namespace that does not exist", Needs: []Part{PartLost}, Judge: lost},
-	{Name: "etcd", About: "members answer, have room and raise no alarm; for --data-dir or --etcd-servers", Needs: []Part{PartEtcd}, Judge: etcd},
-	{Name: "leader", About: "a weir-controller leads", Needs: []Part{PartLease, PartCluster}, Judge: leader},
+	{Name: "cluster", About: "kube-apiserver answers, and is not too old", Needs: []Part{PartCluster}, judge: cluster},
+	{Name: "front-proxy", About: "kube-apiserver says how weir-apiserver recognises it", Needs: []Part{PartFrontProxy, PartCluster}, judge: frontProxy},
+	{Name: "access", About: "both service accounts may do all that the manifests say", Needs: []Part{PartAccess}, judge: access},
+	{Name: "other-definitions", About: "no CustomResourceDefinition of the same group is left", Needs: []Part{PartDefinitions, PartAPIServices}, judge: definitions},
+	{Name: "other-manager", About: "OpenKruise Rollouts does not run beside Weir", Needs: []Part{PartOthers}, judge: others},
+	{Name: "api", About: "kube-apiserver reaches weir-apiserver", Needs: []Part{PartAPIServices}, judge: apiServices},
+	{Name: "certificates", About: "each caBundle is set, and verifies what is served", Needs: []Part{PartAPIServices, PartWebhooks, PartCertificates, PartCluster}, judge: certificates},
+	{Name: "webhook", About: "the webhook that holds workloads is as it was installed", Needs: []Part{PartWebhooks, PartPolicies}, judge: webhooks},
+	{Name: "policies", About: "the policies that hold workloads are there, where the cluster has such", Needs: []Part{PartPolicies}, judge: policies},
+	{Name: "storage", About: "Rollouts can be read from etcd", Needs: []Part{PartRead}, judge: storage},
+	{Name: "lost", About: "nothing is stored in a namespace that does not exist", Needs: []Part{PartLost}, judge: lost},
+	{Name: "etcd", About: "members answer, have room and raise no alarm; for --data-dir or --etcd-servers", Needs: []Part{PartEtcd}, judge: etcd},
+	{Name: "leader", About: "a weir-controller leads", Needs: []Part{PartLease, PartCluster}, judge: leader},
 }
 
 // Chosen are the checks of these names, or all if there are none.
@@ -67,29 +69,19 @@ func Chosen(names []string) ([]Check, error) {
 	if len(names) == 0 {
 		return Checks, nil
 	}
-	var chosen []Check
-	for _, c := range Checks {
-		if slices.Contains(names, c.Name) {
-			chosen = append(chosen, c)
-		}
-	}
 	for _, name := range names {
 		if !slices.ContainsFunc(Checks, func(c Check) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("there is no check %q", name)
 		}
 	}
-	return chosen, nil
+	return slices.DeleteFunc(slices.Clone(Checks), func(c Check) bool { return !slices.Contains(names, c.Name) }), nil
 }
 
 // Parts are what the checks need to be observed.
-func Parts(checks []Check) []Part {
-	var parts []Part
+func Parts(checks []Check) sets.Set[Part] {
+	parts := sets.New[Part]()
 	for _, c := range checks {
-		for _, p := range c.Needs {
-			if !slices.Contains(parts, p) {
-				parts = append(parts, p)
-			}
-		}
+		parts.Insert(c.Needs...)
 	}
 	return parts
 }
@@ -98,37 +90,31 @@ func Parts(checks []Check) []Part {
 func Judge(checks []Check, f Facts) []Result {
 	var results []Result
 	for _, c := range checks {
-		for _, finding := range c.judge(f) {
+		for _, finding := range c.findings(f) {
 			results = append(results, Result{Check: c.Name, Finding: finding})
 		}
 	}
 	return results
 }
 
-func (c Check) judge(f Facts) []Finding {
+func (c Check) findings(f Facts) []Finding {
 	for _, part := range c.Needs {
 		if err := f.Unread[part]; err != nil {
 			return []Finding{{Unknown, fmt.Sprintf("%s could not be read: %v", part, err),
 				"use a --kubeconfig of a cluster administrator, on a machine that reaches the cluster"}}
 		}
 	}
-	return c.Judge(f)
-}
-
-// fine is the only finding of a check that found nothing wrong.
-func fine(format string, args ...any) []Finding {
-	return []Finding{{Status: OK, What: fmt.Sprintf(format, args...)}}
-}
-
-// wrong is a finding to be mended.
-func wrong(fix, format string, args ...any) Finding {
-	return Finding{Problem, fmt.Sprintf(format, args...), fix}
-}
-
-// or is what was found, or that all is well.
-func or(found, well []Finding) []Finding {
-	if len(found) > 0 {
-		return found
+	found, well := c.judge(f)
+	if len(found) == 0 {
+		return []Finding{{Status: OK, What: well}}
 	}
-	return well
+	return found
+}
+
+// findings are what one check found.
+type findings []Finding
+
+// problem adds one that has a fix.
+func (f *findings) problem(fix, format string, args ...any) {
+	*f = append(*f, Finding{Problem, fmt.Sprintf(format, args...), fix})
 }

@@ -18,12 +18,12 @@ import (
 // oldest is the oldest version of Kubernetes that Weir is made for.
 var oldest = version.MustParseGeneric("1.34.0")
 
-func cluster(f Facts) []Finding {
+func cluster(f Facts) (found findings, well string) {
 	v, err := version.ParseGeneric(f.Version)
 	if err != nil || v.LessThan(oldest) {
-		return []Finding{wrong("use a cluster of Kubernetes 1.34 or newer", "kube-apiserver is of version %q", f.Version)}
+		found.problem("use a cluster of Kubernetes 1.34 or newer", "kube-apiserver is of version %q", f.Version)
 	}
-	return fine("kube-apiserver is of version %s", f.Version)
+	return found, "kube-apiserver is of version " + f.Version
 }
 
 // proxyKeys are what kube-apiserver has to say, and the flag that makes it.
@@ -36,43 +36,48 @@ var proxyKeys = []struct{ key, flag string }{
 	{"requestheader-allowed-names", "--requestheader-allowed-names=NAME, the common name of the certificate of --proxy-client-cert-file"},
 }
 
-func frontProxy(f Facts) []Finding {
+func frontProxy(f Facts) (found findings, well string) {
 	if f.FrontProxy == nil {
-		return []Finding{wrong("start kube-apiserver with --requestheader-client-ca-file and the flags that go with it; see \"aggregation layer\" in the documentation of Kubernetes",
-			"the ConfigMap extension-apiserver-authentication of kube-system does not exist")}
+		found.problem("start kube-apiserver with --requestheader-client-ca-file and the flags that go with it; see \"aggregation layer\" in the documentation of Kubernetes",
+			"the ConfigMap extension-apiserver-authentication of kube-system does not exist")
+		return found, ""
 	}
-	var found []Finding
 	for _, k := range proxyKeys {
 		if f.FrontProxy[k.key] == "" {
-			found = append(found, wrong("start kube-apiserver with "+k.flag,
-				"the ConfigMap extension-apiserver-authentication of kube-system lacks the key %s", k.key))
+			found.problem("start kube-apiserver with "+k.flag,
+				"the ConfigMap extension-apiserver-authentication of kube-system lacks the key %s", k.key)
 		}
 	}
-	return or(append(found, proxyNames(f)...), fine("users are named in %s, by certificates of %s",
-		listed(f.FrontProxy["requestheader-username-headers"]), listed(f.FrontProxy["requestheader-allowed-names"])))
+	raw := f.FrontProxy["requestheader-allowed-names"]
+	names := parseList(raw)
+	if raw != "" && len(names) == 0 && sharedAuthority(f.FrontProxy) {
+		found.problem("start kube-apiserver with --requestheader-allowed-names=NAME, or with an authority of its own for --requestheader-client-ca-file",
+			"any user with a client certificate can act as any other: requestheader-allowed-names is empty, and users and front proxy have the same authority")
+	}
+	return found, fmt.Sprintf("users are named in %s, by certificates of %s",
+		anyIfEmpty(parseList(f.FrontProxy["requestheader-username-headers"])), anyIfEmpty(names))
 }
 
-// proxyNames finds a front proxy that anybody can pass for: no names are given,
-// and its authority signs certificates of users as well.
-func proxyNames(f Facts) []Finding {
-	raw := f.FrontProxy["requestheader-allowed-names"]
+// sharedAuthority reports whether an authority of the front proxy signs
+// certificates of users as well.
+func sharedAuthority(proxy map[string]string) bool {
+	users := bundle([]byte(proxy["client-ca-file"]))
+	return slices.ContainsFunc(bundle([]byte(proxy["requestheader-client-ca-file"])), func(c *x509.Certificate) bool {
+		return slices.ContainsFunc(users, c.Equal)
+	})
+}
+
+// parseList returns nothing for what is not a list of strings.
+func parseList(raw string) []string {
 	var names []string
-	if raw == "" || json.Unmarshal([]byte(raw), &names) == nil && len(names) > 0 {
+	if json.Unmarshal([]byte(raw), &names) != nil {
 		return nil
 	}
-	users := f.FrontProxy["client-ca-file"]
-	for _, proxy := range bundle([]byte(f.FrontProxy["requestheader-client-ca-file"])) {
-		if slices.ContainsFunc(bundle([]byte(users)), proxy.Equal) {
-			return []Finding{wrong("start kube-apiserver with --requestheader-allowed-names=NAME, or with an authority of its own for --requestheader-client-ca-file",
-				"any user with a client certificate can act as any other: requestheader-allowed-names is empty, and users and front proxy have the same authority")}
-		}
-	}
-	return nil
+	return names
 }
 
-func listed(list string) string {
-	var names []string
-	if json.Unmarshal([]byte(list), &names) != nil || len(names) == 0 {
+func anyIfEmpty(names []string) string {
+	if len(names) == 0 {
 		return "any name"
 	}
 	return strings.Join(names, ", ")
@@ -92,89 +97,87 @@ func bundle(data []byte) []*x509.Certificate {
 	}
 }
 
-func definitions(f Facts) []Finding {
-	var found []Finding
+func definitions(f Facts) (found findings, well string) {
 	for _, name := range f.Definitions {
-		found = append(found, wrong("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
-			"the CustomResourceDefinition %s is of the group that Weir serves", name))
+		found.problem("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
+			"the CustomResourceDefinition %s is of the group that Weir serves", name)
 	}
 	for _, name := range sorted(f.APIServices) {
 		if f.APIServices[name].Automanaged {
-			found = append(found, wrong("kubectl label apiservice "+name+" kube-aggregator.kubernetes.io/automanaged- && kubectl apply -f artifacts/base/apiservice.yaml",
-				"kube-apiserver itself keeps the APIService %s, as it does for a CustomResourceDefinition", name))
+			found.problem("kubectl label apiservice "+name+" kube-aggregator.kubernetes.io/automanaged- && kubectl apply -f artifacts/base/apiservice.yaml",
+				"kube-apiserver itself keeps the APIService %s, as it does for a CustomResourceDefinition", name)
 		}
 	}
-	return or(found, fine("no CustomResourceDefinition of the group is left"))
+	return found, "no CustomResourceDefinition of the group is left"
 }
 
-func others(f Facts) []Finding {
-	var found []Finding
+func others(f Facts) (found findings, well string) {
 	for _, other := range f.Others {
-		found = append(found, wrong("remove OpenKruise Rollouts: two controllers write the same objects", "there is still %s", other))
+		found.problem("remove OpenKruise Rollouts: two controllers write the same objects", "there is still %s", other)
 	}
-	return or(found, fine("no other controller of Rollouts is installed"))
+	return found, "no other controller of Rollouts is installed"
 }
 
 // late is how long after its end a lease is called stale, in times of its length.
 const late = 2
 
-func leader(f Facts) []Finding {
-	l := f.Lease
+func leader(f Facts) (found findings, well string) {
 	const pods = "kubectl -n " + Namespace + " get pods -l app.kubernetes.io/name=weir-controller, then their logs"
-	switch {
-	case l == nil:
-		return []Finding{wrong(pods, "no weir-controller has ever led: there is no lease")}
-	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil:
-		return []Finding{wrong(pods, "no weir-controller leads: the last one gave up its lease; releases wait")}
+	if f.Lease == nil {
+		found.problem(pods, "no weir-controller has ever led: there is no lease")
+		return found, ""
 	}
-	age := f.Now.Sub(l.Spec.RenewTime.Time).Truncate(time.Second)
-	if age > late*time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second {
-		return []Finding{wrong(pods, "no weir-controller leads: %s renewed its lease %s ago; releases wait", *l.Spec.HolderIdentity, age)}
+	lease := f.Lease.Spec
+	if lease.HolderIdentity == nil || *lease.HolderIdentity == "" || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
+		found.problem(pods, "no weir-controller leads: the last one gave up its lease; releases wait")
+		return found, ""
 	}
-	return fine("%s leads", *l.Spec.HolderIdentity)
+	age := f.Now.Sub(lease.RenewTime.Time).Truncate(time.Second)
+	if age > late*time.Duration(*lease.LeaseDurationSeconds)*time.Second {
+		found.problem(pods, "no weir-controller leads: %s renewed its lease %s ago; releases wait", *lease.HolderIdentity, age)
+	}
+	return found, *lease.HolderIdentity + " leads"
 }
 
 // nearlyFull is the part of its limit from which a database needs attention, in percent.
 const nearlyFull = 80
 
-func storage(f Facts) []Finding {
+func storage(f Facts) (found findings, well string) {
 	if f.ReadError != nil {
-		return []Finding{wrong("see the checks above; then /readyz?verbose of weir-apiserver, and its etcd", "Rollouts cannot be read: %v", f.ReadError)}
+		found.problem("see the checks above; then /readyz?verbose of weir-apiserver, and its etcd", "Rollouts cannot be read: %v", f.ReadError)
 	}
-	return fine("Rollouts can be read")
+	return found, "Rollouts can be read"
 }
 
 // lost finds what a snapshot has brought back after its namespace had gone:
 // Kubernetes empties a namespace before it deletes it, and never again.
-func lost(f Facts) []Finding {
-	var found []Finding
+func lost(f Facts) (found findings, well string) {
 	for _, namespace := range sorted(f.Lost) {
-		found = append(found, wrong("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories --all; or create the namespace again",
-			"objects of Weir are in the namespace %s, which does not exist: %d", namespace, f.Lost[namespace]))
+		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories --all; or create the namespace again",
+			"objects of Weir are in the namespace %s, which does not exist: %d", namespace, f.Lost[namespace])
 	}
-	return or(found, fine("the namespace of every object exists"))
+	return found, "the namespace of every object exists"
 }
 
-func etcd(f Facts) []Finding {
+func etcd(f Facts) (found findings, well string) {
 	if len(f.Members) == 0 {
-		return fine("not looked at; kubectl -n %s exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR", Namespace)
+		return nil, "not looked at; kubectl -n " + Namespace + " exec deploy/weir-apiserver -- /weir-apiserver doctor --check=etcd --data-dir=DIR"
 	}
-	var found []Finding
 	for _, m := range f.Members {
 		if m.Err != nil {
-			found = append(found, wrong("see the log of that member, its certificates, and the network to it", "%s does not answer: %v", m.Address, m.Err))
+			found.problem("see the log of that member, its certificates, and the network to it", "%s does not answer: %v", m.Address, m.Err)
 			continue
 		}
 		for _, alarm := range m.Alarms {
-			found = append(found, wrong(alarmFix(alarm), "%s has the alarm %s", m.Address, alarm))
+			found.problem(alarmFix(alarm), "%s has the alarm %s", m.Address, alarm)
 		}
 		if m.Limit > 0 && m.InUse*100 >= m.Limit*nearlyFull {
-			found = append(found, wrong("delete what is not needed, such as old RolloutHistories, or raise the limit of etcd",
-				"%s uses %s of %s", m.Address, mebibytes(m.InUse), mebibytes(m.Limit)))
+			found.problem("delete what is not needed, such as old RolloutHistories, or raise the limit of etcd",
+				"%s uses %s of %s", m.Address, mebibytes(m.InUse), mebibytes(m.Limit))
 		}
 	}
 	first := f.Members[0]
-	return or(found, fine("%d of %d members answer; %s of %s are in use", len(f.Members), len(f.Members), mebibytes(first.InUse), mebibytes(first.Limit)))
+	return found, fmt.Sprintf("%d of %d members answer; %s of %s are in use", len(f.Members), len(f.Members), mebibytes(first.InUse), mebibytes(first.Limit))
 }
 
 func alarmFix(alarm string) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Drift names a field of spec in which an object is not as it was shipped; empty if
@@ -17,7 +18,7 @@ import (
 func Drift(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedMap(want.Object, "spec")
 	found, _, _ := unstructured.NestedMap(have.Object, "spec")
-	for _, field := range keys(wanted, found) {
+	for _, field := range sets.List(keys(wanted, found)) {
 		if !alike(wanted[field], found[field]) {
 			return "spec." + field
 		}
@@ -25,16 +26,7 @@ func Drift(want, have *unstructured.Unstructured) string {
 	return ""
 }
 
-func keys(maps ...map[string]any) []string {
-	var all []string
-	for _, m := range maps {
-		for key := range m {
-			all = append(all, key)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+func keys(a, b map[string]any) sets.Set[string] { return sets.KeySet(a).Union(sets.KeySet(b)) }
 
 func alike(a, b any) bool {
 	switch x := a.(type) {
@@ -43,7 +35,7 @@ func alike(a, b any) bool {
 		if !isMap && b != nil {
 			return false
 		}
-		return !slices.ContainsFunc(keys(x, y), func(key string) bool { return !alike(x[key], y[key]) })
+		return !slices.ContainsFunc(keys(x, y).UnsortedList(), func(key string) bool { return !alike(x[key], y[key]) })
 	case []any:
 		y, _ := b.([]any)
 		return slices.EqualFunc(x, y, alike)

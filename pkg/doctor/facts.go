@@ -79,6 +79,7 @@ type APIService struct {
 	// Service is namespace/name of the Service; empty if kube-apiserver serves
 	// the version itself.
 	Service string
+	Port    int32
 	// Automanaged reports whether kube-apiserver writes the object for a CRD.
 	Automanaged bool
 	// SkipsVerification reports whether any certificate will do.

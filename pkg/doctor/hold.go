@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func access(f Facts) []Finding {
-	var found []Finding
+func access(f Facts) (found findings, well string) {
 	missing := map[string][]string{}
 	for _, a := range f.Access {
 		if !a.Allowed {
@@ -23,13 +23,13 @@ func access(f Facts) []Finding {
 	}
 	for _, key := range sorted(missing) {
 		account, grant, _ := strings.Cut(key, "\x00")
-		found = append(found, wrong(again+", which restores "+grant, "%s may not: %s", account, strings.Join(missing[key], ", ")))
+		found.problem(again+", which restores "+grant, "%s may not: %s", account, strings.Join(missing[key], ", "))
 	}
-	return or(found, fine("both service accounts may do all %d things that they need", len(f.Access)))
+	return found, fmt.Sprintf("both service accounts may do all %d things that they need", len(f.Access))
 }
 
-// fields are what a webhook must be as it was installed, or workloads are not
-// held, or such are that nobody names.
+// fields of a webhook must be as installed: with others, workloads are not held, or
+// workloads are held that no Rollout names.
 var fields = []struct {
 	name string
 	of   func(admissionv1.MutatingWebhook) any
@@ -54,44 +54,43 @@ func selecting(s *metav1.LabelSelector) metav1.LabelSelector {
 // Conditions are the match conditions by their words: kustomize breaks lines of
 // its own.
 func Conditions(w admissionv1.MutatingWebhook) []string {
-	var words []string
+	var all []string
 	for _, c := range w.MatchConditions {
-		words = append(words, c.Name+": "+strings.Join(strings.Fields(c.Expression), " "))
+		all = append(all, c.Name+": "+words(c.Expression))
 	}
-	return words
+	return all
 }
 
-func webhooks(f Facts) []Finding {
+func webhooks(f Facts) (found findings, well string) {
 	wanted, err := f.Wanted.Webhooks()
 	if err != nil {
-		return []Finding{wrong("use a program that was built well", "%v", err)}
+		found.problem("use a program that was built well", "%v", err)
 	}
-	var found []Finding
 	for _, want := range wanted {
 		have, ok := f.Webhooks[want.Name]
 		if !ok {
-			found = append(found, wrong(again, "the MutatingWebhookConfiguration %s does not exist: template changes are released at once", want.Name))
+			found.problem(again, "the MutatingWebhookConfiguration %s does not exist: template changes are released at once", want.Name)
 			continue
 		}
 		for _, w := range want.Webhooks {
-			found = append(found, webhookWrong(f, want.Name, w, have.Webhooks)...)
+			found = append(found, webhookProblems(f, want.Name, w, have.Webhooks)...)
 		}
 	}
-	return or(found, fine("workloads are held by the webhook%s", map[bool]string{true: " and by policies"}[holding(f)]))
+	return found, "workloads are held by the webhook" + map[bool]string{true: " and by policies"}[holding(f)]
 }
 
-func webhookWrong(f Facts, configuration string, want admissionv1.MutatingWebhook, all []admissionv1.MutatingWebhook) []Finding {
+func webhookProblems(f Facts, configuration string, want admissionv1.MutatingWebhook, all []admissionv1.MutatingWebhook) (found findings) {
 	i := slices.IndexFunc(all, func(have admissionv1.MutatingWebhook) bool { return have.Name == want.Name })
 	if i < 0 {
-		return []Finding{wrong(again, "the MutatingWebhookConfiguration %s has no webhook %s", configuration, want.Name)}
+		found.problem(again, "the MutatingWebhookConfiguration %s has no webhook %s", configuration, want.Name)
+		return found
 	}
 	have := all[i]
-	var found []Finding
 	if differ := differing(want, have); len(differ) > 0 {
-		found = append(found, wrong(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", ")))
+		found.problem(again, "of the MutatingWebhookConfiguration %s these are not as installed: %s", configuration, strings.Join(differ, ", "))
 	}
 	if ignores(have) && !ignores(want) && !holding(f) {
-		found = append(found, wrong(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold"))
+		found.problem(again+", or install the policies", "while weir-apiserver is down, template changes are released at once: failurePolicy is Ignore, and no policies hold")
 	}
 	return found
 }
@@ -111,7 +110,7 @@ func ignores(w admissionv1.MutatingWebhook) bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore
 }
 
-// policyKinds are what holds inside kube-apiserver.
+// policyKinds are the kinds that hold workloads inside kube-apiserver.
 var policyKinds = []string{
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
@@ -142,17 +141,16 @@ func policiesWrong(f Facts) []string {
 	return found
 }
 
-func policies(f Facts) []Finding {
+func policies(f Facts) (found findings, well string) {
 	wanted := f.Wanted.Of(policyKinds...)
 	switch {
 	case len(wanted) == 0:
-		return fine("this version has none; the webhook holds")
+		return nil, "this version has none; the webhook holds"
 	case !f.PoliciesServed:
-		return fine("the cluster does not serve them in v1, which Kubernetes does from 1.36; the webhook holds")
+		return nil, "the cluster does not serve them in v1, which Kubernetes does from 1.36; the webhook holds"
 	}
-	var found []Finding
 	for _, what := range policiesWrong(f) {
-		found = append(found, wrong("kubectl apply "+policyFiles, "%s", what))
+		found.problem("kubectl apply "+policyFiles, "%s", what)
 	}
-	return or(found, fine("%d policies and bindings hold without Weir", len(wanted)))
+	return found, fmt.Sprintf("%d policies and bindings hold without Weir", len(wanted))
 }

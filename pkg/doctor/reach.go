@@ -5,7 +5,6 @@ package doctor
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/x509"
 	"maps"
 	"slices"
@@ -38,21 +37,20 @@ const (
 	openNetwork   = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
 )
 
-func apiServices(f Facts) []Finding {
-	var found []Finding
+func apiServices(f Facts) (found findings, well string) {
 	for _, want := range f.Wanted.Of("APIService") {
 		name := want.GetName()
 		s, ok := f.APIServices[name]
 		switch {
 		case !ok:
-			found = append(found, wrong(again, "the APIService %s does not exist", name))
+			found.problem(again, "the APIService %s does not exist", name)
 		case s.Service == "":
-			found = append(found, wrong("see the check other-definitions; else "+again, "the APIService %s does not lead to weir-apiserver", name))
+			found.problem("see the check other-definitions; else "+again, "the APIService %s does not lead to weir-apiserver", name)
 		case !s.Available:
-			found = append(found, wrong(availableFix(s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s", name, s.Reason, s.Message))
+			found.problem(availableFix(s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s", name, s.Reason, s.Message)
 		}
 	}
-	return or(found, fine("kube-apiserver reaches weir-apiserver"))
+	return found, "kube-apiserver reaches weir-apiserver"
 }
 
 func availableFix(s APIService) string {
@@ -89,44 +87,38 @@ func places(f Facts) []place {
 	return all
 }
 
-func certificates(f Facts) []Finding {
-	var found []Finding
+func certificates(f Facts) (found findings, well string) {
 	all := places(f)
 	for _, p := range all {
-		if finding := bundleWrong(p, f.Now); finding != nil {
-			found = append(found, *finding)
-			continue
+		problems := bundleProblems(p, f.Now)
+		if len(problems) == 0 {
+			problems = servedProblems(p, f, all)
 		}
-		if finding := servedWrong(p, f, all); finding != nil {
-			found = append(found, *finding)
-		}
+		found = append(found, problems...)
 	}
-	return or(found, fine("each caBundle is there and verifies what is served%s", until(f)))
+	return found, "each caBundle is there and verifies what is served" + until(f)
 }
 
-// bundleWrong looks at a caBundle by itself.
-func bundleWrong(p place, now time.Time) *Finding {
+// bundleProblems looks at a caBundle by itself.
+func bundleProblems(p place, now time.Time) (found findings) {
 	const fix = restartServer + "; else write its certificate authority there, as docs/install.md says"
 	certs := bundle(p.bundle)
-	var f Finding
 	switch {
 	case p.skips:
-		f = wrong("set caBundle and take insecureSkipTLSVerify away", "%s verifies nobody: whoever gets in between is obeyed", p.name)
+		found.problem("set caBundle and take insecureSkipTLSVerify away", "%s verifies nobody: whoever gets in between is obeyed", p.name)
 	case len(p.bundle) == 0:
-		f = wrong(fix, "%s has no caBundle, so kube-apiserver does not trust weir-apiserver", p.name)
+		found.problem(fix, "%s has no caBundle, so kube-apiserver does not trust weir-apiserver", p.name)
 	case len(certs) == 0:
-		f = wrong(fix, "the caBundle of %s has no certificate in it", p.name)
+		found.problem(fix, "the caBundle of %s has no certificate in it", p.name)
 	case !slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return now.Before(c.NotAfter) }):
-		f = wrong(fix, "the caBundle of %s ended %s", p.name, certs[0].NotAfter.UTC().Format(time.RFC3339))
-	default:
-		return nil
+		found.problem(fix, "the caBundle of %s ended %s", p.name, certs[0].NotAfter.UTC().Format(time.RFC3339))
 	}
-	return &f
+	return found
 }
 
-// servedWrong looks at a caBundle and what is served. Where no connection could
+// servedProblems looks at a caBundle and what is served. Where no connection could
 // be made, that of kube-apiserver counts, for the same bundle.
-func servedWrong(p place, f Facts, all []place) *Finding {
+func servedProblems(p place, f Facts, all []place) (found findings) {
 	s, ok := f.Served[p.name]
 	if !ok || s.Err != nil || len(s.Chain) == 0 {
 		if slices.ContainsFunc(all, func(other place) bool { return other.verified && bytes.Equal(other.bundle, p.bundle) }) {
@@ -136,22 +128,23 @@ func servedWrong(p place, f Facts, all []place) *Finding {
 		if s.Err != nil {
 			why = s.Err.Error()
 		}
-		return &Finding{Unknown, "what " + p.name + " is served with was not seen from here: " + why,
-			"run this where the Services of the cluster are reached"}
+		return findings{{Unknown, "what " + p.name + " is served with was not seen from here: " + why,
+			"run this where the Services of the cluster are reached"}}
 	}
-	leaf, roots, between := s.Chain[0], x509.NewCertPool(), x509.NewCertPool()
-	for _, c := range bundle(p.bundle) {
-		roots.AddCert(c)
-	}
-	for _, c := range s.Chain[1:] {
-		between.AddCert(c)
-	}
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: s.Host, Roots: roots, Intermediates: between, CurrentTime: f.Now}); err != nil {
-		finding := wrong(restartServer+"; else issue the certificate anew, for "+s.Host+", from the authority in caBundle",
+	options := x509.VerifyOptions{DNSName: s.Host, Roots: pool(bundle(p.bundle)), Intermediates: pool(s.Chain[1:]), CurrentTime: f.Now}
+	if _, err := s.Chain[0].Verify(options); err != nil {
+		found.problem(restartServer+"; else issue the certificate anew, for "+s.Host+", from the authority in caBundle",
 			"the caBundle of %s does not verify what is served: %v", p.name, err)
-		return &finding
 	}
-	return nil
+	return found
+}
+
+func pool(certs []*x509.Certificate) *x509.CertPool {
+	all := x509.NewCertPool()
+	for _, c := range certs {
+		all.AddCert(c)
+	}
+	return all
 }
 
 // until says when the first certificate that was seen ends.
@@ -165,6 +158,5 @@ func until(f Facts) string {
 	if len(ends) == 0 {
 		return ""
 	}
-	first := slices.MinFunc(ends, func(a, b time.Time) int { return cmp.Compare(a.Unix(), b.Unix()) })
-	return ", until " + first.UTC().Format(time.RFC3339)
+	return ", until " + slices.MinFunc(ends, time.Time.Compare).UTC().Format(time.RFC3339)
 }

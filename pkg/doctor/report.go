@@ -15,7 +15,7 @@ func Well(results []Result) bool {
 	return !slices.ContainsFunc(results, func(r Result) bool { return r.Status != OK })
 }
 
-// WriteText tells a person.
+// WriteText writes results for people.
 func WriteText(w io.Writer, results []Result) {
 	marks := map[Status]string{OK: "ok", Problem: "PROBLEM", Unknown: "unknown"}
 	count := map[Status]int{}
@@ -34,7 +34,7 @@ func WriteText(w io.Writer, results []Result) {
 	}
 }
 
-// WriteJSON tells a program.
+// WriteJSON writes results for programs.
 func WriteJSON(w io.Writer, results []Result) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,10 +27,7 @@ import (
 )
 
 // Object is an object of the API.
-type Object interface {
-	runtime.Object
-	metav1.Object
-}
+type Object = object.Object
 
 // Found is all that there is.
 type Found struct {
@@ -70,15 +68,15 @@ func (p *Plan) Refused() bool {
 // Decide plans a takeover.
 func Decide(f Found) *Plan {
 	p := &Plan{}
-	batches := map[string]*rollouts.BatchRelease{}
+	batches := map[types.NamespacedName]*rollouts.BatchRelease{}
 	for _, b := range f.BatchReleases {
 		b = b.DeepCopy()
-		batches[place(b)] = b
+		batches[types.NamespacedName{Namespace: b.Namespace, Name: b.Name}] = b
 		p.keep("BatchRelease", b, validation.ValidateBatchRelease(b))
 	}
 	for _, r := range f.Rollouts {
 		r = r.DeepCopy()
-		p.rollout(r, batches[place(r)], &f)
+		p.rollout(r, batches[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}], &f)
 	}
 	for _, t := range f.TrafficRoutings {
 		p.keep("TrafficRouting", t.DeepCopy(), validation.ValidateTrafficRouting(t))
@@ -100,15 +98,15 @@ func (p *Plan) keep(kind string, o Object, errs field.ErrorList) {
 }
 
 func (p *Plan) remark(kind string, o Object, text string) {
-	p.Remarks = append(p.Remarks, Remark{Of: kind + " " + place(o), Text: text})
+	p.Remarks = append(p.Remarks, Remark{Of: describe(kind, o), Text: text})
 }
 
-func (p *Plan) refuse(o Object, text string) {
-	p.Remarks = append(p.Remarks, Remark{Of: "Rollout " + place(o), Text: text, Refused: true})
+func (p *Plan) refuse(r *rollouts.Rollout, text string) {
+	p.Remarks = append(p.Remarks, Remark{Of: describe("Rollout", r), Text: text, Refused: true})
 }
 
 func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) {
-	rename(r)
+	rehash(r)
 	p.keep("Rollout", r, validation.ValidateRollout(r, validation.Options{AnyWorkloadKind: true}))
 	ref := r.Spec.WorkloadRef
 	if ref == nil {
@@ -130,17 +128,12 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	switch {
 	case !known && live:
 		p.refuse(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot go on with; finish it first, or roll it back", ref.Kind, style))
-		return
 	case !served:
 		p.remark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: it will say so and do nothing", ref.Kind, style))
-		return
-	}
-	if !known {
-		return
-	}
-	same := recognise(r, b, row, f)
-	if live {
-		p.live(r, release, same)
+	case known:
+		if same := adoptRevision(r, b, row, f); live {
+			p.live(r, release, same)
+		}
 	}
 }
 
@@ -154,7 +147,7 @@ func (p *Plan) live(r *rollouts.Rollout, release *rollouts.Release, same bool) {
 	if progress := r.Status.Active(); progress != nil {
 		what = fmt.Sprintf("%s, step %d of %d, %s", what, progress.CurrentStepIndex, len(release.Steps), progress.State)
 	}
-	p.Live = append(p.Live, Remark{Of: "Rollout " + place(r), Text: what})
+	p.Live = append(p.Live, Remark{Of: describe("Rollout", r), Text: what})
 	if !same {
 		p.remark("Rollout", r, "has a release under way of a template that its workload has no longer: Weir will begin with the one it has, at step 1")
 	}
@@ -171,18 +164,15 @@ func (p *Plan) claim(r *rollouts.Rollout) {
 	p.Owners = append(p.Owners, r)
 }
 
-// rename gives the plan the name that Weir computes. Where the release under way
-// is one of that plan, it stays so.
-func rename(r *rollouts.Rollout) {
+// rehash sets the hash of the plan that Weir computes. A release under way of that
+// plan stays one.
+func rehash(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil {
 		return
 	}
 	theirs, ours := r.Annotations[rollouts.AnnotationHash], planner.PlanHash(release)
-	if r.Annotations == nil {
-		r.Annotations = map[string]string{}
-	}
-	r.Annotations[rollouts.AnnotationHash] = ours
+	metav1.SetMetaDataAnnotation(&r.ObjectMeta, rollouts.AnnotationHash, ours)
 	if p := r.Status.Active(); p != nil && theirs != "" && p.RolloutHash == theirs {
 		p.RolloutHash = ours
 	}
@@ -190,17 +180,17 @@ func rename(r *rollouts.Rollout) {
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 
-// recognise reports whether the template of the workload is the one that was
-// released, and gives it the name that Weir computes: names of revisions differ
-// between implementations, and between versions of one.
-func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, f *Found) bool {
+// adoptRevision stores the name of the revision that Weir computes, if the template of
+// the workload is the one that was released, and returns whether it is: names of
+// revisions differ between implementations, and between versions of one.
+func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, f *Found) bool {
 	d, owned := f.workload(r, b)
 	progress := r.Status.Active()
 	if d == nil || progress == nil {
 		return false
 	}
 	w := row.Observe(d, owned)
-	bind(r, b, d, w)
+	bindWorkload(r, b, d, w)
 	if progress.ObservedWorkloadGeneration != w.Generation && (progress.PodTemplateHash == "" || progress.PodTemplateHash != w.PodTemplateHash) {
 		return w.Is(progress.UpdateRevision)
 	}
@@ -211,9 +201,9 @@ func recognise(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.Row, 
 	return true
 }
 
-// bind stores what OpenKruise keeps on the workload alone. It is believed once, here,
-// since whoever imports vouches for it.
-func bind(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deployment, w planner.Workload) {
+// bindWorkload stores what OpenKruise keeps on the workload alone. It is trusted once,
+// here: the administrator who imports vouches for it.
+func bindWorkload(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deployment, w planner.Workload) {
 	r.Status.WorkloadUID = d.UID
 	if b == nil || w.Target == nil || b.Status.Phase == rollouts.PhaseCompleted {
 		return
@@ -245,7 +235,9 @@ func (f *Found) workload(r *rollouts.Rollout, b *rollouts.BatchRelease) (d *apps
 	return d, owned
 }
 
-func place(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+func describe(kind string, o Object) string {
+	return kind + " " + o.GetNamespace() + "/" + o.GetName()
+}
 
 // String is how a remark is printed.
 func (r Remark) String() string { return strings.TrimSpace(r.Of + ": " + r.Text) }

@@ -34,7 +34,7 @@ type Source interface {
 type Index struct {
 	informer cache.SharedIndexInformer
 	source   Source
-	reads    reads
+	reads    *reads
 }
 
 var _ Rollouts = (*Index)(nil)

@@ -6,9 +6,9 @@ package workload
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -24,62 +24,35 @@ const readTimeout = 3 * time.Second
 type reads struct {
 	source Source
 	one    chan struct{}
-	*waiting
+	shared singleflight.Group
 }
 
-// waiting are the reads that did not begin yet, by namespace.
-type waiting struct {
-	sync.Mutex
-	next map[string]*read
-}
-
-// read is done when its channel is closed.
-type read struct {
-	done chan struct{}
-	list *rollouts.RolloutList
-	err  error
-}
-
-func newReads(source Source) reads {
-	return reads{source: source, one: make(chan struct{}, 1), waiting: &waiting{next: map[string]*read{}}}
+func newReads(source Source) *reads {
+	return &reads{source: source, one: make(chan struct{}, 1)}
 }
 
 // list is what was stored at a moment after it was asked for.
-func (r reads) list(ctx context.Context, namespace string) (*rollouts.RolloutList, error) {
-	r.Lock()
-	n := r.next[namespace]
-	if n == nil {
-		n = &read{done: make(chan struct{})}
-		r.next[namespace] = n
-		go r.run(context.WithoutCancel(ctx), namespace, n)
-	}
-	r.Unlock()
+func (r *reads) list(ctx context.Context, namespace string) (*rollouts.RolloutList, error) {
+	read := r.shared.DoChan(namespace, func() (any, error) {
+		r.one <- struct{}{}
+		defer func() { <-r.one }()
+		r.shared.Forget(namespace) // who asks from now on needs a later read
+		return r.read(context.WithoutCancel(ctx), namespace)
+	})
 	select {
-	case <-n.done:
-		return n.list, n.err
+	case result := <-read:
+		if list, ok := result.Val.(*rollouts.RolloutList); ok || result.Err != nil {
+			return list, result.Err
+		}
+		return nil, fmt.Errorf("got a %T", result.Val)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// run reads when its turn has come. A list without a version is what etcd has now.
-func (r reads) run(ctx context.Context, namespace string, n *read) {
-	r.one <- struct{}{}
-	defer func() { <-r.one }()
-	r.Lock()
-	delete(r.next, namespace)
-	r.Unlock()
-	defer close(n.done)
+// read is without a version: it answers with what etcd has now.
+func (r *reads) read(ctx context.Context, namespace string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	obj, err := r.source.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
-	if err != nil {
-		n.err = err
-		return
-	}
-	if list, ok := obj.(*rollouts.RolloutList); ok {
-		n.list = list
-		return
-	}
-	n.err = fmt.Errorf("got a %T", obj)
+	return r.source.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair says whose turn it is: what waits is taken from one namespace after
-// the other, and no namespace has more than its share of the workers. It must not
-// know what is worked on.
+// Package fair orders a work queue: requests are taken from one namespace after the
+// other, and no namespace has more than its share of the workers. It must not know
+// what a request is about.
 package fair
 
 import (
@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// order is the order of a queue. Within a namespace the first comes first.
+// order is the order of a queue: within a namespace, first in, first out.
 type order struct {
 	mu sync.Mutex
-	// limit is how many of a namespace are worked on at once.
+	// limit is how many requests of a namespace are worked on at once.
 	limit   int
 	waiting map[string][]reconcile.Request
 	working map[string]int
@@ -31,7 +31,7 @@ func newOrder(limit int) *order {
 	return &order{limit: limit, waiting: map[string][]reconcile.Request{}, working: map[string]int{}}
 }
 
-// Touch implements workqueue.Queue: who asks twice does not wait less.
+// Touch implements workqueue.Queue: a request that is added again keeps its place.
 func (*order) Touch(reconcile.Request) {}
 
 // Push implements workqueue.Queue.
@@ -44,7 +44,7 @@ func (o *order) Push(r reconcile.Request) {
 	o.waiting[r.Namespace] = append(o.waiting[r.Namespace], r)
 }
 
-// Len implements workqueue.Queue. It counts what can be taken now.
+// Len implements workqueue.Queue. It counts the requests that can be taken now.
 func (o *order) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,7 +73,7 @@ func (o *order) Pop() reconcile.Request {
 	return r
 }
 
-// done gives a worker of a namespace back.
+// done frees a worker of a namespace.
 func (o *order) done(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// pass is how long one pass may take. What is stored tells the next one how far
-	// it has come.
+	// pass is how long one pass may take. The next pass goes on from what is stored.
 	pass = time.Minute
-	// soonest and latest are how long one that fails waits for its next pass. Others
-	// that fail do not make it wait longer.
+	// soonest and latest bound how long a request that fails waits for its next pass.
+	// Other requests that fail do not make it wait longer.
 	soonest, latest = 5 * time.Millisecond, 1000 * time.Second
 )
 
-// Options are those of a controller with so many workers, of which a namespace has
-// half at most.
+// Options are those of a controller with so many workers. A namespace has at most
+// half of them.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -46,9 +45,9 @@ func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]
 		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, DelayingQueue: delaying})}
 }
 
-// Done implements workqueue.TypedInterface. What waited for a worker of its
-// namespace can be taken now, at the latest by who has done and asks for the next:
-// nobody else need be woken.
+// Done implements workqueue.TypedInterface. Requests that waited for a worker of this
+// namespace can be taken now. The worker that calls Done takes the next one itself, so
+// no other worker must be woken.
 func (q *queue) Done(r reconcile.Request) {
 	q.order.done(r.Namespace)
 	q.TypedRateLimitingInterface.Done(r)

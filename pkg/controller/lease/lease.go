@@ -5,7 +5,7 @@
 //
 // A leader that was frozen wakes without knowing that another one leads by now.
 // Before the election tells it, its passes would go on where they stood. So each
-// write asks, last before the wire, how long ago the lease was renewed.
+// write checks, last before the wire, how long ago the lease was renewed.
 //
 // It must not know what is written.
 package lease
@@ -51,12 +51,11 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 
 // renew counts from before the request: others count from when they see it.
 func (l *Lease) renew(record resourcelock.LeaderElectionRecord, write func() error) error {
-	ours := record.HolderIdentity == l.Identity()
+	began, ours := l.Clock.Now(), record.HolderIdentity == l.Identity()
 	if !ours {
 		// It is given back: no write may follow, whether that works or not.
 		l.set(time.Time{})
 	}
-	began := l.Clock.Now()
 	err := write()
 	if err == nil && ours {
 		l.set(began)
@@ -70,8 +69,8 @@ func (l *Lease) set(renewed time.Time) {
 	l.renewed = renewed
 }
 
-// Check reports whether a write would be refused, and why.
-func (l *Lease) Check() error {
+// check returns why a write is refused, or nil.
+func (l *Lease) check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
@@ -95,7 +94,7 @@ type guard struct {
 
 func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if err := g.lease.Check(); err != nil {
+		if err := g.lease.check(); err != nil {
 			if r.Body != nil {
 				err = errors.Join(err, r.Body.Close())
 			}
@@ -105,5 +104,5 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.inner.RoundTrip(r)
 }
 
-// WrappedRoundTripper is for whoever looks for the transport inside.
+// WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g guard) WrappedRoundTripper() http.RoundTripper { return g.inner }

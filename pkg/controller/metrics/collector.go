@@ -36,11 +36,11 @@ var (
 // live are the phases in which somebody may be waiting.
 var live = []rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseDisabling, rollouts.PhaseTerminating}
 
-// Collector counts Rollouts when it is asked.
+// Collector counts Rollouts on each scrape.
 type Collector struct {
 	// Rollouts reads them from a cache.
 	Rollouts func(context.Context) ([]*rollouts.Rollout, error)
-	// Leads is closed once this process leads: of several, one tells.
+	// Leads is closed once this process leads: of several replicas, one reports.
 	Leads <-chan struct{}
 	Clock clock.PassiveClock
 }
@@ -54,14 +54,14 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While the cache is not filled it says
-// nothing, and other metrics are told all the same.
+// Collect implements prometheus.Collector. While the cache is not filled it
+// reports no Rollouts, and does not fail the scrape.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-c.Leads:
-		out <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, 1)
+		out <- gauge(leads, 1)
 	default:
-		out <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, 0)
+		out <- gauge(leads, 0)
 		return
 	}
 	// A scrape has no context of its own.
@@ -71,21 +71,18 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	for _, m := range numbers(all, c.Clock.Now()) {
-		out <- prometheus.MustNewConstMetric(m.of, prometheus.GaugeValue, m.value, m.labels...)
+	for _, m := range gauges(all, c.Clock.Now()) {
+		out <- m
 	}
 }
 
-// number is one line of a scrape.
-type number struct {
-	of     *prometheus.Desc
-	value  float64
-	labels []string
+func gauge(of *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
 }
 
-// numbers says how Rollouts are: how many, and of those that are under way each.
-func numbers(all []*rollouts.Rollout, now time.Time) []number {
-	var told []number
+// gauges count all Rollouts, and describe each that is under way or stalled.
+func gauges(all []*rollouts.Rollout, now time.Time) []prometheus.Metric {
+	var told []prometheus.Metric
 	counts := map[[2]string]int{}
 	open := 0
 	for _, r := range all {
@@ -94,25 +91,25 @@ func numbers(all []*rollouts.Rollout, now time.Time) []number {
 			told = append(told, waited(r, now))
 		}
 		if s := r.Status.Stalled(); s != nil {
-			told = append(told, number{stalled, 1, []string{r.Namespace, r.Name, s.Reason}})
+			told = append(told, gauge(stalled, 1, r.Namespace, r.Name, s.Reason))
 		}
 		if p := r.Status.Condition(rollouts.ConditionProtected); p != nil && p.Status == metav1.ConditionFalse {
 			open++
 		}
 	}
-	told = append(told, number{unprotected, float64(open), nil})
+	told = append(told, gauge(unprotected, float64(open)))
 	for labels, n := range counts {
-		told = append(told, number{count, float64(n), labels[:]})
+		told = append(told, gauge(count, float64(n), labels[:]...))
 	}
 	return told
 }
 
-// waited says for what a Rollout waits, and how long it has.
-func waited(r *rollouts.Rollout, now time.Time) number {
+// waited is how long a Rollout has waited, by what it waits for.
+func waited(r *rollouts.Rollout, now time.Time) prometheus.Metric {
 	w := planner.WaitingFor(r)
-	since := w.Since
-	if since.IsZero() {
-		since = metav1.NewTime(now)
+	took := 0.0
+	if !w.Since.IsZero() {
+		took = max(0, now.Sub(w.Since.Time).Seconds())
 	}
-	return number{wait, max(0, now.Sub(since.Time).Seconds()), []string{r.Namespace, r.Name, string(w.For)}}
+	return gauge(wait, took, r.Namespace, r.Name, string(w.For))
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,18 +30,18 @@ type OptionalKinds struct {
 	kinds    cluster.OptionalKinds
 }
 
-// SetupWithManager registers the watches. What one may not read when its definition
-// comes may be readable by the time that a Rollout of it leaves.
+// SetupWithManager registers the watches. A kind that may not be read when its
+// definition comes may be readable when a Rollout of it is deleted.
 func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
 		Watches(cluster.Definitions(), cluster.Later(cluster.Served, handler.EnqueueRequestsFromMapFunc(defined))).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(definedFor), leaving()).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(definedFor), leaving()).
+		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
 		Complete(r)
 }
 
-// defined passes a definition that may be one of a workload. Most are not.
+// defined is the request for a definition of a workload, and none for other definitions.
 func defined(_ context.Context, o client.Object) []reconcile.Request {
 	if _, ok := rowOf(o.GetName()); !ok {
 		return nil
@@ -48,7 +49,7 @@ func defined(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
 }
 
-// definedFor is the definition of what a Rollout or a BatchRelease names.
+// definedFor is the request for the definition of the kind that a Rollout or a BatchRelease names.
 func definedFor(ctx context.Context, o client.Object) []reconcile.Request {
 	plural, _ := meta.UnsafeGuessKindToResource(cluster.Released(o).WithVersion(""))
 	definition := cluster.Definitions()
@@ -67,8 +68,8 @@ func rowOf(name string) (workload.Row, bool) {
 	return workload.Row{}, false
 }
 
-// Reconcile begins with a kind once it is served. One that is not, or that may not
-// be read, is looked at again when its definition changes.
+// Reconcile starts a Reconciler for a kind once it is served. A kind that is not, or
+// that may not be read, is looked at again when its definition changes.
 func (r *OptionalKinds) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row, ok := rowOf(req.Name)
 	if !ok || r.Server.Native(row) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphan gives workloads back that are held and that nobody names: the
+// Package orphan gives back held workloads that no Rollout or BatchRelease names: the
 // Rollout lost its finalizer, or somebody wrote the annotation by hand. It must
 // not touch a workload that any live Rollout or BatchRelease names.
 package orphan
@@ -35,20 +35,20 @@ import (
 type Reconciler struct {
 	Server   cluster.Server
 	Recorder events.EventRecorder
-	// Row is one of those of the kind. A workload says itself which it is held by.
+	// Row is any row of the kind. A held workload names the style of its own row.
 	Row workload.Row
 }
 
-// workers are as few as leave one to others when a namespace takes up its share.
+// workers is the least number that leaves one to others when a namespace has its share.
 const workers = 2
 
-// settling is how soon to look again at what the native controller is to see.
+// settling is how soon to look again after a write that the native controller acts on.
 const settling = time.Second
 
-// SetupWithManager registers the watches: of what is held, and of the Rollouts
-// and BatchReleases that leave.
+// SetupWithManager registers the watches: of held workloads, and of Rollouts and
+// BatchReleases that are deleted.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// What is held already is named; whoever names it is looked at when that leaves.
+	// A workload that stays held is looked at when the Rollout that names it is deleted.
 	held := predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return workload.Marked(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return workload.Marked(e.ObjectNew) && !workload.Marked(e.ObjectOld) },
@@ -57,19 +57,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.GroupKind().String())).
 		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), leaving()).
+		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), builder.WithPredicates(cluster.Deleted())).
 		WithOptions(fair.Options(workers)).
 		Complete(r)
-}
-
-// leaving passes what is deleted.
-func leaving() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	})
 }
 
 // named is the workload that a Rollout or a BatchRelease names.
@@ -85,84 +76,77 @@ func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Reque
 
 // Reconcile runs one pass over one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	w, err := r.Server.Unnamed(ctx, r.Row, req.Namespace, req.Name)
+	after, err := r.pass(ctx, req.NamespacedName)
 	switch {
 	case cluster.Behind(err):
 		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
+	case cluster.Moved(err):
+		err = nil
+	}
+	return ctrl.Result{RequeueAfter: after}, err
+}
+
+// pass returns how soon to look again; never, if 0.
+func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	w, err := r.Server.Unnamed(ctx, r.Row, key.Namespace, key.Name)
+	switch {
 	case err != nil, w == nil:
-		return ctrl.Result{}, err
+		return 0, err
 	case !workload.Marked(w.Object):
-		return r.tidied(ctx, w)
+		return r.tidy(ctx, w)
 	case !w.Row.Held(w.Object):
-		return ctrl.Result{}, nil
+		return 0, nil
 	}
 	if named, err := r.Server.Named(ctx, w, cluster.Live); named || err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	return r.giveBack(ctx, w)
 }
 
 // giveBack ends the hold: as a Rollout does that is deleted, an aborted version is
 // not released by this.
-func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (ctrl.Result, error) {
-	style := workload.StyleOf(w.Object)
-	row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, style)
+func (r *Reconciler) giveBack(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
+	row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, workload.StyleOf(w.Object))
 	if !ok {
 		row = w.Row
 	}
-	name := client.ObjectKey{Namespace: w.Object.GetNamespace(), Name: w.Object.GetName()}
-	w, err := r.Server.Unnamed(ctx, row, name.Namespace, name.Name)
-	switch {
-	case cluster.Behind(err):
-		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
-	case err != nil, w == nil:
-		return ctrl.Result{}, err
+	w, err := r.Server.Unnamed(ctx, row, w.Object.GetNamespace(), w.Object.GetName())
+	if err != nil || w == nil {
+		return 0, err
 	}
 	facts := row.Observe(w.Object, w.Owned)
 	rejected := facts.Target != nil && facts.Target.Abort
-	err = r.Server.Write(ctx, row.Restore(w.Object, w.Owned, planner.RestoreWorkload{KeepPaused: rejected}))
-	if err == nil {
-		said := "no Rollout names this workload any more, so it was given back to its own controller"
-		if rejected {
-			said += ", paused, since its release was aborted"
-		}
-		r.Recorder.Eventf(about(w), nil, corev1.EventTypeWarning, "WorkloadGivenBack", "Release", "%s", said)
+	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, planner.RestoreWorkload{KeepPaused: rejected})); err != nil {
+		return settling, err
 	}
-	if cluster.Moved(err) {
-		err = nil
+	said := "no Rollout names this workload any more, so it was given back to its own controller"
+	if rejected {
+		said += ", paused, since its release was aborted"
 	}
-	// What the native controller copies meanwhile is taken off in the next pass.
-	return ctrl.Result{RequeueAfter: settling}, err
-}
-
-// about is what an event is about.
-func about(w *cluster.Workload) *corev1.ObjectReference {
-	return &corev1.ObjectReference{
+	about := &corev1.ObjectReference{
 		APIVersion: w.Row.GVK.GroupVersion().String(), Kind: w.Row.GVK.Kind,
 		Namespace: w.Object.GetNamespace(), Name: w.Object.GetName(), UID: w.Object.GetUID(),
 	}
+	r.Recorder.Eventf(about, nil, corev1.EventTypeWarning, "WorkloadGivenBack", "Release", "%s", said)
+	// What the native controller copies meanwhile is taken off in the next pass.
+	return settling, nil
 }
 
-// tidied takes off what is left on a workload that was given back here.
-func (r *Reconciler) tidied(ctx context.Context, w *cluster.Workload) (ctrl.Result, error) {
+// tidy takes off what is left on a workload that was given back here.
+func (r *Reconciler) tidy(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
 	left := slices.ContainsFunc(w.Owned, func(o object.Object) bool { return workload.Marked(o) })
 	if !left && w.Object.GetLabels()[rollouts.LabelWorkloadType] == "" {
-		return ctrl.Result{}, nil // as most workloads are
+		return 0, nil // as most workloads are
 	}
+	anyOne := func(client.Object) bool { return true }
 	if named, err := r.Server.Named(ctx, w, anyOne); named || err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	changes := w.Row.Restore(w.Object, w.Owned, planner.RestoreWorkload{})
 	if len(changes) == 0 && w.Row.Observe(w.Object, w.Owned).Settled {
 		if changes = w.Row.Unlabel(w.Object); len(changes) == 0 {
-			return ctrl.Result{}, nil // a ControllerRevision keeps its copies, and nobody reads them
+			return 0, nil // a ControllerRevision keeps its copies, and nobody reads them
 		}
 	}
-	err := r.Server.Write(ctx, changes)
-	if cluster.Moved(err) {
-		err = nil
-	}
-	return ctrl.Result{RequeueAfter: settling}, err
+	return settling, r.Server.Write(ctx, changes)
 }
-
-func anyOne(client.Object) bool { return true }

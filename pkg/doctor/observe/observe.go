@@ -10,16 +10,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -31,8 +35,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// partLimit is how long one part may take.
-const partLimit = 10 * time.Second
+// partLimit is how long one part may take, and requestLimit one request of it: a
+// frozen server accepts connections, and never answers.
+const partLimit, requestLimit = 10 * time.Second, 5 * time.Second
 
 // Observer looks at a cluster.
 type Observer struct {
@@ -67,10 +72,10 @@ var parts = []struct {
 }
 
 // Observe reads the parts. What cannot be read is said in the facts.
-func (o *Observer) Observe(ctx context.Context, needed []doctor.Part) (doctor.Facts, error) {
+func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (doctor.Facts, error) {
 	config := rest.CopyConfig(o.Cluster)
 	config.QPS = -1 // the cluster's own fairness is enough
-	config.Timeout = partLimit
+	config.Timeout = requestLimit
 	config.WarningHandler = rest.NoWarnings{}
 	o.Cluster = config
 	var err error
@@ -81,12 +86,8 @@ func (o *Observer) Observe(ctx context.Context, needed []doctor.Part) (doctor.Fa
 		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
 	}
 	f := doctor.Facts{Wanted: o.Wanted, Unread: map[doctor.Part]error{}}
-	wanted := map[doctor.Part]bool{}
-	for _, p := range needed {
-		wanted[p] = true
-	}
 	for _, p := range parts {
-		if !wanted[p.part] {
+		if !needed.Has(p.part) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, partLimit)
@@ -134,52 +135,49 @@ func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {
 }
 
 func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
-	c, err := o.typed.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		f.FrontProxy = c.Data
-		if f.FrontProxy == nil {
-			f.FrontProxy = map[string]string{}
-		}
+	c, err := orNil(o.typed.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{}))
+	if c != nil {
+		f.FrontProxy = map[string]string{}
+		maps.Copy(f.FrontProxy, c.Data)
 	}
 	return err
 }
 
 func (o *Observer) lease(ctx context.Context, f *doctor.Facts) error {
-	l, err := o.typed.CoordinationV1().Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		f.Lease = l
-	}
+	var err error
+	f.Lease, err = orNil(o.typed.CoordinationV1().Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{}))
 	return err
 }
 
-// ofGroup keeps what belongs to our group.
-func ofGroup(list *unstructured.UnstructuredList) []unstructured.Unstructured {
-	var ours []unstructured.Unstructured
-	for _, o := range list.Items {
-		if group, _, _ := unstructured.NestedString(o.Object, "spec", "group"); group == rollouts.GroupName {
-			ours = append(ours, o)
-		}
+// orNil is the object that was read; nil without an error if there is none.
+func orNil[T any](o *T, err error) (*T, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return ours
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// ofGroup lists objects whose spec names the group of Weir.
+func (o *Observer) ofGroup(ctx context.Context, of schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	list, err := o.dynamic.Resource(of).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		return group != rollouts.GroupName
+	}), nil
 }
 
 func (o *Observer) definitions(ctx context.Context, f *doctor.Facts) error {
-	list, err := o.dynamic.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	}).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, d := range ofGroup(list) {
+	list, err := o.ofGroup(ctx, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	for _, d := range list {
 		f.Definitions = append(f.Definitions, d.GetName())
 	}
-	return nil
+	return err
 }
 
 // others finds the manager of OpenKruise Rollouts and its webhooks by the names
@@ -194,25 +192,24 @@ func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
 			f.Others = append(f.Others, "the Deployment "+d.Namespace+"/"+d.Name)
 		}
 	}
-	hooks := o.typed.AdmissionregistrationV1()
-	const mutating, validating = "kruise-rollout-mutating-webhook-configuration", "kruise-rollout-validating-webhook-configuration"
-	if _, err := hooks.MutatingWebhookConfigurations().Get(ctx, mutating, metav1.GetOptions{}); err == nil {
-		f.Others = append(f.Others, "the MutatingWebhookConfiguration "+mutating)
-	} else if !apierrors.IsNotFound(err) {
-		return err
-	}
-	if _, err := hooks.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{}); err == nil {
-		f.Others = append(f.Others, "the ValidatingWebhookConfiguration "+validating)
-	} else if !apierrors.IsNotFound(err) {
-		return err
+	for _, row := range []struct{ kind, resource, name string }{
+		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "kruise-rollout-mutating-webhook-configuration"},
+		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "kruise-rollout-validating-webhook-configuration"},
+	} {
+		hook, err := orNil(o.dynamic.Resource(admissionv1.SchemeGroupVersion.WithResource(row.resource)).Get(ctx, row.name, metav1.GetOptions{}))
+		if err != nil {
+			return err
+		}
+		if hook != nil {
+			f.Others = append(f.Others, "the "+row.kind+" "+row.name)
+		}
 	}
 	return nil
 }
 
 // list reads one Rollout of the cluster, through kube-apiserver and from etcd.
 func (o *Observer) list(ctx context.Context, f *doctor.Facts) error {
-	_, err := o.dynamic.Resource(schema.GroupVersionResource{Group: rollouts.GroupName, Version: "v1beta1", Resource: "rollouts"}).
-		Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	_, err := o.dynamic.Resource(v1beta1.SchemeGroupVersion.WithResource("rollouts")).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return err
 	}
