@@ -136,3 +136,16 @@ func tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int3
 	}
 	return max(int32(n), 0) //nolint:gosec // bounded by updated
 }
+
+// keptFrom says what keeps the workload from being given back; empty if nothing does.
+// Who waits for the end of a release waits for pods that nobody sizes any more, too.
+func (w *Workload) keptFrom(wait, keepPaused bool) string {
+	switch {
+	case w.TakenFor != "" && !keepPaused:
+		return w.TakenFor
+	case wait:
+		return w.RunsOn
+	default:
+		return ""
+	}
+}

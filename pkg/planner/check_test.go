@@ -114,10 +114,6 @@ func copied(o planner.Observed) planner.Observed {
 		}
 		o.Workload = &w
 	}
-	if o.Kept != nil {
-		k := *o.Kept
-		o.Kept = &k
-	}
 	if o.Batch != nil {
 		b := *o.Batch
 		b.Plan = *b.Plan.DeepCopy()

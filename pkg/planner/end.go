@@ -177,19 +177,14 @@ func (x *pass) stableShort() bool {
 	return x.style == rollouts.StyleBlueGreen && x.updateShare() > 0
 }
 
-// hasStable reports whether there is a stable revision to go back to, and makes its
-// set anew where it was deleted.
+// hasStable reports whether there is a stable revision to go back to.
 func (x *pass) hasStable() bool {
 	switch {
-	case x.edited() && (x.w.BackByTemplate || x.Kept == nil):
+	case x.edited():
 		x.leaveUpdate() // as far as its pods can serve
 		x.stallStableEdited()
 		return false
-	case !x.w.StableGone:
-	case x.stableLost():
-		x.remake()
-		return false
-	case x.Kept == nil:
+	case x.w.StableGone:
 		x.stallStableGone()
 		return false
 	}
@@ -204,11 +199,9 @@ func (x *pass) hasStable() bool {
 func (x *pass) setStable() {
 	switch {
 	case !x.progress().RollingBack || !x.w.Held:
-	case x.edited() && x.Kept == nil:
+	case x.edited():
 		x.stallStableEdited()
-	case x.w.AtStable && !x.edited():
-	case x.w.StableGone && x.Kept != nil:
-		x.act(RemakeStable{Revision: x.progress().StableRevision, Live: true})
+	case x.w.AtStable:
 	case x.w.StableGone, x.w.StableRevision == "":
 		x.stallStableGone()
 	default:

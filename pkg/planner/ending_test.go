@@ -169,7 +169,7 @@ func (e *end) stable() string {
 
 // lost reports whether neither a set nor a history is left of a revision.
 func (e *end) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil && e.kept(e.rollout(), revision) == nil
+	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
 // revert puts the stable template back, and takes the name off: the invariant "reversible".

@@ -76,7 +76,6 @@ func (b *Batch) running() bool {
 // keep has the network do what it did, and says what it cannot do.
 func (x *pass) keep() {
 	x.follow(false)
-	x.tellStable()
 	step := x.release.Step(x.progress().CurrentStepIndex)
 	if x.Route == nil || step == nil || x.between() {
 		return

@@ -56,13 +56,10 @@ var rules = []rule{
 	{"workload gone", (*pass).gone, (*pass).reset},
 	{"unsupported", (*pass).unsupported, (*pass).setUnsupported},
 	{"not named", (*pass).notNamed, (*pass).awaitName},
-	{"stable set renamed", (*pass).stableRenamed, (*pass).followStable},
 	{"bypassed", (*pass).bypassed, (*pass).catch},
 	{"still aborted", (*pass).stillAborted, (*pass).resumeAbort},
 	{"not adopted", (*pass).notAdopted, (*pass).adopt},
 	{"healthy", (*pass).healthy, (*pass).watch},
-	{"stable set gone", (*pass).stableLost, (*pass).remake},
-	{"strays", func(x *pass) bool { return x.w.Strays }, func(x *pass) { x.act(RemoveStrays{}) }},
 	{"rolled back", (*pass).rolledBack, (*pass).cancel},
 	{"superseded when aborted", (*pass).supersededWhenAborted, (*pass).supersede},
 	{"aborted", (*pass).aborted, (*pass).abort},
@@ -109,7 +106,6 @@ func newPass(o Observed) *pass {
 		x.w = nil
 	}
 	x.face(x.was().CurrentStepIndex)
-	x.judgeKept()
 	x.findStable()
 	x.recall()
 	x.recognise()
@@ -133,7 +129,7 @@ func (x *pass) bind() {
 // findStable corrects what a workload cannot tell whose stable set has gone: while
 // a release is under way the status knows what it was.
 func (x *pass) findStable() {
-	if x.w == nil || x.status.Active() == nil || StableLost(x.Rollout, x.w) == "" {
+	if x.w == nil || x.status.Active() == nil || stableLost(x.Rollout, x.w) == "" {
 		return
 	}
 	w := *x.w
@@ -345,7 +341,7 @@ func (x *pass) initializing() bool {
 // supersededWhenAborted waits for the end of the abort where two revisions may
 // not make room for a third. One that cannot go back does not come to its end.
 func (x *pass) supersededWhenAborted() bool {
-	over := x.doing(rollouts.ActivityAborted) || x.style != rollouts.StyleBlueGreen || x.w.StableGone && x.Kept == nil
+	over := x.doing(rollouts.ActivityAborted) || x.style != rollouts.StyleBlueGreen || x.w.StableGone
 	return x.aborted() && over && x.superseded()
 }
 

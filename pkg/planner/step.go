@@ -46,7 +46,6 @@ func (x *pass) step() {
 	x.rename()
 	x.follow(true)
 	x.ensureReference()
-	x.tellStable()
 	for {
 		p := x.progress()
 		if p.State == rollouts.StepCompleted {

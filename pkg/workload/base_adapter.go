@@ -41,9 +41,6 @@ func (baseAdapter) Unlabel(obj object.Object) []object.Change {
 // Discard implements Adapter.
 func (baseAdapter) Discard(object.Object, []object.Object) []object.Change { return nil }
 
-// RemoveStrays implements Adapter.
-func (baseAdapter) RemoveStrays(object.Object, []object.Object) []object.Change { return nil }
-
 // Scaling implements Adapter.
 func (baseAdapter) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
 	return planner.Scaling{}, false

@@ -58,14 +58,6 @@ type Adapter interface {
 	// File is what is to be put on file of a revision, by the label value of its pods;
 	// nil if nothing has its template.
 	File(obj object.Object, owned []object.Object, revision string) *File
-	// Kept compares the workload and its sets with what is on file of a revision of its own.
-	Kept(obj object.Object, owned []object.Object, kept File) planner.Kept
-	// Remake makes what keeps the stable revision anew, or has it made; beside are all
-	// sets of the namespace.
-	Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change
-	// RemoveStrays removes the sets that the native controller revived while the
-	// stable one was gone.
-	RemoveStrays(obj object.Object, owned []object.Object) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
 	Label(obj object.Object) []object.Change
 	Unlabel(obj object.Object) []object.Change
