@@ -24,7 +24,7 @@ func named(name string, phase rollouts.Phase, changes ...func(*rollouts.Rollout)
 
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }
+	deleted := func(r *rollouts.Rollout) { r.DeletionTimestamp = new(metav1.NewTime(start)) }
 	disabled := func(r *rollouts.Rollout) { r.Spec.Disabled = true }
 	tests := map[string]struct {
 		in   planner.Admission

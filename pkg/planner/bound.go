@@ -46,5 +46,5 @@ func (x *pass) passOn() {
 	p := x.progress()
 	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
 	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
-	x.become(rollouts.ActivityAborting, aborting)
+	x.become(rollouts.ActivityAborting, AbortingMessage)
 }

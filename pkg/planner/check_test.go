@@ -95,6 +95,7 @@ func (c *checks) rollout(o planner.Observed) planner.Plan {
 	if !equal.DeepEqual(o, before) {
 		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
 	}
+
 	c.tools(p.Status)
 	for _, condition := range p.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {

@@ -55,11 +55,11 @@ func (x *pass) keepDeadline() {
 	since := x.lastProgress()
 	switch {
 	case since == nil || x.moved():
-		x.progressed(mark, roundUp(x.Now))
+		x.progressed(mark, RoundUp(x.Now))
 	case x.rescaled():
 		p.ProgressMark = mark
 	case mark > p.ProgressMark && x.reached(since.Add(slack)):
-		x.progressed(mark, roundUp(x.Now))
+		x.progressed(mark, RoundUp(x.Now))
 	}
 	x.judgeDeadline(deadline, p)
 }

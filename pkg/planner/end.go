@@ -50,8 +50,8 @@ func (x *pass) end() {
 	}
 }
 
-// What is said of an end that takes a while.
-const aborting = "Rollout is being aborted, and traffic and pods go back to the stable revision"
+// AbortingMessage says that an abort has begun, and closing what other ends that take a while do.
+const AbortingMessage = "Rollout is being aborted, and traffic and pods go back to the stable revision"
 
 var closing = map[rollouts.Activity]string{
 	rollouts.ActivityFinalising: "Rollout has been completed and some closing work is being done",
@@ -117,7 +117,7 @@ func (x *pass) tellAborted() (message string) {
 		runs = "the stable revision has all its pods, and " + x.w.RunsOn + ";"
 	}
 	message = fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; %s the workload stays held: retry or roll back, or release another template",
-		x.progress().CurrentStepIndex, len(x.release.Steps), abortedBy(x.Rollout), runs)
+		x.progress().CurrentStepIndex, len(x.release.Steps), AbortedBy(x.Rollout), runs)
 	x.become(rollouts.ActivityAborted, message)
 	x.stall(rollouts.StalledAborted, message)
 	return message
@@ -143,8 +143,8 @@ func (x *pass) goBack() bool {
 	}
 	whole := x.stableWhole(routed) && !routed
 	if !whole && x.aborted() {
-		x.because(aborting)
-		if x.status.Message == aborting {
+		x.because(AbortingMessage)
+		if x.status.Message == AbortingMessage {
 			x.status.Message += x.awaits(routed)
 		}
 	}

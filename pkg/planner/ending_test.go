@@ -12,6 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // Whatever has happened, a release can be ended in each of these ways, and ends
@@ -122,7 +123,7 @@ func (e *end) serve() {
 	}
 	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
-	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
 	e.resume()
 }
 
@@ -203,7 +204,7 @@ func (e *end) abort() {
 	if tag == "" || d == nil || e.refused() {
 		return
 	}
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil {
 		return
 	}
@@ -242,7 +243,7 @@ func (e *end) rollback() {
 		return
 	}
 	stable := e.rollout().Status.Active().StableRevision
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRollback, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.lost(stable) {
 		return // where the native controller kept no history, nothing is left to set
 	}
@@ -259,14 +260,14 @@ func (e *end) retry() {
 		return
 	}
 	tag := e.wanted(d)
-	e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	e.round()
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRetry, User: "end"})
 	e.serve()
 	if !e.settle() || said != "accepted" {
 		return
 	}
-	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {
 		return
 	}
@@ -308,7 +309,7 @@ func (e *end) release() {
 	}
 	if e.refused() {
 		stable := e.rollout().Status.Active().StableRevision
-		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
+		e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
 		if !e.settle() || e.lost(stable) || e.check.stableFails() {
 			return // where the native controller kept no history, nothing is left to go back to
 		}
@@ -316,7 +317,7 @@ func (e *end) release() {
 	if e.check.stableFails() && e.rollout().Spec.Strategy.BlueGreen != nil {
 		return // it waits for a whole stable revision, lest requests are lost
 	}
-	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {
 		return
 	}

@@ -23,7 +23,7 @@ func (x *pass) keepGrace() {
 	if !slices.ContainsFunc(x.actions, changesTraffic) {
 		return
 	}
-	at := roundUp(x.Now)
+	at := RoundUp(x.Now)
 	if left -= at.Sub(x.Now); left > grace { // both end at whole seconds
 		grace = left
 	}
@@ -64,7 +64,7 @@ func (x *pass) stands(target Action) bool {
 		return true
 	}
 	if c.Target != targetOf(target) || ahead(c.TargetTime, x.Now) {
-		at := roundUp(x.Now)
+		at := RoundUp(x.Now)
 		c.Target, c.TargetTime = targetOf(target), &at
 	}
 	left := x.owed()
@@ -104,7 +104,7 @@ func (x *pass) owed() time.Duration {
 		return 0
 	}
 	if ahead(&c.Time, x.Now) {
-		c.Time = roundUp(x.Now)
+		c.Time = RoundUp(x.Now)
 	}
 	return c.Time.Add(time.Duration(c.GraceSeconds) * time.Second).Sub(x.Now)
 }

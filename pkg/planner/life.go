@@ -101,7 +101,7 @@ func (x *pass) resumeAbort() {
 	if x.record() == nil {
 		x.openRecord() // that of the release was closed; what is decided now is kept in another
 	}
-	x.become(rollouts.ActivityAborting, aborting)
+	x.become(rollouts.ActivityAborting, AbortingMessage)
 	x.abort()
 }
 

@@ -13,7 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
@@ -75,8 +75,8 @@ var finals = []final{
 	{"supersede", func(e *end) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
-func by(verb rollouts.Verb) func(*end) string {
-	return func(e *end) string { return e.decide(app0, planner.Command{Verb: verb, User: "end", Full: true}) }
+func by(v rollouts.Verb) func(*end) string {
+	return func(e *end) string { return e.decide(app0, verb.Command{Verb: v, User: "end", Full: true}) }
 }
 
 func TestEndingsWithoutObjects(t *testing.T) {

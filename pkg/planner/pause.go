@@ -16,10 +16,10 @@ import (
 // pauseRelease stays where it is until nobody wants it paused.
 func (x *pass) pauseRelease() {
 	if !x.doing(rollouts.ActivityPaused) {
-		x.become(rollouts.ActivityPaused, pausedMessage)
+		x.become(rollouts.ActivityPaused, PausedMessage)
 	}
 	x.accept()
-	x.status.Message = pausedMessage
+	x.status.Message = PausedMessage
 	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
 	if x.halfBack() {
 		if x.hasStable() && !x.goBack() {

@@ -199,7 +199,7 @@ func (x *pass) now() metav1.Time { return metav1.NewTime(x.Now.Truncate(time.Sec
 // stamp starts a wait. It is rounded up to the second that the wire keeps, so
 // that no restart shortens a pause or a grace period.
 func (x *pass) stamp() {
-	at := roundUp(x.Now)
+	at := RoundUp(x.Now)
 	x.progress().LastUpdateTime = &at
 }
 
@@ -220,7 +220,7 @@ func (x *pass) elapsed(d time.Duration) bool {
 // from has been set back since, or another one is late. Nobody knows how much of
 // a wait from then on has passed, so it begins anew and lasts no longer than it
 // was meant to, however wrong the clock was.
-func ahead(since *metav1.Time, now time.Time) bool { return since.After(roundUp(now).Time) }
+func ahead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }
 
 // reached reports whether it is that late, and if not, wakes the next pass then.
 func (x *pass) reached(at time.Time) bool {
@@ -395,11 +395,11 @@ func (x *pass) planChanged() bool {
 	return x.was().RolloutHash != x.planHash()
 }
 
-func (x *pass) planHash() string { return planHash(x.Rollout, x.release) }
+func (x *pass) planHash() string { return PlanHashOf(x.Rollout, x.release) }
 
-// planHash is the server's where it has written one, so that server and
+// PlanHashOf is the server's where it has written one, so that server and
 // controller of different releases agree.
-func planHash(r *rollouts.Rollout, release *rollouts.Release) string {
+func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 	if h := r.Annotations[rollouts.AnnotationHash]; h != "" {
 		return h
 	}

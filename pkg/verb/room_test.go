@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner_test
+package verb_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // TestDecisionsAreKept: those of this release are never evicted, those of
@@ -27,11 +28,11 @@ func TestDecisionsAreKept(t *testing.T) {
 		}
 		return r
 	}
-	if got := answer(t, full("two"), planner.Command{Verb: rollouts.VerbPromote}); got != "refused" {
+	if got := answer(t, full("two"), verb.Command{Verb: rollouts.VerbPromote}); got != "refused" {
 		t.Errorf("decision 201 of a release is %s", got)
 	}
 	r := full("one")
-	if got := answer(t, r, planner.Command{Verb: rollouts.VerbPromote}); got != "ok" {
+	if got := answer(t, r, verb.Command{Verb: rollouts.VerbPromote}); got != "ok" {
 		t.Errorf("the first decision of a release is %s", got)
 	}
 	ds := r.Status.Decisions
@@ -43,33 +44,33 @@ func TestDecisionsAreKept(t *testing.T) {
 // fillers are what somebody does to use up the record of a release.
 var fillers = map[string]struct {
 	// use is the command of a round, which may be refused at last.
-	use     func(round int) planner.Command
+	use     func(round int) verb.Command
 	refused bool
 }{
-	"pause and resume": {use: func(i int) planner.Command { return turn(i, "mallory", "") }},
-	"pause and resume, each with a reason and an ID": {use: func(i int) planner.Command {
+	"pause and resume": {use: func(i int) verb.Command { return turn(i, "mallory", "") }},
+	"pause and resume, each with a reason and an ID": {use: func(i int) verb.Command {
 		c := turn(i, "mallory", strings.Repeat("<", 1024))
 		c.Options.RequestID = strconv.Itoa(i)
 		return c
 	}},
-	"two pause and resume": {use: func(i int) planner.Command { return turn(i, fmt.Sprint("mallory-", i%2), "") }},
-	"a group of accounts": {use: func(i int) planner.Command {
+	"two pause and resume": {use: func(i int) verb.Command { return turn(i, fmt.Sprint("mallory-", i%2), "") }},
+	"a group of accounts": {use: func(i int) verb.Command {
 		return turn(i, fmt.Sprint("mallory-", i), strings.Repeat("\U0001f600", 1024))
 	}},
-	"abort and retry": {use: func(i int) planner.Command {
-		return planner.Command{Verb: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRetry}[i%2], User: "mallory"}
+	"abort and retry": {use: func(i int) verb.Command {
+		return verb.Command{Verb: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRetry}[i%2], User: "mallory"}
 	}},
-	"rollback and retry by a group": {use: func(i int) planner.Command {
-		return planner.Command{Verb: []rollouts.Verb{rollouts.VerbRollback, rollouts.VerbRetry}[i%2], User: fmt.Sprint("mallory-", i)}
+	"rollback and retry by a group": {use: func(i int) verb.Command {
+		return verb.Command{Verb: []rollouts.Verb{rollouts.VerbRollback, rollouts.VerbRetry}[i%2], User: fmt.Sprint("mallory-", i)}
 	}},
-	"jump": {refused: true, use: func(int) planner.Command { return planner.Command{Verb: rollouts.VerbJump, Step: 2, User: "mallory"} }},
-	"jump, with reasons": {refused: true, use: func(int) planner.Command {
-		return planner.Command{Verb: rollouts.VerbJump, Step: 2, User: "mallory", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}
+	"jump": {refused: true, use: func(int) verb.Command { return verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "mallory"} }},
+	"jump, with reasons": {refused: true, use: func(int) verb.Command {
+		return verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "mallory", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}
 	}},
 }
 
-func turn(i int, user, reason string) planner.Command {
-	return planner.Command{
+func turn(i int, user, reason string) verb.Command {
+	return verb.Command{
 		Verb: []rollouts.Verb{rollouts.VerbPause, rollouts.VerbResume}[i%2], User: user, UserAgent: strings.Repeat("<", 256),
 		Options: rollouts.DecisionOptions{Reason: reason},
 	}
@@ -84,9 +85,9 @@ func TestSafetyHasRoom(t *testing.T) {
 			t.Parallel()
 			r := waiting()
 			r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}
-			answer(t, r, planner.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice"})
-			for _, verb := range []rollouts.Verb{rollouts.VerbPause, rollouts.VerbResume, rollouts.VerbAbort, rollouts.VerbRetry} {
-				answer(t, r, planner.Command{Verb: verb, User: "alice"})
+			answer(t, r, verb.Command{Verb: rollouts.VerbJump, Step: 2, User: "alice"})
+			for _, v := range []rollouts.Verb{rollouts.VerbPause, rollouts.VerbResume, rollouts.VerbAbort, rollouts.VerbRetry} {
+				answer(t, r, verb.Command{Verb: v, User: "alice"})
 			}
 			var refused bool
 			for i := range 1200 {
@@ -97,16 +98,16 @@ func TestSafetyHasRoom(t *testing.T) {
 			if refused != filler.refused {
 				t.Errorf("refused: %v, want %v", refused, filler.refused)
 			}
-			for _, verb := range []rollouts.Verb{
+			for _, v := range []rollouts.Verb{
 				rollouts.VerbPause, rollouts.VerbResume, rollouts.VerbAbort, rollouts.VerbRetry, rollouts.VerbRollback,
 			} {
 				before := len(r.Status.Decisions)
-				if got := answer(t, r, planner.Command{Verb: verb, User: "bob", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}); got != "ok" {
-					t.Errorf("%s is %s with %d on record", verb, got, before)
+				if got := answer(t, r, verb.Command{Verb: v, User: "bob", Options: rollouts.DecisionOptions{Reason: strings.Repeat("<", 1024)}}); got != "ok" {
+					t.Errorf("%s is %s with %d on record", v, got, before)
 				}
 				ds := r.Status.Decisions
-				if d := ds[len(ds)-1]; d.Verb != verb || d.User != "bob" {
-					t.Errorf("the latest on record is %s by %s, want %s by bob", d.Verb, d.User, verb)
+				if d := ds[len(ds)-1]; d.Verb != v || d.User != "bob" {
+					t.Errorf("the latest on record is %s by %s, want %s by bob", d.Verb, d.User, v)
 				}
 			}
 			if size := bytesOf(r.Status.Decisions); len(r.Status.Decisions) > 400 || size > 384<<10 {
@@ -138,7 +139,7 @@ func TestTurnsFold(t *testing.T) {
 	for i := range 100 {
 		answer(t, r, turn(i, "alice", ""))
 	}
-	answer(t, r, planner.Command{Verb: rollouts.VerbPause, User: "bob"})
+	answer(t, r, verb.Command{Verb: rollouts.VerbPause, User: "bob"})
 	for i := range 3 {
 		answer(t, r, turn(i+1, "alice", ""))
 	}
@@ -156,29 +157,34 @@ func TestTurnsFold(t *testing.T) {
 	}
 }
 
-// TestAdviceHelps: who is refused for lack of room can do what the answer says.
-func TestAdviceHelps(t *testing.T) {
+// A decision makes room for a new one only when it is in a history.
+func TestDecisionsAreKeptUntilFiled(t *testing.T) {
 	t.Parallel()
-	for name, advice := range map[string][]string{
-		"roll it back":             {"rollback web", "settle", "update web image=v3", "settle"},
-		"release another template": {"update web image=v3", "settle"},
+	for name, tc := range map[string]struct {
+		releases []rollouts.ReleaseRecord
+		refused  bool
+		oldest   int64
+	}{
+		"all of the release under way": {releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}, refused: true, oldest: 1},
+		"of an earlier one, not filed": {
+			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}, {Number: 2, FirstDecision: 150}}, refused: true, oldest: 1,
+		},
+		"of an earlier one, filed": {
+			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1, Filed: true}, {Number: 2, FirstDecision: 150}}, oldest: 2,
+		},
+		"of one that was forgotten": {releases: []rollouts.ReleaseRecord{{Number: 2, FirstDecision: 150}}, oldest: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStory(t)
-			s.run([]string{"deployment web replicas=10 image=v1", "rollout web", "  step 20%", "  step 100%", "settle", "update web image=v2", "settle"})
-			for range 200 {
-				s.run([]string{"jump web to=1", "settle"})
+			r := waiting()
+			for id := range int64(200) {
+				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbJump, Outcome: rollouts.OutcomeApplied})
 			}
-			if said := s.run([]string{"jump web to=1"}); !strings.Contains(said, name) {
-				t.Fatalf("the answer does not say %q: %s", name, said)
-			}
-			if said := s.run([]string{"promote web"}); !strings.Contains(said, "refused, the decisions of this release") {
-				t.Fatalf("a promotion of a full record: %s", said)
-			}
-			s.run(advice)
-			if said := s.run([]string{"promote web"}); !strings.Contains(said, "accepted") {
-				t.Errorf("after the advice: %s", said)
+			r.Status.Releases = tc.releases
+			_, err := verb.Apply(r, verb.Command{Verb: rollouts.VerbPromote, User: "alice"})
+			var refusal *verb.Refusal
+			if errors.As(err, &refusal) != tc.refused || r.Status.Decisions[0].ID != tc.oldest {
+				t.Errorf("got %v with the oldest %d", err, r.Status.Decisions[0].ID)
 			}
 		})
 	}

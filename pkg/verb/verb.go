@@ -1,24 +1,23 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package verb
 
 import (
 	"fmt"
 	"slices"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // verb is one row of what users can do to a release.
 type verb struct {
 	// in are the states in which the verb is possible.
-	in []state
+	in []planner.State
 	// already says that the release is as the verb wants it; nil if it never is.
-	already func(r *rollouts.Rollout, s state, c Command) string
+	already func(r *rollouts.Rollout, s planner.State, c Command) string
 	// decide changes the status.
 	decide func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	// overtakes are the verbs whose open decisions this one makes void.
@@ -27,72 +26,79 @@ type verb struct {
 	outcome rollouts.Outcome
 	// inForce says of a decision of the release under way that what it asked for
 	// is so now.
-	inForce func(p *rollouts.Progress, s state, d *rollouts.Decision, c Command) bool
+	inForce func(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool
 	// safety is of verbs that keep a version from serving, or undo that: there is
 	// always room for them in the record.
 	safety bool
 }
 
+// abortable are the states in which an abort has something to undo.
+var abortable = []planner.State{
+	planner.StateLeaving, planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising,
+}
+
 var verbs = map[rollouts.Verb]verb{
-	rollouts.VerbPromote: {in: []state{starting, running}, already: promoted, decide: promote, inForce: approved},
+	rollouts.VerbPromote: {in: []planner.State{planner.StateInitializing, planner.StateInStep}, already: promoted, decide: promote, inForce: approved},
 	rollouts.VerbAbort: {
-		in: underWay, already: aborted, decide: abort, safety: true,
+		in: abortable, already: aborted, decide: abort, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce:   func(_ *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
+		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []state{starting, running, refusing, frozen, replacing, completing, reverting}, already: rollingBack, decide: rollback, safety: true,
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborting}, already: rollingBack, decide: rollback, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
-		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
-			return goingBack(s) && p.RollingBack || s == cancelling
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return goingBack(s) && p.RollingBack || s == planner.StateCancelling
 		},
 	},
 	rollouts.VerbRetry: {
-		in: []state{reverting}, decide: retry, safety: true,
+		in: []planner.State{planner.StateAborting}, decide: retry, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
-		inForce:   func(_ *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
+		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
 	},
 	rollouts.VerbPause: {
-		in: []state{starting, running, refusing, frozen, replacing}, already: paused, decide: pause, safety: true,
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding}, already: paused, decide: pause, safety: true,
 		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && p.Paused
 		},
 	},
 	rollouts.VerbResume: {
-		in: []state{refusing, frozen}, already: notPaused, decide: resume, safety: true,
+		in: []planner.State{planner.StateRefused, planner.StatePaused}, already: notPaused, decide: resume, safety: true,
 		outcome: rollouts.OutcomeApplied,
-		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, _ Command) bool {
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
 			return goingOn(s) && !p.Paused
 		},
 	},
 	rollouts.VerbJump: {
-		in: []state{starting, running, frozen}, decide: jump,
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StatePaused}, decide: jump,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
-		inForce: func(p *rollouts.Progress, s state, _ *rollouts.Decision, c Command) bool {
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, c Command) bool {
 			return goingOn(s) && p.CurrentStepIndex == c.Step
 		},
 	},
 }
 
 // goingOn is of a release that is neither over nor on its way back.
-func goingOn(s state) bool {
-	return slices.Contains([]state{starting, running, refusing, frozen, replacing, completing}, s)
+func goingOn(s planner.State) bool {
+	return slices.Contains([]planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising}, s)
 }
 
 // goingBack is of a release on its way back to the stable revision, or there.
-func goingBack(s state) bool { return s == reverting || s == retreating || s == cancelling }
+func goingBack(s planner.State) bool {
+	return s == planner.StateAborting || s == planner.StateLeavingAborted || s == planner.StateCancelling
+}
 
 // approved reports whether the approval is what the release goes on by.
-func approved(p *rollouts.Progress, s state, d *rollouts.Decision, c Command) bool {
+func approved(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool {
 	if c.Full {
 		return goingOn(s) && p.FullyPromoted
 	}
 	return goingOn(s) && p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
 }
 
-func promoted(r *rollouts.Rollout, s state, c Command) string {
-	if c.Full && (s == starting || s == running) && r.Status.Active().FullyPromoted {
+func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
+	if c.Full && (s == planner.StateInitializing || s == planner.StateInStep) && r.Status.Active().FullyPromoted {
 		return "the rollout is fully promoted already"
 	}
 	return ""
@@ -117,9 +123,9 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	return nil
 }
 
-func aborted(r *rollouts.Rollout, s state, _ Command) string {
-	if s == reverting || s == retreating {
-		return "the release is aborted already" + abortedBy(r)
+func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateAborting || s == planner.StateLeavingAborted {
+		return "the release is aborted already" + planner.AbortedBy(r)
 	}
 	return ""
 }
@@ -130,14 +136,14 @@ func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
 	p.LastUpdateTime = &c.Now
 	restartDeadline(next)
-	next.Message = aborting
-	next.SetActivity(rollouts.ActivityAborting, aborting, c.Now)
+	next.Message = planner.AbortingMessage
+	next.SetActivity(rollouts.ActivityAborting, planner.AbortingMessage, c.Now)
 	return nil
 }
 
-func rollingBack(r *rollouts.Rollout, s state, _ Command) string {
-	if s == reverting && r.Status.Active().RollingBack {
-		return "the release is being rolled back already" + abortedBy(r)
+func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateAborting && r.Status.Active().RollingBack {
+		return "the release is being rolled back already" + planner.AbortedBy(r)
 	}
 	return ""
 }
@@ -145,7 +151,7 @@ func rollingBack(r *rollouts.Rollout, s state, _ Command) string {
 // rollback aborts, unless that was done before, and has the controller set the
 // stable template afterwards.
 func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	if stateOf(r) != reverting {
+	if planner.StateOf(r) != planner.StateAborting {
 		if err := abort(r, next, c); err != nil {
 			return err
 		}
@@ -171,7 +177,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = 1, release.Next(1), rollouts.BeforeStepUpgrade
 	p.FinalisingStep, p.RollingBack, p.AbortedRevision = "", false, ""
-	p.RolloutHash = planHash(r, release)
+	p.RolloutHash = planner.PlanHashOf(r, release)
 	p.LastUpdateTime = &c.Now
 	next.Message = "Rollout starts again at step 1"
 	next.RemoveCondition(rollouts.ConditionStalled)
@@ -180,28 +186,25 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	return nil
 }
 
-func paused(r *rollouts.Rollout, s state, _ Command) string {
-	if (s == frozen || s == refusing) && r.Status.Active().Paused {
-		return "the release is paused already" + pausedBy(r)
+func paused(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if (s == planner.StatePaused || s == planner.StateRefused) && r.Status.Active().Paused {
+		return "the release is paused already" + planner.PausedBy(r)
 	}
 	return ""
 }
-
-// pausedMessage is the same for both ways of pausing.
-const pausedMessage = "Rollout has been paused, you can resume it by kube-cli"
 
 // pause freezes the release beside spec.strategy.paused. It is in force once it
 // is stored, so nobody has to wait for the controller to see it.
 func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Active().Paused = true
 	restartDeadline(next)
-	next.Message = pausedMessage
-	next.SetActivity(rollouts.ActivityPaused, pausedMessage, c.Now)
+	next.Message = planner.PausedMessage
+	next.SetActivity(rollouts.ActivityPaused, planner.PausedMessage, c.Now)
 	return nil
 }
 
-func notPaused(r *rollouts.Rollout, s state, _ Command) string {
-	if s == starting || s == running || s == refusing && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
+func notPaused(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateInitializing || s == planner.StateInStep || s == planner.StateRefused && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
 		return "the release is not paused"
 	}
 	return ""
@@ -226,18 +229,9 @@ func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = c.Step, release.Next(c.Step), rollouts.BeforeStepUpgrade
 	p.FinalisingStep, p.FullyPromoted = "", false
-	p.RolloutHash = planHash(r, release)
-	at := roundUp(c.Now.Time)
+	p.RolloutHash = planner.PlanHashOf(r, release)
+	at := planner.RoundUp(c.Now.Time)
 	p.LastUpdateTime = &at
 	restartDeadline(next)
 	return nil
-}
-
-// roundUp is a time as the wire keeps it, to the second, and never earlier.
-func roundUp(t time.Time) metav1.Time {
-	whole := t.Truncate(time.Second)
-	if whole.Before(t) {
-		whole = whole.Add(time.Second)
-	}
-	return metav1.NewTime(whole)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner_test
+package verb_test
 
 import (
 	"errors"
@@ -11,17 +11,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-var decided = metav1.NewTime(start.Add(time.Minute))
+// start is when the release began, and decided when a verb is used.
+var (
+	start   = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	decided = metav1.NewTime(start.Add(time.Minute))
+)
 
 // waiting is a Rollout at step 2 of 3 that waits for approval.
 func waiting() *rollouts.Rollout {
 	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-1", ResourceVersion: "7"}}
-	release := plans[0]()
+	release := rollouts.Release{}
+	for _, share := range []string{"20%", "50%", "100%"} {
+		release.Steps = append(release.Steps, rollouts.Step{Traffic: &share, Replicas: new(intstr.FromString(share))})
+	}
 	r.Spec.Strategy.Canary = &release
 	r.Status.Phase = rollouts.PhaseProgressing
 	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{
@@ -40,12 +48,12 @@ func at(state rollouts.StepState) func(*rollouts.Rollout) {
 }
 
 // answer is what became of a command: ok, warned or refused.
-func answer(t *testing.T, r *rollouts.Rollout, c planner.Command) string {
+func answer(t *testing.T, r *rollouts.Rollout, c verb.Command) string {
 	t.Helper()
 	before := r.DeepCopy()
 	c.Now = decided
-	warning, err := planner.Decide(r, c)
-	var refusal *planner.Refusal
+	warning, err := verb.Apply(r, c)
+	var refusal *verb.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		if diff := cmp.Diff(before, r); diff != "" {
@@ -67,7 +75,7 @@ func answer(t *testing.T, r *rollouts.Rollout, c planner.Command) string {
 // it is so already, and - is refused.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
-	asked := []planner.Command{
+	asked := []verb.Command{
 		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb},
 		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb, Full: true},
 		{Verb: rollouts.VerbPromote, Via: rollouts.ViaStatus},
@@ -140,7 +148,7 @@ func TestVerbs(t *testing.T) {
 			}
 		})
 	}
-	if got := answer(t, waiting(), planner.Command{Verb: "praise"}); got != "refused" {
+	if got := answer(t, waiting(), verb.Command{Verb: "praise"}); got != "refused" {
 		t.Errorf("an unknown verb is %s", got)
 	}
 }
@@ -189,7 +197,7 @@ func TestPromoteIsStored(t *testing.T) {
 		ID: 1, Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Time: decided,
 		Step: 2, Revision: "two", Reason: "looks good", RequestID: "r1", Via: rollouts.ViaStatus,
 	}}
-	answer(t, r, planner.Command{
+	answer(t, r, verb.Command{
 		Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Via: rollouts.ViaStatus,
 		Options: rollouts.DecisionOptions{Reason: "looks good", RequestID: "r1"},
 	})
@@ -202,11 +210,11 @@ func TestFullAndAbortAreStored(t *testing.T) {
 	t.Parallel()
 	r := waiting()
 	at(rollouts.StepUpgrade)(r)
-	answer(t, r, planner.Command{Verb: rollouts.VerbPromote, Full: true})
+	answer(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true})
 	if p := r.Status.Active(); !p.FullyPromoted || p.State != rollouts.StepUpgrade {
 		t.Errorf("promoted in full: %+v", p)
 	}
-	answer(t, r, planner.Command{Verb: rollouts.VerbAbort})
+	answer(t, r, verb.Command{Verb: rollouts.VerbAbort})
 	p := r.Status.Active()
 	if p.FullyPromoted || r.Status.Activity() != rollouts.ActivityAborting || !p.LastUpdateTime.Equal(&decided) {
 		t.Errorf("aborted: %s, %+v", r.Status.Activity(), p)
@@ -220,7 +228,7 @@ func TestFullAndAbortAreStored(t *testing.T) {
 // since; for another user or another verb it is another request.
 func TestRequestID(t *testing.T) {
 	t.Parallel()
-	once := planner.Command{Verb: rollouts.VerbPromote, User: "alice", Options: rollouts.DecisionOptions{RequestID: "r1"}}
+	once := verb.Command{Verb: rollouts.VerbPromote, User: "alice", Options: rollouts.DecisionOptions{RequestID: "r1"}}
 	r := waiting()
 	answer(t, r, once)
 	after := r.DeepCopy()
@@ -268,15 +276,15 @@ func TestExpectations(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, verb := range []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbAbort} {
-				c := planner.Command{Verb: verb, Options: rollouts.DecisionOptions{Expect: &test.expect}}
+			for _, v := range []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbAbort} {
+				c := verb.Command{Verb: v, Options: rollouts.DecisionOptions{Expect: &test.expect}}
 				if got := answer(t, waiting(), c); got != test.want {
-					t.Errorf("%s is %s, want %s", verb, got, test.want)
+					t.Errorf("%s is %s, want %s", v, got, test.want)
 				}
 			}
 		})
 	}
-	if got := answer(t, &rollouts.Rollout{}, planner.Command{
+	if got := answer(t, &rollouts.Rollout{}, verb.Command{
 		Verb: rollouts.VerbPromote, Options: rollouts.DecisionOptions{Expect: &rollouts.Expectation{Step: &two}},
 	}); got != "refused" {
 		t.Errorf("a step of nothing is %s", got)
@@ -287,13 +295,13 @@ func TestExpectations(t *testing.T) {
 // and does nothing; what is in force is repeated quietly.
 func TestRequestIDOvertaken(t *testing.T) {
 	t.Parallel()
-	use := func(verb rollouts.Verb, user, id string, step int32) planner.Command {
-		return planner.Command{Verb: verb, User: user, Step: step, Options: rollouts.DecisionOptions{RequestID: id}}
+	use := func(v rollouts.Verb, user, id string, step int32) verb.Command {
+		return verb.Command{Verb: v, User: user, Step: step, Options: rollouts.DecisionOptions{RequestID: id}}
 	}
 	for name, tc := range map[string]struct {
 		// Each is used once, and then the first of them again.
-		first planner.Command
-		then  []planner.Command
+		first verb.Command
+		then  []verb.Command
 		// moved is what the controller has made of it.
 		moved func(*rollouts.Rollout)
 		want  string
@@ -301,31 +309,31 @@ func TestRequestIDOvertaken(t *testing.T) {
 		"promote":                  {first: use(rollouts.VerbPromote, "alice", "a", 0), want: "ok"},
 		"promote, acted on":        {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: settled, want: "ok"},
 		"promote, the next step":   {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: both(settled, nextStep), want: "warned"},
-		"promote, jump":            {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbJump, "bob", "b", 2)}, want: "warned"},
-		"promote, abort":           {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbAbort, "bob", "b", 0)}, want: "warned"},
+		"promote, jump":            {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbJump, "bob", "b", 2)}, want: "warned"},
+		"promote, abort":           {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "bob", "b", 0)}, want: "warned"},
 		"abort":                    {first: use(rollouts.VerbAbort, "alice", "a", 0), want: "ok"},
 		"abort, aborted":           {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityAborted)), want: "ok"},
 		"abort, cancelled":         {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityCancelling)), want: "ok"},
-		"abort, retry":             {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, want: "warned"},
-		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settled, want: "warned"},
+		"abort, retry":             {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, want: "warned"},
+		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settled, want: "warned"},
 		"abort, over":              {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }), want: "warned"},
 		"rollback":                 {first: use(rollouts.VerbRollback, "alice", "a", 0), want: "ok"},
-		"rollback, retry":          {first: use(rollouts.VerbRollback, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbRetry, "alice", "b", 0)}, want: "warned"},
+		"rollback, retry":          {first: use(rollouts.VerbRollback, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "alice", "b", 0)}, want: "warned"},
 		"rollback, retry, abort": {
 			first: use(rollouts.VerbRollback, "alice", "a", 0),
-			then:  []planner.Command{use(rollouts.VerbRetry, "alice", "b", 0), use(rollouts.VerbAbort, "alice", "c", 0)}, want: "warned",
+			then:  []verb.Command{use(rollouts.VerbRetry, "alice", "b", 0), use(rollouts.VerbAbort, "alice", "c", 0)}, want: "warned",
 		},
 		"pause":         {first: use(rollouts.VerbPause, "alice", "a", 0), want: "ok"},
-		"pause, resume": {first: use(rollouts.VerbPause, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbResume, "alice", "b", 0)}, want: "warned"},
-		"pause, abort":  {first: use(rollouts.VerbPause, "alice", "a", 0), then: []planner.Command{use(rollouts.VerbAbort, "alice", "b", 0)}, want: "warned"},
+		"pause, resume": {first: use(rollouts.VerbPause, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbResume, "alice", "b", 0)}, want: "warned"},
+		"pause, abort":  {first: use(rollouts.VerbPause, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "alice", "b", 0)}, want: "warned"},
 		"jump":          {first: use(rollouts.VerbJump, "alice", "a", 1), want: "ok"},
-		"jump, jump":    {first: use(rollouts.VerbJump, "alice", "a", 1), then: []planner.Command{use(rollouts.VerbJump, "alice", "b", 3)}, want: "warned"},
+		"jump, jump":    {first: use(rollouts.VerbJump, "alice", "a", 1), then: []verb.Command{use(rollouts.VerbJump, "alice", "b", 3)}, want: "warned"},
 		"jump, on":      {first: use(rollouts.VerbJump, "alice", "a", 2), moved: both(settled, nextStep), want: "warned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := waiting()
-			for _, c := range append([]planner.Command{tc.first}, tc.then...) {
+			for _, c := range append([]verb.Command{tc.first}, tc.then...) {
 				if got := answer(t, r, c); got != "ok" {
 					t.Fatalf("%s is %s", c.Verb, got)
 				}

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+// Package verb answers what a verb does to a Rollout: it checks what the caller expects
+// and what the state of the release allows, changes the status and records the decision.
+// It is pure. It must not know how a Rollout is stored or who may use a verb.
+package verb
 
 import (
 	"fmt"
@@ -10,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Command is one use of a verb by somebody.
@@ -42,13 +46,13 @@ func refuse(format string, args ...any) error {
 	return &Refusal{Why: fmt.Sprintf(format, args...)}
 }
 
-// Decide applies a verb to the Rollout in place: it checks what the caller
+// Apply applies a verb to the Rollout in place: it checks what the caller
 // expects and what the state allows, changes the status and records the
 // decision. A warning comes back when nothing was changed: the Rollout already is
 // as wanted, or the request was sent before and has been overtaken. An error is a
 // *Refusal, or an *Invalid for a step that does not exist, and leaves the Rollout as
 // it was.
-func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
+func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if d := repeated(r, c); d != nil {
 		return overtaken(r, d, c), nil
 	}
@@ -59,14 +63,14 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if !ok {
 		return "", refuse("there is no verb %q", c.Verb)
 	}
-	s := stateOf(r)
+	s := planner.StateOf(r)
 	if row.already != nil {
 		if warning := row.already(r, s, c); warning != "" {
 			return warning, nil
 		}
 	}
 	if !slices.Contains(row.in, s) && !kept(s, c) {
-		return "", refuse("%s is not possible: %s", c.Verb, s.explain(r))
+		return "", refuse("%s is not possible: %s", c.Verb, s.Explain(r))
 	}
 	next := r.Status.DeepCopy()
 	if err := row.decide(r, next, c); err != nil {
@@ -81,8 +85,8 @@ func Decide(r *rollouts.Rollout, c Command) (warning string, err error) {
 }
 
 // kept reports whether an approval as older clients give it is kept for the resume.
-func kept(s state, c Command) bool {
-	return s == frozen && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
+func kept(s planner.State, c Command) bool {
+	return s == planner.StatePaused && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
 }
 
 // overtake closes the open decisions of verbs that a later word makes void.
@@ -113,7 +117,7 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 // And nothing may look done: somebody in a hurry may believe that this release
 // was aborted.
 func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
-	p, s := r.Status.Active(), stateOf(r)
+	p, s := r.Status.Active(), planner.StateOf(r)
 	switch {
 	case p == nil || p.UpdateRevision != d.Revision:
 		revision := ""
@@ -126,7 +130,7 @@ func overtaken(r *rollouts.Rollout, d *rollouts.Decision, c Command) string {
 		return ""
 	default:
 		return fmt.Sprintf("requestID %q was decision %d, about step %d, and is not in force any more%s; nothing was done: %s; use another requestID to decide again",
-			d.RequestID, d.ID, d.Step, after(r, d), s.explain(r))
+			d.RequestID, d.ID, d.Step, after(r, d), s.Explain(r))
 	}
 }
 
@@ -164,28 +168,7 @@ func checkExpectation(r *rollouts.Rollout, want *rollouts.Expectation) error {
 }
 
 func approvedBy(r *rollouts.Rollout, p *rollouts.Progress) string {
-	return by(r, func(d rollouts.Decision) bool {
+	return planner.DecidedBy(r, func(d rollouts.Decision) bool {
 		return d.Verb == rollouts.VerbPromote && d.Step == p.CurrentStepIndex
 	})
-}
-
-// abortedBy names whose word ended the release, which may have been a rollback.
-func abortedBy(r *rollouts.Rollout) string {
-	return by(r, func(d rollouts.Decision) bool {
-		return d.Verb == rollouts.VerbAbort || d.Verb == rollouts.VerbRollback
-	})
-}
-
-func pausedBy(r *rollouts.Rollout) string {
-	return by(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbPause })
-}
-
-// by names the author of the latest decision that matches.
-func by(r *rollouts.Rollout, match func(rollouts.Decision) bool) string {
-	for _, d := range slices.Backward(r.Status.Decisions) {
-		if match(d) {
-			return " by " + d.User
-		}
-	}
-	return ""
 }
