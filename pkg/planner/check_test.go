@@ -21,6 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -144,10 +145,10 @@ func (c *checks) batch(o planner.BatchObserved) planner.BatchPlan {
 	return p
 }
 
-func (c *checks) sizes(s planner.Scaling) planner.Scale {
+func (c *checks) sizes(s sizes.Scaling) sizes.Scale {
 	before := s
 	before.Others = slices.Clone(s.Others)
-	p, q := planner.SizeSets(s), planner.SizeSets(before)
+	p, q := sizes.Decide(s), sizes.Decide(before)
 	if !equal.DeepEqual(p, q) || !equal.DeepEqual(s, before) {
 		c.violate("deterministic", "sizes of one observation:\n%+v\n%+v", p, q)
 	}

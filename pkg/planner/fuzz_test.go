@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -375,7 +376,7 @@ type nobody struct{}
 func (nobody) planned(*rollouts.Rollout, planner.Plan)                {}
 func (nobody) batchPlanned(*rollouts.BatchRelease, planner.BatchPlan) {}
 func (nobody) did(string)                                             {}
-func (nobody) sized(planner.Scale)                                    {}
+func (nobody) sized(sizes.Scale)                                      {}
 func (nobody) acted(planner.Action)                                   {}
 func (nobody) wrote(string, object.Object, object.Object)             {}
 func (nobody) died(string, string)                                    {}

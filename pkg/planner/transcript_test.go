@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -161,7 +162,7 @@ func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
 	}
 }
 
-func (t *transcript) sized(planner.Scale) {}
+func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Action) {
 	if _, labels := a.(planner.MarkPods); !labels || t.labelled() {
 		t.under("act", "%s", a)

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -90,7 +91,7 @@ type teller interface {
 	planned(r *rollouts.Rollout, p planner.Plan)
 	batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
 	routingPlanned(r *rollouts.TrafficRouting, p planner.RoutingPlan)
-	sized(s planner.Scale)
+	sized(s sizes.Scale)
 	acted(a planner.Action)
 	wrote(actor string, old, new object.Object)
 	died(actor, what string)

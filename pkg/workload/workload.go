@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Adapter reads and changes workloads of one kind for one style. Methods that
@@ -63,9 +64,9 @@ type Adapter interface {
 	Unlabel(obj object.Object) []object.Change
 	// Scaling returns the facts that sizes are decided by, and whether sizes
 	// are to be decided here at all.
-	Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool)
+	Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool)
 	// Sets turns decided sizes into changes.
-	Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error)
+	Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error)
 	// Tell writes to the workload what its status cannot say, for those who drive
 	// it by its annotation.
 	Tell(obj object.Object, owned []object.Object) []object.Change

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+// Package sizes answers which sizes the ReplicaSets of a held Deployment get next. It is
+// a pure function. It must not know about Rollouts, steps or traffic.
+package sizes
 
 import (
 	"cmp"
 	"slices"
 )
 
-// SizeSets decides the next sizes of the ReplicaSets of a held Deployment. The
+// Decide decides the next sizes of the ReplicaSets of a held Deployment. The
 // native controller goes on scaling a paused Deployment, which shapes the rules:
 //
 //   - While one set has pods, the native controller keeps it at the full size;
@@ -22,7 +24,7 @@ import (
 //     set, so that no set newer than stable may be left then.
 //
 // A Deployment that no release drives follows other rules: see alone.
-func SizeSets(s Scaling) Scale {
+func Decide(s Scaling) Scale {
 	switch {
 	case s.Replicas == 0:
 		return sizeZero(s)
@@ -61,7 +63,7 @@ func (s *Scaling) fits() bool {
 type sizing struct {
 	Scaling
 	target int32
-	steps  []ScaleStep
+	steps  []Step
 }
 
 func (s *Set) size() int32 {
@@ -193,7 +195,7 @@ func (x *sizing) raiseBy(room int32) {
 		case grow <= 0:
 			return
 		case x.Update == nil:
-			x.steps = append(x.steps, ScaleStep{Replicas: grow})
+			x.steps = append(x.steps, Step{Replicas: grow})
 		case !x.Update.Shrinks:
 			x.write(x.Update, x.Update.Replicas+grow)
 		}
@@ -304,7 +306,7 @@ func (x *sizing) write(s *Set, replicas int32) {
 			return
 		}
 	}
-	x.steps = append(x.steps, ScaleStep{Name: s.Name, Replicas: replicas})
+	x.steps = append(x.steps, Step{Name: s.Name, Replicas: replicas})
 }
 
 // sizeZero brings a Deployment of size 0 to rest. Later the native controller
@@ -318,7 +320,7 @@ func sizeZero(s Scaling) Scale {
 	for _, set := range x.all() {
 		switch {
 		case s.rivalsStable(set):
-			x.steps = append(x.steps, ScaleStep{Name: set.Name, Delete: true})
+			x.steps = append(x.steps, Step{Name: set.Name, Delete: true})
 		case set.Replicas > 0:
 			active = append(active, set)
 		}

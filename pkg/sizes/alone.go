@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package sizes
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func (x *alone) note(active []*Set) {
 }
 
 func (x *alone) written(set *Set) bool {
-	return slices.ContainsFunc(x.steps, func(s ScaleStep) bool { return s.Name == set.Name })
+	return slices.ContainsFunc(x.steps, func(s Step) bool { return s.Name == set.Name })
 }
 
 // rescaled reports whether a set was sized for another size of the Deployment.
@@ -101,7 +101,7 @@ func (x *alone) roll() {
 	}
 	if grow := min(room, x.target-updated); grow > 0 {
 		if x.Update == nil {
-			x.steps = append(x.steps, ScaleStep{Replicas: grow})
+			x.steps = append(x.steps, Step{Replicas: grow})
 			return
 		}
 		x.write(x.Update, updated+grow)

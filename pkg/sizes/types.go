@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package sizes
 
 import "time"
 
@@ -62,7 +62,7 @@ type Set struct {
 
 // Scale is what one pass wants done to the sets, in order.
 type Scale struct {
-	Steps []ScaleStep
+	Steps []Step
 	// Rule says why, for logs and transcripts.
 	Rule string
 	// Note and NoteMax are the native controller's size annotations to write
@@ -70,9 +70,9 @@ type Scale struct {
 	Note, NoteMax int32
 }
 
-// ScaleStep is one write to one set. The update set is created when Name is
+// Step is one write to one set. The update set is created when Name is
 // empty.
-type ScaleStep struct {
+type Step struct {
 	Name     string
 	Replicas int32
 	Delete   bool

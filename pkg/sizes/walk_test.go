@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package planner_test
+package sizes_test
 
 import (
 	"math/rand/v2"
@@ -12,17 +12,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // walked repeats SizeSets until it wants nothing more, with all pods becoming
 // ready in between, and returns the sizes on the way: update/stable, and the
 // sets of neither after a plus.
-func walked(s planner.Scaling) string {
+func walked(s sizes.Scaling) string {
 	s = clonedScaling(s)
 	path := []string{sizesOf(s)}
 	for range 50 {
-		scale := planner.SizeSets(s)
+		scale := sizes.Decide(s)
 		if len(scale.Steps) == 0 {
 			return strings.Join(path, " ") + ", " + scale.Rule
 		}
@@ -37,7 +37,7 @@ func walked(s planner.Scaling) string {
 	return strings.Join(path, " ") + ", for ever"
 }
 
-func clonedScaling(s planner.Scaling) planner.Scaling {
+func clonedScaling(s sizes.Scaling) sizes.Scaling {
 	if s.Update != nil {
 		u := *s.Update
 		s.Update = &u
@@ -46,12 +46,12 @@ func clonedScaling(s planner.Scaling) planner.Scaling {
 		st := *s.Stable
 		s.Stable = &st
 	}
-	s.Others = append([]planner.Set(nil), s.Others...)
+	s.Others = append([]sizes.Set(nil), s.Others...)
 	return s
 }
 
-func setsOf(s *planner.Scaling) []*planner.Set {
-	var sets []*planner.Set
+func setsOf(s *sizes.Scaling) []*sizes.Set {
+	var sets []*sizes.Set
 	if s.Update != nil {
 		sets = append(sets, s.Update)
 	}
@@ -64,9 +64,9 @@ func setsOf(s *planner.Scaling) []*planner.Set {
 	return sets
 }
 
-func carriedOut(s planner.Scaling, step planner.ScaleStep, note int32) planner.Scaling {
+func carriedOut(s sizes.Scaling, step sizes.Step, note int32) sizes.Scaling {
 	if step.Name == "" {
-		s.Update = &planner.Set{Name: "made", Replicas: step.Replicas, Revision: 9, Noted: note}
+		s.Update = &sizes.Set{Name: "made", Replicas: step.Replicas, Revision: 9, Noted: note}
 		return s
 	}
 	for _, set := range setsOf(&s) {
@@ -81,7 +81,7 @@ func carriedOut(s planner.Scaling, step planner.ScaleStep, note int32) planner.S
 	return s
 }
 
-func sizesOf(s planner.Scaling) string {
+func sizesOf(s sizes.Scaling) string {
 	sizes := []string{sizeOf(s.Update) + "/" + sizeOf(s.Stable)}
 	for i := range s.Others {
 		sizes = append(sizes, sizeOf(&s.Others[i]))
@@ -89,19 +89,19 @@ func sizesOf(s planner.Scaling) string {
 	return strings.Join(sizes, "+")
 }
 
-func sizeOf(s *planner.Set) string {
+func sizeOf(s *sizes.Set) string {
 	if s == nil {
 		return "-"
 	}
 	return strconv.Itoa(int(s.Replicas))
 }
 
-func set(name string, replicas, available int32) *planner.Set {
-	return &planner.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
+func set(name string, replicas, available int32) *sizes.Set {
+	return &sizes.Set{Name: name, Replicas: replicas, Ready: available, Available: available, Created: time.Unix(0, 0)}
 }
 
 // shrinking is a set that was larger a moment ago.
-func shrinking(name string, replicas int32) *planner.Set {
+func shrinking(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
 	s.Shrinks = true
 	return s
@@ -110,89 +110,89 @@ func shrinking(name string, replicas int32) *planner.Set {
 func TestSizesWalk(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		in   planner.Scaling
+		in   sizes.Scaling
 		want string
 	}{
 		"first step, new first": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Stable: set("s", 10, 10)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Stable: set("s", 10, 10)},
 			"-/10 2/10 2/7 3/7, sized",
 		},
 		"step to step": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
 			"3/7 5/6 6/4, sized",
 		},
 		"to all": {
-			planner.Scaling{Replicas: 4, Surge: 1, Target: 4, Full: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 4, Full: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
 			"2/2 3/2 3/1 4/1 4/0, sized",
 		},
 		"no surge: one extra pod at the edge, and none after it": {
-			planner.Scaling{Replicas: 4, Unavailable: 1, Target: 2, Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 4, Unavailable: 1, Target: 2, Stable: set("s", 4, 4)},
 			"-/4 1/4 1/2 2/2, sized",
 		},
 		"nothing may be missing": {
-			planner.Scaling{Replicas: 3, Surge: 1, Target: 2, Stable: set("s", 3, 3)},
+			sizes.Scaling{Replicas: 3, Surge: 1, Target: 2, Stable: set("s", 3, 3)},
 			"-/3 1/3 1/2 2/2 2/1, sized",
 		},
 		"back down after a smaller share": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Update: set("u", 6, 6), Stable: set("s", 4, 4)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Update: set("u", 6, 6), Stable: set("s", 4, 4)},
 			"6/4 5/6 3/7, sized",
 		},
 		"scaled up while two have pods": {
-			planner.Scaling{Replicas: 20, Surge: 5, Unavailable: 5, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			sizes.Scaling{Replicas: 20, Surge: 5, Unavailable: 5, Target: 6, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
 			"3/7 6/14, sized",
 		},
 		"scaled down while two have pods": {
-			planner.Scaling{Replicas: 5, Surge: 2, Unavailable: 1, Target: 2, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			sizes.Scaling{Replicas: 5, Surge: 2, Unavailable: 1, Target: 2, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
 			"3/7 2/3, sized",
 		},
 		"aborted: stable up, then update down": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Abort: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
 			"3/7 2/9 0/10, sized",
 		},
 		"aborted while a router keeps a pod": {
-			planner.Scaling{Replicas: 4, Surge: 1, Target: 1, Abort: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Target: 1, Abort: true, Update: set("u", 2, 2), Stable: set("s", 2, 2)},
 			"2/2 2/3 1/3 1/4, sized",
 		},
 		"aborted at all pods": {
-			planner.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
+			sizes.Scaling{Replicas: 4, Surge: 1, Abort: true, Update: annotatedSet("u", 4), Stable: set("s", 0, 0)},
 			"4/0 4/1 3/1 3/2 2/2 2/3 1/3 1/4 0/4, sized",
 		},
 		"superseded: the half released go first": {
-			planner.Scaling{
+			sizes.Scaling{
 				Replicas: 10, Surge: 2, Unavailable: 1, Target: 2, Stable: set("s", 5, 5),
-				Others: []planner.Set{*set("o", 5, 5)},
+				Others: []sizes.Set{*set("o", 5, 5)},
 			},
 			"-/5+5 2/5+4 2/6+2 2/8+1 2/8+0, sized",
 		},
 		"two others: the newest goes first": {
-			planner.Scaling{
+			sizes.Scaling{
 				Replicas: 6, Surge: 1, Target: 2, Update: set("u", 2, 2), Stable: set("s", 2, 2),
-				Others: []planner.Set{{Name: "a", Replicas: 2, Ready: 2, Available: 2, Revision: 2}, {Name: "b", Replicas: 1, Ready: 1, Available: 1, Revision: 3}},
+				Others: []sizes.Set{{Name: "a", Replicas: 2, Ready: 2, Available: 2, Revision: 2}, {Name: "b", Replicas: 1, Ready: 1, Available: 1, Revision: 3}},
 			},
 			"2/2+2+1 2/2+2+0 2/3+2+0 2/3+1+0 2/4+1+0 2/4+0+0, sized",
 		},
 		"one pod": {
-			planner.Scaling{Replicas: 1, Surge: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Surge: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"one pod, no surge": {
-			planner.Scaling{Replicas: 1, Unavailable: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
+			sizes.Scaling{Replicas: 1, Unavailable: 1, Target: 1, Full: true, Stable: set("s", 1, 1)},
 			"-/1 1/1 1/0, sized",
 		},
 		"frozen": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Frozen: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 6, Frozen: true, Update: set("u", 3, 3), Stable: set("s", 7, 7)},
 			"3/7, frozen",
 		},
 		"native": {
-			planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: set("s", 10, 10)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: set("s", 10, 10)},
 			"-/10, native",
 		},
 		"aborted without stable": {
-			planner.Scaling{Replicas: 10, Surge: 2, Abort: true, Update: set("u", 10, 10)},
+			sizes.Scaling{Replicas: 10, Surge: 2, Abort: true, Update: set("u", 10, 10)},
 			"10/-, stable set is gone",
 		},
 		"the native controller is still sizing the only set": {
-			planner.Scaling{Replicas: 12, Surge: 3, Unavailable: 3, Target: 6, Stable: set("s", 10, 10)},
+			sizes.Scaling{Replicas: 12, Surge: 3, Unavailable: 3, Target: 6, Stable: set("s", 10, 10)},
 			"-/10, native controller sizes the only set",
 		},
 	}
@@ -206,7 +206,7 @@ func TestSizesWalk(t *testing.T) {
 	}
 }
 
-func annotatedSet(name string, replicas int32) *planner.Set {
+func annotatedSet(name string, replicas int32) *sizes.Set {
 	s := set(name, replicas, replicas)
 	s.Annotated = true
 	return s
@@ -223,7 +223,7 @@ func TestSizesBounds(t *testing.T) {
 		}
 		next := clonedScaling(s)
 		most, available := totals(&s)
-		for _, step := range planner.SizeSets(s).Steps {
+		for _, step := range sizes.Decide(s).Steps {
 			next = carriedOut(next, step, 0)
 			all, left := totals(&next)
 			if ceiling := max(most, s.Replicas+max(1, s.Surge)); all > ceiling && !crowded(&s) {
@@ -241,7 +241,7 @@ func TestSizesBounds(t *testing.T) {
 
 // crowded reports whether three revisions have pods, of which some do not get ready:
 // then one pod too many may be what ends a standstill.
-func crowded(s *planner.Scaling) bool {
+func crowded(s *sizes.Scaling) bool {
 	all, available := totals(s)
 	others := false
 	for i := range s.Others {
@@ -252,14 +252,14 @@ func crowded(s *planner.Scaling) bool {
 
 // settledSizes is where a walk ends, with the native controller at work on the
 // only set.
-func settledSizes(s planner.Scaling) planner.Scaling {
+func settledSizes(s sizes.Scaling) sizes.Scaling {
 	s = clonedScaling(s)
 	for range 100 {
-		steps := planner.SizeSets(s).Steps
+		steps := sizes.Decide(s).Steps
 		for _, step := range steps {
 			s = carriedOut(s, step, 0)
 		}
-		var active []*planner.Set
+		var active []*sizes.Set
 		for _, set := range setsOf(&s) {
 			if set.Replicas > 0 {
 				active = append(active, set)
@@ -280,7 +280,7 @@ func settledSizes(s planner.Scaling) planner.Scaling {
 	return s
 }
 
-func reachedSizes(s *planner.Scaling) bool {
+func reachedSizes(s *sizes.Scaling) bool {
 	all, _ := totals(s)
 	update := int32(0)
 	if s.Update != nil {
@@ -293,9 +293,9 @@ func reachedSizes(s *planner.Scaling) bool {
 }
 
 // anySizes is any state of a Deployment that a release drives.
-func anySizes(r *rand.Rand) planner.Scaling {
+func anySizes(r *rand.Rand) sizes.Scaling {
 	n := 1 + r.Int32N(8)
-	s := planner.Scaling{Replicas: n, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1), Abort: r.IntN(3) == 0}
+	s := sizes.Scaling{Replicas: n, Surge: r.Int32N(4), Unavailable: r.Int32N(3), Target: r.Int32N(n + 1), Abort: r.IntN(3) == 0}
 	s.Unavailable = min(s.Unavailable, n)
 	if s.Surge == 0 {
 		s.Unavailable = max(s.Unavailable, 1)
@@ -304,7 +304,7 @@ func anySizes(r *rand.Rand) planner.Scaling {
 		s.Target = 0
 	}
 	most := n + max(1, s.Surge)
-	some := func(name string, revision int64) *planner.Set {
+	some := func(name string, revision int64) *sizes.Set {
 		size := r.Int32N(most + 1)
 		most -= size
 		made := numbered(revision, set(name, size, r.Int32N(size+1)))
@@ -315,7 +315,7 @@ func anySizes(r *rand.Rand) planner.Scaling {
 		s.Update = some("u", 4)
 	}
 	if r.IntN(2) == 0 {
-		s.Others = []planner.Set{*some("o", 2)}
+		s.Others = []sizes.Set{*some("o", 2)}
 	}
 	if r.IntN(4) == 0 {
 		s.Others = append(s.Others, *some("p", 3))
