@@ -15,23 +15,23 @@ const EventBatchMade = "BatchReleaseMadeAgain"
 // batchGone reports whether somebody deleted the BatchRelease of a step whose pods are
 // there: nobody keeps their sizes. Another plan, or another template, has it made as
 // that wants it. A blue-green release refuses other templates only while it is there.
-func (x *pass) batchGone() bool {
-	if x.Batch != nil || x.aborted() || x.ending() || !Controls(x.Rollout) || x.planChanged() {
+func batchGone(f *facts) bool {
+	if f.Batch != nil || f.aborted() || f.ending() || !Controls(f.Rollout) || planChanged(f) {
 		return false
 	}
-	if x.superseded() && x.style != rollouts.StyleBlueGreen {
+	if superseded(f) && f.style != rollouts.StyleBlueGreen {
 		return false
 	}
-	switch x.progress().State {
+	switch f.progress().State {
 	case rollouts.StepTrafficRouting, rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady:
-		return x.progress().FinalisingStep == ""
+		return f.progress().FinalisingStep == ""
 	default:
 		return false
 	}
 }
 
 // makeBatch makes it again from what the Rollout knows, before anything moves.
-func (x *pass) makeBatch() {
-	x.act(RunBatch{Plan: x.plan(x.progress().CurrentStepIndex)})
-	x.warn(EventBatchMade, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", x.progress().CurrentStepIndex))
+func makeBatch(d *draft) {
+	d.act(RunBatch{Plan: planTo(d.facts, d.progress().CurrentStepIndex)})
+	d.warn(EventBatchMade, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
 }

@@ -63,24 +63,6 @@ func Marks(labels PodLabels, style rollouts.Style, w *Workload) bool {
 	return w != nil && (labels != LabelNamed || style == rollouts.StyleBlueGreen || w.RolloutID != "")
 }
 
-// rename takes up another name that the workload gives to the release under
-// way. Its batches are counted anew, for the labels; its step and its pods stay.
-func (x *pass) rename() {
-	p, b := x.progress(), x.Batch
-	if name := x.named(); name != "" && p.ObservedRolloutID != name {
-		p.ObservedRolloutID = name
-		if r := x.record(); r != nil {
-			r.RolloutID = name
-		}
-	}
-	if b == nil || b.Terminating || upgrading(p) || b.Plan.RolloutID == p.ObservedRolloutID {
-		return
-	}
-	plan := b.Plan
-	plan.RolloutID = p.ObservedRolloutID
-	x.act(RunBatch{Plan: plan})
-}
-
 // marks are the labels still to be written. Each batch has as many pods as it
 // adds to the one before, by the plan and whatever is there already; pods that have
 // a batch with room keep it, and of the others the youngest belong to the last one.

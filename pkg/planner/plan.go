@@ -231,8 +231,14 @@ type Plan struct {
 	Events []Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
-	// Rule names what decided, for logs and transcripts.
+	// Rule names the case that the pass found, for logs and transcripts.
 	Rule string
+	// Passed are the cases and the stages of steps that the pass has come through.
+	Passed []string
+	// Reasons say of each action which of them wanted it.
+	Reasons []string
+	// Verdicts are those of the gates of the step.
+	Verdicts []Verdict
 }
 
 // Action is one target. Reaching a target that is already reached does nothing.
