@@ -73,7 +73,7 @@ func putRight(d *draft) {
 		return
 	}
 	d.act(PutRight{})
-	d.events = append(d.events, astrayEvent(d.w.Astray))
+	d.events = append(d.events, AstrayEvent(d.w.Astray))
 }
 
 // EventRecordPutRight announces that keys of ours on a workload said something else
@@ -83,7 +83,7 @@ const EventRecordPutRight = "RecordPutRight"
 // EventExtraPutRight announces that somebody else has written the extra Deployment.
 const EventExtraPutRight = "ExtraPutRight"
 
-func astrayEvent(keys []string) Event {
+func AstrayEvent(keys []string) Event {
 	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
 }

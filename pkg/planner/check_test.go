@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -134,11 +135,11 @@ func copied(o planner.Observed) planner.Observed {
 	return o
 }
 
-func (c *checks) batch(o planner.BatchObserved) planner.BatchPlan {
+func (c *checks) batch(o batch.Observed) batch.Plan {
 	c.begin("batch", o.Release)
 	before := o
 	before.Release = o.Release.DeepCopy()
-	p, q := planner.BatchRelease(o), planner.BatchRelease(before)
+	p, q := batch.Decide(o), batch.Decide(before)
 	if !equal.DeepEqual(p, q) || !equal.DeepEqual(o, before) {
 		c.violate("deterministic", "batch plans of one observation:\n%+v\n%+v", p, q)
 	}

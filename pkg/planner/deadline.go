@@ -172,7 +172,7 @@ func standstill(f *facts) string {
 	desired := given(f)
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
 	if t := f.release.FailureThreshold; t != nil {
-		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), tolerance(f.style, t, w.UpdatedReplicas))
+		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), Tolerance(f.style, t, w.UpdatedReplicas))
 	}
 	return message
 }

@@ -64,7 +64,7 @@ func batchBack(f *facts, plan rollouts.ReleasePlan) remains {
 	switch b := f.Batch; {
 	case b != nil && b.Terminating:
 		return remains{waits: true}
-	case b == nil || batchPlanHash(b.Plan) != batchPlanHash(plan):
+	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
 		return remains{action: RunBatch{Plan: plan}}
 	default:
 		return remains{waits: !b.Observed || b.State != rollouts.BatchReady}

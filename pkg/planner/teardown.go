@@ -185,7 +185,7 @@ func restoring(f *facts, last rollouts.ReleasePlan) remains {
 	switch b := f.Batch; {
 	case f.w == nil:
 		return remains{}
-	case b == nil && f.w.HasManagedFields && f.w.keptFrom(wait, last.Abort) != "":
+	case b == nil && f.w.HasManagedFields && f.w.KeptFrom(wait, last.Abort) != "":
 		return remains{waits: true}
 	case b == nil && f.w.HasManagedFields:
 		return remains{action: RestoreWorkload{KeepPaused: last.Abort, Wait: wait}}
@@ -193,7 +193,7 @@ func restoring(f *facts, last rollouts.ReleasePlan) remains {
 		return remains{}
 	case b.Terminating:
 		return remains{} // it is let go of, which a later row waits for
-	case batchPlanHash(b.Plan) != batchPlanHash(last):
+	case BatchPlanHash(b.Plan) != BatchPlanHash(last):
 		return remains{action: RunBatch{Plan: last}}
 	default:
 		return remains{waits: b.Phase != rollouts.PhaseCompleted}

@@ -74,7 +74,7 @@ func upgrading(f *facts, _ *rollouts.Step) want {
 		return w
 	}
 	switch plan := planTo(f, p.CurrentStepIndex); {
-	case b == nil || batchPlanHash(b.Plan) != batchPlanHash(plan):
+	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
 		w.message, w.action, w.orders = message, RunBatch{Plan: plan}, true
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
 		if w.message, w.waits = message, true; b.Message != "" {

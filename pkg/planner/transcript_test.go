@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -145,7 +146,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan) {
+func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batch.Plan) {
 	was, is := b.Status, p.Status
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -89,7 +90,7 @@ const (
 
 type teller interface {
 	planned(r *rollouts.Rollout, p planner.Plan)
-	batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
+	batchPlanned(b *rollouts.BatchRelease, p batch.Plan)
 	routingPlanned(r *rollouts.TrafficRouting, p planner.RoutingPlan)
 	sized(s sizes.Scale)
 	acted(a planner.Action)

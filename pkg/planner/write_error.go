@@ -57,8 +57,8 @@ func writeErrorIn(all []rollouts.Condition) *WriteError {
 	return &WriteError{Reason: all[i].Reason, Message: all[i].Message}
 }
 
-// clearWriteError drops a write error when nothing is to be written any more, and else says it.
-func clearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
+// ClearWriteError drops a write error when nothing is to be written any more, and else says it.
+func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
 	i := slices.IndexFunc(all, isWriteError)
 	switch {
 	case i < 0:
@@ -75,7 +75,7 @@ func recordWriteError(d *draft) {
 	of := &d.status.Conditions
 	if d.Batch == nil || d.Batch.WriteError == nil {
 		var says string
-		if *of, says = clearWriteError(*of, len(d.actions) > 0); says != "" {
+		if *of, says = ClearWriteError(*of, len(d.actions) > 0); says != "" {
 			d.cause = says
 		}
 		return

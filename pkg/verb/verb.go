@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
