@@ -40,6 +40,6 @@ func (x *pass) atEdited() bool { return x.w.Held && x.w.AtStable && x.edited() }
 
 func (x *pass) stallStableEdited() {
 	x.stall(rollouts.StalledStableEdited, fmt.Sprintf(
-		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; set the earlier template yourself, or release another",
-		x.w.RevisionKind, x.progress().StableRevision))
+		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; %s",
+		x.w.RevisionKind, x.progress().StableRevision, x.wayOut()))
 }

@@ -71,10 +71,6 @@ func (x *pass) because(message string) {
 	}
 }
 
-func (x *pass) stallStableGone() {
-	x.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+x.w.RevisionKind+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
-}
-
 // abort takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router
 // may still send to it, and the workload stays held with its new template.
@@ -82,9 +78,7 @@ func (x *pass) abort() {
 	if x.doing(rollouts.ActivityAborted) {
 		x.progress().FinalisingStep = "" // no other template is taking over any more
 		x.keepStable()
-		if x.stalledFor(rollouts.StalledAborted) && !x.progress().RollingBack {
-			x.tellAborted()
-		}
+		x.restAborted()
 		x.setStable()
 		return
 	}
@@ -110,6 +104,19 @@ func (x *pass) abort() {
 	x.warn("RolloutAborted", x.tellAborted())
 }
 
+// restAborted says how things stand after an abort: its revision may be lost since.
+func (x *pass) restAborted() {
+	switch {
+	case x.edited():
+		x.stallStableEdited()
+	case x.w.StableGone:
+		x.stallStableGone()
+	case x.progress().RollingBack:
+	case x.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited):
+		x.tellAborted()
+	}
+}
+
 // tellAborted says where an abort has ended. Of a set that was deleted pods may run on.
 func (x *pass) tellAborted() (message string) {
 	runs := "every pod runs the stable revision and"
@@ -124,11 +131,11 @@ func (x *pass) tellAborted() (message string) {
 }
 
 // keepStable puts a Service right that somebody has select another revision, which
-// has no pods.
+// has no pods. One that selects a stable revision without pods selects all again.
 func (x *pass) keepStable() {
 	switch r, stable := x.Route, x.progress().StableRevision; {
 	case r == nil || r.Pinned == "":
-	case x.emptied():
+	case x.emptied(), x.onlyOthers():
 		x.act(Unpin{})
 	case r.Barred == "" && stable != "" && r.Pinned != stable:
 		x.act(Pin{Revision: stable})
@@ -185,6 +192,7 @@ func (x *pass) hasStable() bool {
 		x.stallStableEdited()
 		return false
 	case x.w.StableGone:
+		x.keepStable()
 		x.stallStableGone()
 		return false
 	}

@@ -88,7 +88,10 @@ func (x *pass) keep() {
 
 // onlyOthers reports whether stable has no ready pod, and other revisions have some.
 func (x *pass) onlyOthers() bool {
-	return x.onlyUpdate() || x.w.StableReadyReplicas == 0 && !x.live() && x.w.SupersededReplicas > 0
+	if x.onlyUpdate() {
+		return true
+	}
+	return x.w.StableReadyReplicas == 0 && (x.w.StableGone || !x.live()) && x.w.SupersededReplicas > 0
 }
 
 // tellAlone says that the new version gets every request before its time, as it does

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -28,4 +29,25 @@ func stableLost(r *rollouts.Rollout, w *Workload) string {
 	default:
 		return ""
 	}
+}
+
+func (x *pass) stallStableGone() {
+	x.stall(rollouts.StalledStableGone, fmt.Sprintf("Rollout cannot go back, since the %s of the stable revision %s was deleted; %s",
+		x.w.RevisionKind, x.progress().StableRevision, x.wayOut()))
+}
+
+// wayOut says what a user can do where Weir cannot restore the stable template. The
+// history of a release that took the place of another may have been written after the
+// template was lost.
+func (x *pass) wayOut() string {
+	const otherwise = "in the workload yourself, or release another template"
+	r := x.record()
+	if r == nil {
+		return "set the earlier template " + otherwise
+	}
+	if _, exists := x.Histories[r.Number]; !exists && !r.Kept {
+		return "no RolloutHistory of this release exists; set the earlier template " + otherwise
+	}
+	return fmt.Sprintf("look for the earlier template in spec.stable of RolloutHistory %s or of an older one, and set it %s",
+		HistoryName(x.Rollout, r.Number), otherwise)
 }
