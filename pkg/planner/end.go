@@ -22,6 +22,9 @@ func (x *pass) end() {
 	if x.doing(rollouts.ActivityCancelling) {
 		rows, outcome, ended = teardowns[x.style].cancelled, metav1.ConditionFalse, rollouts.ReleaseCancelled
 		message, reason = "Rollout progressing has been canceled", ""
+		if x.w.StableGone {
+			x.keepStable() // its template was set again, and it has no pods yet
+		}
 	}
 	revision := x.revision()
 	if !x.w.Held && !x.live() {

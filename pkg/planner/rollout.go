@@ -138,6 +138,7 @@ func (x *pass) findStable() {
 		w.StableGone = true // its pods serve on
 	case x.status.Phase == rollouts.PhaseProgressing:
 		w.StableGone = true
+		w.AtStable = w.AtStable || w.LiveTemplate != "" && w.LiveTemplate == x.was().StableTemplate // its owner has set it again
 		if !w.BackByTemplate {
 			w.StableReadyReplicas = 0 // its pods went with it
 		}
