@@ -147,8 +147,17 @@ func (e *end) routedBy() kind {
 	return kindIngress
 }
 
-// stable is the image that served before the release, as far as it is known.
+// stable is the image that served before the release, as far as it is known and its
+// set is there to go back to.
 func (e *end) stable() string {
+	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.lost(r.Status.Active().StableRevision) {
+		return ""
+	}
+	return e.earlier()
+}
+
+// earlier is that image, whether or not anything of it is left.
+func (e *end) earlier() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
 		return ""
@@ -161,20 +170,18 @@ func (e *end) stable() string {
 	if a == rollouts.ActivityCancelling {
 		return "" // it was put back, and its own revision may be another's stable by now
 	}
-	if e.lost(p.StableRevision) {
-		return "" // the native controller took it at size 0, before its history was made
-	}
 	return e.check.images[p.StableRevision]
 }
 
-// lost reports whether neither a set nor a history is left of a revision.
+// lost reports whether no set is left of a revision.
 func (e *end) lost(revision string) bool {
 	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
 // revert puts the stable template back, and takes the name off: the invariant "reversible".
+// That is the way out, too, where nobody can go back.
 func (e *end) revert() {
-	tag := e.stable()
+	tag := e.earlier()
 	d := e.workload()
 	if tag == "" || d == nil || !marked(d) {
 		return
