@@ -68,7 +68,7 @@ func (e *end) settle() bool {
 		return ok
 	}
 	for _, target := range e.check.targets() {
-		if target.able == 0 {
+		if target.able == 0 && (!e.check.lost || e.check.serving() > 0) {
 			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
 		}
 	}
@@ -183,6 +183,9 @@ func (e *end) lost(revision string) bool {
 func (e *end) revert() {
 	tag := e.earlier()
 	d := e.workload()
+	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
+		return // lost before the release began, so that nobody knows its template
+	}
 	if tag == "" || d == nil || !marked(d) {
 		return
 	}
@@ -299,7 +302,9 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
-	if s := e.rollout().Status; s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
+	s := e.rollout().Status
+	resumed := s.Activity() == rollouts.ActivityCancelling && e.lost(s.Active().StableRevision)
+	if resumed || s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
 		// The native controller wedges itself when a rolling update is scaled
 		// down to where one set has just that size; another size wakes it.
 		e.resize(app0, replicasOf(d)+1)

@@ -68,9 +68,9 @@ func (x *pass) supersede() {
 	}
 	x.settleAll()
 	x.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
-	stable := x.progress().StableRevision
+	stable, template := x.progress().StableRevision, x.progress().StableTemplate
 	x.start("Workload is continuous release")
 	if x.w.StableRevision == "" {
-		x.progress().StableRevision = stable
+		x.progress().StableRevision, x.progress().StableTemplate = stable, template
 	}
 }
