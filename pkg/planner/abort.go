@@ -20,9 +20,7 @@ func abort(d *draft) {
 	if d.doing(rollouts.ActivityAborted) {
 		d.progress().FinalisingStep = "" // no other template is taking over any more
 		keepStable(d)
-		if d.stalledFor(rollouts.StalledAborted) && !d.progress().RollingBack {
-			stallAborted(d)
-		}
+		restAborted(d)
 		setStable(d)
 		return
 	}
@@ -48,6 +46,19 @@ func abort(d *draft) {
 	d.warn("RolloutAborted", d.status.Message)
 }
 
+// restAborted says how things stand after an abort: its revision may be lost since.
+func restAborted(d *draft) {
+	switch {
+	case edited(d.facts):
+		stallStableEdited(d)
+	case d.w.StableGone:
+		stallStableGone(d)
+	case d.progress().RollingBack:
+	case d.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited):
+		stallAborted(d)
+	}
+}
+
 // stallAborted says where an abort has ended. Of a set that was deleted pods may run on.
 func stallAborted(d *draft) {
 	runs := "every pod runs the stable revision and"
@@ -61,11 +72,11 @@ func stallAborted(d *draft) {
 }
 
 // keepStable puts a Service right that somebody has select another revision, which
-// has no pods.
+// has no pods. One that selects a stable revision without pods selects all again.
 func keepStable(d *draft) {
 	switch r, stable := d.route(), d.progress().StableRevision; {
 	case r == nil || r.Pinned == "":
-	case emptied(d.facts):
+	case emptied(d.facts), onlyOthers(d.facts):
 		d.act(Unpin{})
 	case r.Barred == "" && stable != "" && r.Pinned != stable:
 		d.act(Pin{Revision: stable})
@@ -126,11 +137,8 @@ func stallWithoutStable(d *draft) {
 		stallStableEdited(d)
 		return
 	}
+	keepStable(d)
 	stallStableGone(d)
-}
-
-func stallStableGone(d *draft) {
-	d.stall(rollouts.StalledStableGone, "Rollout cannot go back, since the "+d.w.RevisionKind+" of the stable revision was deleted, and no history has its template; set the earlier template yourself, or release another")
 }
 
 // setStable ends a rollback: the workload's template becomes stable's, which

@@ -66,6 +66,9 @@ func end(d *draft) {
 	rows := teardowns[d.style].succeeded
 	if ending.outcome == rollouts.ReleaseCancelled {
 		rows = teardowns[d.style].cancelled
+		if d.w.StableGone {
+			keepStable(d) // its template was set again, and it has no pods yet
+		}
 	}
 	revision := d.revision()
 	if !d.w.Held && !d.live() {

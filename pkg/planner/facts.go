@@ -62,6 +62,7 @@ func withoutStable(f *facts) *Workload {
 		w.StableGone = true // its pods serve on
 	case f.status.Phase == rollouts.PhaseProgressing:
 		w.StableGone = true
+		w.AtStable = w.AtStable || w.LiveTemplate != "" && w.LiveTemplate == f.was().StableTemplate // its owner has set it again
 		if !w.BackByTemplate {
 			w.StableReadyReplicas = 0 // its pods went with it
 		}

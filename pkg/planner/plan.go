@@ -116,6 +116,8 @@ type Workload struct {
 	// digest is that in the store.
 	StableTemplate string
 	BackByTemplate bool
+	// LiveTemplate is the digest of the live template, where an abort does not set it.
+	LiveTemplate string
 	// Revisions are those that have a set, by the label value of their pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.

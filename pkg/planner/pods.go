@@ -86,7 +86,7 @@ func onlyUpdate(f *facts) bool { return f.w.StableReadyReplicas == 0 && f.w.Upda
 
 // onlyOthers reports whether stable has no ready pod, and other revisions have some.
 func onlyOthers(f *facts) bool {
-	return onlyUpdate(f) || f.w.StableReadyReplicas == 0 && !f.live() && f.w.SupersededReplicas > 0
+	return onlyUpdate(f) || f.w.StableReadyReplicas == 0 && (f.w.StableGone || !f.live()) && f.w.SupersededReplicas > 0
 }
 
 // serving is the revision that routers may send to; empty while it has no pods.

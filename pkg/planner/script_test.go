@@ -46,7 +46,7 @@ var verbs = map[string]func(*story, command){
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
 	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
 	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
-	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1, and, but with unfiled, what is on file of it
+	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6

@@ -62,6 +62,27 @@ func atEdited(f *facts) bool { return f.w.Held && f.w.AtStable && edited(f) }
 
 func stallStableEdited(d *draft) {
 	d.stall(rollouts.StalledStableEdited, fmt.Sprintf(
-		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; set the earlier template yourself, or release another",
-		d.w.RevisionKind, d.progress().StableRevision))
+		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; %s",
+		d.w.RevisionKind, d.progress().StableRevision, wayOut(d.facts)))
+}
+
+func stallStableGone(d *draft) {
+	d.stall(rollouts.StalledStableGone, fmt.Sprintf("Rollout cannot go back, since the %s of the stable revision %s was deleted; %s",
+		d.w.RevisionKind, d.progress().StableRevision, wayOut(d.facts)))
+}
+
+// wayOut says what a user can do where Weir cannot restore the stable template. The
+// history of a release that took the place of another may have been written after the
+// template was lost.
+func wayOut(f *facts) string {
+	const otherwise = "in the workload yourself, or release another template"
+	r := record(&f.status)
+	if r == nil {
+		return "set the earlier template " + otherwise
+	}
+	if _, exists := f.Histories[r.Number]; !exists && !r.Kept {
+		return "no RolloutHistory of this release exists; set the earlier template " + otherwise
+	}
+	return fmt.Sprintf("look for the earlier template in spec.stable of RolloutHistory %s or of an older one, and set it %s",
+		HistoryName(f.Rollout, r.Number), otherwise)
 }

@@ -133,10 +133,10 @@ func supersede(d *draft) {
 	}
 	d.settleAll()
 	d.announce("RolloutSuperseded", "workload continuous publishing canaryRevision, then restart publishing")
-	stable := d.progress().StableRevision
+	stable, template := d.progress().StableRevision, d.progress().StableTemplate
 	start(d, "Workload is continuous release")
 	if d.w.StableRevision == "" {
-		d.progress().StableRevision = stable
+		d.progress().StableRevision, d.progress().StableTemplate = stable, template
 	}
 }
 

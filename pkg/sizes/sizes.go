@@ -270,8 +270,16 @@ func (x *sizing) lower() {
 }
 
 // kept is what the first of these sets keeps for now: the last pod of them stays
-// while the only other set is not full, which the native controller would fill.
+// while the only other set is not full, which the native controller would fill. Where
+// the stable set is gone, they serve in its place.
 func (x *sizing) kept(others []Set) int32 {
+	if x.Stable == nil {
+		left := x.stableTarget()
+		for _, s := range others[1:] {
+			left -= s.Replicas
+		}
+		return max(left, 0)
+	}
 	for _, s := range others[1:] {
 		if s.Replicas > 0 {
 			return 0

@@ -44,6 +44,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.RevisionKind = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
+	w.LiveTemplate = digest(&d.Spec.Template)
 	if r.stable != nil {
 		w.StableTemplate = digest(&r.stable.Spec.Template)
 	}

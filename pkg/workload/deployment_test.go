@@ -206,6 +206,7 @@ func TestObserve(t *testing.T) {
 			}
 			// It has no pods but its own.
 			want.LiveRevision, want.LiveReadyReplicas, want.RevisionKind = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
+			want.LiveTemplate = digest(&d.Spec.Template)
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}

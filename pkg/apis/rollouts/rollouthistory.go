@@ -35,7 +35,7 @@ type RolloutHistorySpec struct {
 	Workload       *WorkloadInfo
 	Service        *ObjectInfo
 	TrafficRouting *TrafficRoutingInfo
-	// Stable is what the stable revision can be made anew from.
+	// Stable is what has the template of the stable revision.
 	Stable *ObjectInfo
 }
 
