@@ -41,6 +41,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
@@ -124,7 +125,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 			Beside: beside, AdmissionStatus: admission,
 		},
 		&batchrelease.Reconciler{
-			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: planner.PodLabels(o.podLabels),
+			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: batch.PodLabels(o.podLabels),
 		},
 		&trafficrouting.Reconciler{
 			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Configuration: o.configuration,

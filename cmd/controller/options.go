@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/batch"
 )
 
 // options are the flags.
@@ -34,7 +34,7 @@ func defaults() options {
 	return options{
 		leaderElect: true, leaderNamespace: "weir-system", configuration: []string{"weir-system", "kruise-rollout"},
 		metricsAddress: ":8080", probeAddress: ":8081", concurrency: 16, historyLimit: 10,
-		podLabels: string(planner.LabelAlways),
+		podLabels: string(batch.LabelAlways),
 	}
 }
 
@@ -58,8 +58,8 @@ func (o *options) validate() error {
 	if o.historyLimit < 1 || o.historyAge < 0 {
 		return errors.New("--history-limit must be at least 1, and --history-age not negative")
 	}
-	if !slices.Contains([]planner.PodLabels{planner.LabelAlways, planner.LabelNamed}, planner.PodLabels(o.podLabels)) {
-		return fmt.Errorf("--pod-batch-labels must be %s or %s", planner.LabelAlways, planner.LabelNamed)
+	if !slices.Contains([]batch.PodLabels{batch.LabelAlways, batch.LabelNamed}, batch.PodLabels(o.podLabels)) {
+		return fmt.Errorf("--pod-batch-labels must be %s or %s", batch.LabelAlways, batch.LabelNamed)
 	}
 	if len(o.configuration) == 0 || slices.Contains(o.configuration, "") {
 		return errors.New("--configuration-namespaces must name namespaces")

@@ -17,8 +17,8 @@ type Admission struct {
 	Rollouts []*rollouts.Rollout
 }
 
-// Verdict is what admission does with the update.
-type Verdict struct {
+// AdmissionVerdict is what admission does with the update.
+type AdmissionVerdict struct {
 	// Refuse says why the update must not be; empty if it may.
 	Refuse string
 	// Hold takes the workload from its native controller, in the same write.
@@ -35,7 +35,7 @@ type Verdict struct {
 // is stored, so dropping a mark in the same write evades nothing: a held
 // workload stays held, and one that a live Rollout names is held the moment
 // its template changes, or the change is refused.
-func Admit(a Admission) Verdict {
+func Admit(a Admission) AdmissionVerdict {
 	by := ""
 	for _, r := range a.Rollouts {
 		if Holds(r) {
@@ -45,17 +45,17 @@ func Admit(a Admission) Verdict {
 	}
 	switch {
 	case a.Held && a.Unholdable != "":
-		return Verdict{Refuse: a.Unholdable, By: by}
+		return AdmissionVerdict{Refuse: a.Unholdable, By: by}
 	case a.Held:
-		return Verdict{Keep: true, By: by}
+		return AdmissionVerdict{Keep: true, By: by}
 	case by == "":
-		return Verdict{}
+		return AdmissionVerdict{}
 	case a.Unholdable != "":
-		return Verdict{Refuse: a.Unholdable + ", or disable the Rollout " + by, By: by}
+		return AdmissionVerdict{Refuse: a.Unholdable + ", or disable the Rollout " + by, By: by}
 	case a.Changed:
-		return Verdict{Hold: true, By: by}
+		return AdmissionVerdict{Hold: true, By: by}
 	}
-	return Verdict{Records: true, By: by}
+	return AdmissionVerdict{Records: true, By: by}
 }
 
 // Holds reports whether a Rollout holds its workload when the template changes.

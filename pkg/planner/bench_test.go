@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // BenchmarkRollout is one pass over a Rollout whose step waits: what every
@@ -36,12 +37,12 @@ func BenchmarkRollout(b *testing.B) {
 
 // BenchmarkSizeSets is one pass over the ReplicaSets of a held Deployment.
 func BenchmarkSizeSets(b *testing.B) {
-	facts := planner.Scaling{
+	facts := sizes.Scaling{
 		Replicas: 100, Surge: 25, Unavailable: 25, Target: 20,
-		Update: &planner.Set{Name: "two", Replicas: 10, Ready: 8, Available: 8},
-		Stable: &planner.Set{Name: "one", Replicas: 95, Ready: 95, Available: 95},
+		Update: &sizes.Set{Name: "two", Replicas: 10, Ready: 8, Available: 8},
+		Stable: &sizes.Set{Name: "one", Replicas: 95, Ready: 95, Available: 95},
 	}
 	for b.Loop() {
-		planner.SizeSets(facts)
+		sizes.Decide(facts)
 	}
 }

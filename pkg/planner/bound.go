@@ -15,12 +15,12 @@ import (
 // bindAbort notes which revision an abort, or a rollback, ends: that of the template
 // that is set when it is first seen. Its author wanted no other to be released, and
 // may not have known of this one. One that was refused before waits for the abort.
-func (x *pass) bindAbort() {
-	p := x.status.Active()
-	if p == nil || x.w == nil || !x.aborted() || p.AbortedRevision != "" {
+func bindAbort(d *draft) {
+	p := d.status.Active()
+	if p == nil || d.w == nil || !d.aborted() || p.AbortedRevision != "" {
 		return
 	}
-	if p.AbortedRevision = x.w.UpdateRevision; x.w.AtStable || x.stalledFor(rollouts.StalledRefused) {
+	if p.AbortedRevision = d.w.UpdateRevision; d.w.AtStable || d.stalledFor(rollouts.StalledRefused) {
 		p.AbortedRevision = p.UpdateRevision
 	}
 }
@@ -33,18 +33,18 @@ func Unbound(r *rollouts.Rollout) bool {
 }
 
 // condemned reports whether an abort, or a rollback, ends the template that takes over.
-func (x *pass) condemned() bool {
-	return x.aborted() && x.superseded() && x.w.Is(x.progress().AbortedRevision)
+func condemned(f *facts) bool {
+	return f.aborted() && superseded(f) && f.w.Is(f.progress().AbortedRevision)
 }
 
 // passOn has the abort, or the rollback, of a release end the template that has
 // taken over, too: none of its pods was made.
-func (x *pass) passOn() {
-	was := *x.progress()
-	x.closeRecord(rollouts.ReleaseAborted)
-	x.begin()
-	p := x.progress()
+func passOn(d *draft) {
+	was := *d.progress()
+	closeRecord(d, rollouts.ReleaseAborted)
+	begin(d)
+	p := d.progress()
 	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
 	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
-	x.become(rollouts.ActivityAborting, aborting)
+	d.become(rollouts.ActivityAborting, AbortingMessage)
 }

@@ -19,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -95,6 +97,7 @@ func (c *checks) rollout(o planner.Observed) planner.Plan {
 	if !equal.DeepEqual(o, before) {
 		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
 	}
+
 	c.tools(p.Status)
 	for _, condition := range p.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
@@ -114,10 +117,6 @@ func copied(o planner.Observed) planner.Observed {
 		}
 		o.Workload = &w
 	}
-	if o.Kept != nil {
-		k := *o.Kept
-		o.Kept = &k
-	}
 	if o.Batch != nil {
 		b := *o.Batch
 		b.Plan = *b.Plan.DeepCopy()
@@ -136,21 +135,21 @@ func copied(o planner.Observed) planner.Observed {
 	return o
 }
 
-func (c *checks) batch(o planner.BatchObserved) planner.BatchPlan {
+func (c *checks) batch(o batch.Observed) batch.Plan {
 	c.begin("batch", o.Release)
 	before := o
 	before.Release = o.Release.DeepCopy()
-	p, q := planner.BatchRelease(o), planner.BatchRelease(before)
+	p, q := batch.Decide(o), batch.Decide(before)
 	if !equal.DeepEqual(p, q) || !equal.DeepEqual(o, before) {
 		c.violate("deterministic", "batch plans of one observation:\n%+v\n%+v", p, q)
 	}
 	return p
 }
 
-func (c *checks) sizes(s planner.Scaling) planner.Scale {
+func (c *checks) sizes(s sizes.Scaling) sizes.Scale {
 	before := s
 	before.Others = slices.Clone(s.Others)
-	p, q := planner.SizeSets(s), planner.SizeSets(before)
+	p, q := sizes.Decide(s), sizes.Decide(before)
 	if !equal.DeepEqual(p, q) || !equal.DeepEqual(s, before) {
 		c.violate("deterministic", "sizes of one observation:\n%+v\n%+v", p, q)
 	}

@@ -19,18 +19,15 @@ import (
 // for somebody, for failed when it is stalled, and for current otherwise. They
 // take the first of both conditions that is true, so never both are, also where a gate
 // beside us says that it is stalled.
-func (x *pass) setKstatusConditions() {
-	c := rollouts.Condition{
-		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
-		Reason: string(x.status.Phase), Message: x.status.Message,
+func setKstatusConditions(d *draft) {
+	s, reason := metav1.ConditionTrue, string(d.status.Phase)
+	if stalled := d.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
+		s, reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
 	}
-	if stalled := x.status.Condition(rollouts.ConditionStalled); stalled != nil && stalled.Status == metav1.ConditionTrue {
-		c.Status, c.Reason = metav1.ConditionFalse, string(rollouts.ConditionStalled)
+	if d.healthy() || d.status.Phase == rollouts.PhaseDisabled {
+		s = metav1.ConditionFalse
 	}
-	if x.status.Phase == rollouts.PhaseHealthy || x.status.Phase == rollouts.PhaseDisabled {
-		c.Status = metav1.ConditionFalse
-	}
-	x.status.SetCondition(c, x.now())
+	d.set(rollouts.ConditionReconciling, s, reason, d.status.Message)
 }
 
 // Wait is the kind of thing that a Rollout waits for.

@@ -23,13 +23,13 @@ import (
 const nativeDeadline = 600
 
 // progressDeadline is the deadline; zero means that there is none.
-func (x *pass) progressDeadline() time.Duration {
+func progressDeadline(f *facts) time.Duration {
 	seconds := int32(nativeDeadline)
 	switch {
-	case x.release != nil && x.release.ProgressDeadlineSeconds != nil:
-		seconds = *x.release.ProgressDeadlineSeconds
-	case x.w != nil && x.w.ProgressDeadline > 0:
-		seconds = x.w.ProgressDeadline
+	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
+		seconds = *f.release.ProgressDeadlineSeconds
+	case f.w != nil && f.w.ProgressDeadline > 0:
+		seconds = f.w.ProgressDeadline
 	}
 	if seconds == math.MaxInt32 {
 		return 0 // what the native controller takes for never
@@ -40,99 +40,74 @@ func (x *pass) progressDeadline() time.Duration {
 // keepDeadline notes when the release moved last, and says so when that is too
 // long ago. What pods do is noted once in a tenth of the deadline, so that a
 // batch costs no write for each of its pods.
-func (x *pass) keepDeadline() {
-	p := x.status.Active()
-	deadline := x.progressDeadline()
-	if p == nil || !x.working() || deadline == 0 {
+func keepDeadline(d *draft) {
+	p, deadline := d.status.Active(), progressDeadline(d.facts)
+	if p == nil || !working(d.facts) || deadline == 0 {
 		if p != nil {
 			p.LastProgressTime, p.ProgressMark = nil, 0
 		}
-		x.goOn()
+		d.unstall(rollouts.StalledDeadline)
 		return
 	}
-	mark := x.progressCounter()
-	slack := max(deadline/10, time.Second)
-	since := x.lastProgress()
+	mark, since := progressCounter(d.facts), p.LastProgressTime
+	if since != nil && ahead(since, d.Now) {
+		since = nil
+	}
 	switch {
-	case since == nil || x.moved():
-		x.progressed(mark, roundUp(x.Now))
-	case x.rescaled():
+	case since == nil || moved(d.facts):
+		progressed(d, mark)
+	case rescaled(d.facts):
 		p.ProgressMark = mark
-	case mark > p.ProgressMark && x.reached(since.Add(slack)):
-		x.progressed(mark, roundUp(x.Now))
-	}
-	x.judgeDeadline(deadline, p)
-}
-
-// lastProgress is when the release moved last, as far as that can be true.
-func (x *pass) lastProgress() *metav1.Time {
-	if since := x.progress().LastProgressTime; since != nil && !ahead(since, x.Now) {
-		return since
-	}
-	return nil
-}
-
-// goOn takes back that the release stands still.
-func (x *pass) goOn() {
-	if x.stalledFor(rollouts.StalledDeadline) {
-		x.status.RemoveCondition(rollouts.ConditionStalled)
-	}
-}
-
-func (x *pass) progressed(mark int32, at metav1.Time) {
-	p := x.progress()
-	p.LastProgressTime, p.ProgressMark = &at, mark
-}
-
-func (x *pass) judgeDeadline(deadline time.Duration, p *rollouts.Progress) {
-	if !x.reached(p.LastProgressTime.Add(deadline)) {
-		x.goOn()
-		return
-	}
-	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", x.object(),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), x.standstill(), x.help())
-	if !x.stalledFor(rollouts.StalledDeadline) {
-		x.warn(string(rollouts.StalledDeadline), message)
-	}
-	x.status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledDeadline), Message: message,
-	}, x.now())
-}
-
-func (x *pass) stalledFor(reasons ...rollouts.StallReason) bool {
-	c := x.status.Condition(rollouts.ConditionStalled)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return false
-	}
-	for _, r := range reasons {
-		if c.Reason == string(r) {
-			return true
+	case mark > p.ProgressMark:
+		if left := d.until(since.Add(max(deadline/10, time.Second))); left > 0 {
+			d.wakeIn(left)
+		} else {
+			progressed(d, mark)
 		}
 	}
-	return false
+	judgeDeadline(d, deadline, p)
+}
+
+func progressed(d *draft, mark int32) {
+	p := d.progress()
+	p.LastProgressTime, p.ProgressMark = new(RoundUp(d.Now)), mark
+}
+
+func judgeDeadline(d *draft, deadline time.Duration, p *rollouts.Progress) {
+	if left := d.until(p.LastProgressTime.Add(deadline)); left > 0 {
+		d.wakeIn(left)
+		d.unstall(rollouts.StalledDeadline)
+		return
+	}
+	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", object(d.facts),
+		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), standstill(d.facts), help(d.facts))
+	if !d.stalledFor(rollouts.StalledDeadline) {
+		d.warn(string(rollouts.StalledDeadline), message)
+	}
+	d.set(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
 }
 
 // working reports whether the release waits for pods or for the network, and for
-// nobody's word.
-func (x *pass) working() bool {
-	if x.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
+// no person.
+func working(f *facts) bool {
+	if f.stalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
 		return false // it says already why it does not move
 	}
-	p := x.progress()
-	switch x.status.Phase {
+	p := f.progress()
+	switch f.status.Phase {
 	case rollouts.PhaseTerminating, rollouts.PhaseDisabling:
 		return true
 	case rollouts.PhaseProgressing:
 	default:
 		return false
 	}
-	switch x.activity() {
+	switch f.activity() {
 	case rollouts.ActivityPaused, rollouts.ActivityCompleted, rollouts.ActivityNone:
 		return false
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return p.State != rollouts.StepPaused || x.superseding()
+		return p.State != rollouts.StepPaused || superseding(f)
 	default:
 		return true
 	}
@@ -140,36 +115,36 @@ func (x *pass) working() bool {
 
 // superseding reports whether another template is taking over, whatever the step of
 // the one before was at.
-func (x *pass) superseding() bool {
-	p := x.progress()
+func superseding(f *facts) bool {
+	p := f.progress()
 	return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 }
 
 // moved reports whether this pass takes the release further.
-func (x *pass) moved() bool {
-	was, p := x.was(), x.progress()
-	return x.Rollout.Status.Phase != x.status.Phase || x.Rollout.Status.Activity() != x.activity() ||
+func moved(f *facts) bool {
+	was, p := f.was(), f.progress()
+	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
 		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
 		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision ||
-		x.lacks() != "" && was.Message != p.Message
+		lacks(f) != "" && was.Message != p.Message
 }
 
 // rescaled reports whether somebody has changed the workload, so that its pods are
-// counted anew; that alone is no progress.
-func (x *pass) rescaled() bool {
-	return x.was().ObservedWorkloadGeneration != x.progress().ObservedWorkloadGeneration
+// counted again; that alone is no progress.
+func rescaled(f *facts) bool {
+	return f.was().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
 }
 
 // progressCounter measures how far the pods have come that are waited for. Only the highest
 // counts, so that a pod that starts and dies, over and over, is no progress.
-func (x *pass) progressCounter() int32 {
-	w := x.w
+func progressCounter(f *facts) int32 {
+	w := f.w
 	switch {
 	case w == nil:
 		return 0
-	case x.aborted():
+	case f.aborted():
 		return w.StableReadyReplicas - w.UpdatedReplicas - w.SupersededReplicas
-	case x.status.Phase != rollouts.PhaseProgressing, x.ending():
+	case f.status.Phase != rollouts.PhaseProgressing, f.ending():
 		return w.LiveReadyReplicas - w.StableReplicas
 	default:
 		return w.UpdatedReplicas + w.UpdatedReadyReplicas
@@ -177,27 +152,27 @@ func (x *pass) progressCounter() int32 {
 }
 
 // object names what stands still.
-func (x *pass) object() string {
-	if missing := x.lacks(); missing != "" {
+func object(f *facts) string {
+	if missing := lacks(f); missing != "" {
 		return missing
 	}
-	if ref := x.Rollout.Spec.WorkloadRef; ref != nil {
+	if ref := f.Rollout.Spec.WorkloadRef; ref != nil {
 		return strings.ToLower(ref.Kind) + "/" + ref.Name
 	}
 	return "the workload"
 }
 
 // standstill is what is waited for, with numbers where they explain it.
-func (x *pass) standstill() string {
-	message := strings.TrimSuffix(x.status.Message, ".")
-	p, w := x.progress(), x.w
-	if w == nil || x.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || x.superseding() {
+func standstill(f *facts) string {
+	message := strings.TrimSuffix(f.status.Message, ".")
+	p, w := f.progress(), f.w
+	if w == nil || f.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || superseding(f) {
 		return message
 	}
-	desired := x.given()
+	desired := given(f)
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
-	if t := x.release.FailureThreshold; t != nil {
-		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), tolerance(x.style, t, w.UpdatedReplicas))
+	if t := f.release.FailureThreshold; t != nil {
+		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), Tolerance(f.style, t, w.UpdatedReplicas))
 	}
 	return message
 }
@@ -205,18 +180,18 @@ func (x *pass) standstill() string {
 // helps is what a user can do about it; the first row that applies. Another
 // template helps but in the blue-green style, where it would be refused.
 var helps = []struct {
-	applies func(*pass) bool
+	applies func(*facts) bool
 	what    string
 }{
 	{
-		func(x *pass) bool {
-			return x.status.Phase == rollouts.PhaseTerminating || x.status.Phase == rollouts.PhaseDisabling
+		func(f *facts) bool {
+			return f.status.Phase == rollouts.PhaseTerminating || f.status.Phase == rollouts.PhaseDisabling
 		},
 		"the workload is given back when this is mended, or when another template is set",
 	},
 	{
-		func(x *pass) bool {
-			return x.lacks() != "" && !x.doing(rollouts.ActivityAborting)
+		func(f *facts) bool {
+			return lacks(f) != "" && !f.doing(rollouts.ActivityAborting)
 		},
 		"create it, or abort, or roll back",
 	},
@@ -224,30 +199,32 @@ var helps = []struct {
 	{while(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
 	{while(rollouts.ActivityCancelling), "mend these pods, or set another template"},
 	{
-		func(x *pass) bool { return x.doing(rollouts.ActivityFinalising) && abortable(x.style, x.progress()) },
+		func(f *facts) bool {
+			return f.doing(rollouts.ActivityFinalising) && abortable(f.style, new(f.progress()))
+		},
 		"mend this, abort, or roll back",
 	},
 	{while(rollouts.ActivityFinalising), "mend these pods, or set another template, or the earlier one"},
 	{
-		func(x *pass) bool {
-			return x.progress().State == rollouts.StepUpgrade && x.style == rollouts.StyleBlueGreen
+		func(f *facts) bool {
+			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
 		},
 		"mend these pods, abort, or roll back",
 	},
 	{
-		func(x *pass) bool { return x.progress().State == rollouts.StepUpgrade },
+		func(f *facts) bool { return f.progress().State == rollouts.StepUpgrade },
 		"mend these pods, set another template, abort, or roll back",
 	},
-	{func(*pass) bool { return true }, "mend this, abort, or roll back"},
+	{func(*facts) bool { return true }, "mend this, abort, or roll back"},
 }
 
-func while(a rollouts.Activity) func(*pass) bool {
-	return func(x *pass) bool { return x.doing(a) }
+func while(a rollouts.Activity) func(*facts) bool {
+	return func(f *facts) bool { return f.doing(a) }
 }
 
-func (x *pass) help() string {
+func help(f *facts) string {
 	for _, h := range helps {
-		if h.applies(x) {
+		if h.applies(f) {
 			return h.what
 		}
 	}

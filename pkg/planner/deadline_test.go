@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // upgrading is a release that waits for pods since a moment, with a batch of two
@@ -146,15 +147,15 @@ func TestDeadlineTellsThreshold(t *testing.T) {
 // any more.
 func TestVerbsRestartDeadline(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
+	for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
 		o := upgrading(start)
 		o.Now = start.Add(time.Hour)
 		o.Rollout.Status = planner.Rollout(o).Status
-		if _, err := planner.Decide(o.Rollout, planner.Command{Verb: verb, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
+		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: v, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
 		if p := planner.Rollout(o); stalled(o.Rollout.Status) || stalled(p.Status) {
-			t.Errorf("%s: %v", verb, p.Status.Conditions)
+			t.Errorf("%s: %v", v, p.Status.Conditions)
 		}
 	}
 }
@@ -199,7 +200,7 @@ func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 	} {
 		o := upgrading(start)
 		o.Now = start
-		if _, err := planner.Decide(o.Rollout, planner.Command{Verb: rollouts.VerbAbort, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
+		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: rollouts.VerbAbort, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
 		p := planner.Rollout(o)

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // Whatever has happened, a release can be ended in each of these ways, and ends
@@ -68,7 +69,7 @@ func (e *end) settle() bool {
 		return ok
 	}
 	for _, target := range e.check.targets() {
-		if target.able == 0 {
+		if target.able == 0 && (!e.check.lost || e.check.serving() > 0) {
 			e.check.violate("traffic", "%s: %s, which has no ready pod for good", e.name, target.what)
 		}
 	}
@@ -122,7 +123,7 @@ func (e *end) serve() {
 	}
 	e.serveRouting()
 	e.edit(app0, func(s *rollouts.RolloutSpec) { s.Strategy.Paused, s.Disabled = false, false })
-	e.decide(app0, planner.Command{Verb: rollouts.VerbResume, User: "end"})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbResume, User: "end"})
 	e.resume()
 }
 
@@ -147,8 +148,17 @@ func (e *end) routedBy() kind {
 	return kindIngress
 }
 
-// stable is the image that served before the release, as far as it is known.
+// stable is the image that served before the release, as far as it is known and its
+// set is there to go back to.
 func (e *end) stable() string {
+	if r := e.rollout(); r != nil && r.Status.Active() != nil && e.lost(r.Status.Active().StableRevision) {
+		return ""
+	}
+	return e.earlier()
+}
+
+// earlier is that image, whether or not anything of it is left.
+func (e *end) earlier() string {
 	r := e.rollout()
 	if r == nil || r.DeletionTimestamp != nil || r.Spec.Disabled || r.Status.Phase != rollouts.PhaseProgressing {
 		return ""
@@ -161,21 +171,22 @@ func (e *end) stable() string {
 	if a == rollouts.ActivityCancelling {
 		return "" // it was put back, and its own revision may be another's stable by now
 	}
-	if e.lost(p.StableRevision) {
-		return "" // the native controller took it at size 0, before its history was made
-	}
 	return e.check.images[p.StableRevision]
 }
 
-// lost reports whether neither a set nor a history is left of a revision.
+// lost reports whether no set is left of a revision.
 func (e *end) lost(revision string) bool {
-	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil && e.kept(e.rollout(), revision) == nil
+	return e.check.set(revision) == nil && e.store.objects[key{kindRevision, revision}] == nil && e.store.objects[key{kindRevision, app0 + "-" + revision}] == nil
 }
 
 // revert puts the stable template back, and takes the name off: the invariant "reversible".
+// That is the way out, too, where nobody can go back.
 func (e *end) revert() {
-	tag := e.stable()
+	tag := e.earlier()
 	d := e.workload()
+	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
+		return // lost before the release began, so that nobody knows its template
+	}
 	if tag == "" || d == nil || !marked(d) {
 		return
 	}
@@ -203,7 +214,7 @@ func (e *end) abort() {
 	if tag == "" || d == nil || e.refused() {
 		return
 	}
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil {
 		return
 	}
@@ -242,7 +253,7 @@ func (e *end) rollback() {
 		return
 	}
 	stable := e.rollout().Status.Active().StableRevision
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRollback, User: "end"})
 	if !e.settle() || said != "accepted" || e.workload() == nil || tag == "failed" || e.lost(stable) {
 		return // where the native controller kept no history, nothing is left to set
 	}
@@ -259,14 +270,14 @@ func (e *end) retry() {
 		return
 	}
 	tag := e.wanted(d)
-	e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"})
 	e.round()
-	said := e.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "end"})
+	said := e.decide(app0, verb.Command{Verb: rollouts.VerbRetry, User: "end"})
 	e.serve()
 	if !e.settle() || said != "accepted" {
 		return
 	}
-	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {
 		return
 	}
@@ -292,7 +303,9 @@ func (e *end) release() {
 	if !e.settle() {
 		return
 	}
-	if s := e.rollout().Status; s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
+	s := e.rollout().Status
+	resumed := s.Activity() == rollouts.ActivityCancelling && e.lost(s.Active().StableRevision)
+	if resumed || s.Phase == rollouts.PhaseInitial || s.Phase == rollouts.PhaseHealthy && s.Active().UpdateRevision == "" {
 		// The native controller wedges itself when a rolling update is scaled
 		// down to where one set has just that size; another size wakes it.
 		e.resize(app0, replicasOf(d)+1)
@@ -308,7 +321,7 @@ func (e *end) release() {
 	}
 	if e.refused() {
 		stable := e.rollout().Status.Active().StableRevision
-		e.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
+		e.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "end"}) // which makes room for it
 		if !e.settle() || e.lost(stable) || e.check.stableFails() {
 			return // where the native controller kept no history, nothing is left to go back to
 		}
@@ -316,7 +329,7 @@ func (e *end) release() {
 	if e.check.stableFails() && e.rollout().Spec.Strategy.BlueGreen != nil {
 		return // it waits for a whole stable revision, lest requests are lost
 	}
-	e.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
+	e.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "end", Full: true})
 	if !e.settle() {
 		return
 	}

@@ -6,7 +6,6 @@ package planner_test
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -142,13 +141,6 @@ func (s *story) tamper(c command) {
 			next.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), "echo:"+c.words[1], image, 1))
 			next.ResourceVersion = ""
 			s.w.as("user", func() error { return errors.Join(s.w.store.remove(r), s.w.store.create(next)) })
-		}
-	}
-	for _, h := range each[*rollouts.RolloutHistory](s.w.store.objects) {
-		if h.Spec.Stable != nil && !slices.Contains(c.words, "unfiled") {
-			next := clone(h)
-			next.Spec.Stable.Data.Raw = []byte(strings.ReplaceAll(string(h.Spec.Stable.Data.Raw), "echo:"+c.words[1], image))
-			s.w.as("user", func() error { return s.w.store.update(next) })
 		}
 	}
 }

@@ -18,8 +18,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // A schedule is bytes: what there is, then moves. Each move is two bytes, who
@@ -227,9 +230,9 @@ var moves = []move{
 		if b&2 != 0 {
 			via = rollouts.ViaStatus
 		}
-		s.decide(app0, planner.Command{Verb: rollouts.VerbPromote, User: "alice", Full: b%5 == 4, Via: via})
+		s.decide(app0, verb.Command{Verb: rollouts.VerbPromote, User: "alice", Full: b%5 == 4, Via: via})
 	}},
-	{"abort", 1, func(s *schedule, _ byte) { s.decide(app0, planner.Command{Verb: rollouts.VerbAbort, User: "bob"}) }},
+	{"abort", 1, func(s *schedule, _ byte) { s.decide(app0, verb.Command{Verb: rollouts.VerbAbort, User: "bob"}) }},
 	{"pause", 1, func(s *schedule, _ byte) {
 		s.edit(app0, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = !r.Strategy.Paused })
 	}},
@@ -251,22 +254,22 @@ var moves = []move{
 		}
 	}},
 	{"rollback", 1, func(s *schedule, _ byte) {
-		s.decide(app0, planner.Command{Verb: rollouts.VerbRollback, User: "bob"})
+		s.decide(app0, verb.Command{Verb: rollouts.VerbRollback, User: "bob"})
 	}},
-	{"retry", 2, func(s *schedule, _ byte) { s.decide(app0, planner.Command{Verb: rollouts.VerbRetry, User: "bob"}) }},
+	{"retry", 2, func(s *schedule, _ byte) { s.decide(app0, verb.Command{Verb: rollouts.VerbRetry, User: "bob"}) }},
 	{"freeze", 1, func(s *schedule, b byte) {
-		verb := rollouts.VerbPause
+		v := rollouts.VerbPause
 		if b&1 != 0 {
-			verb = rollouts.VerbResume
+			v = rollouts.VerbResume
 		}
-		s.decide(app0, planner.Command{Verb: verb, User: "bob"})
+		s.decide(app0, verb.Command{Verb: v, User: "bob"})
 	}},
 	{"jump", 1, func(s *schedule, b byte) {
 		via := rollouts.ViaVerb
 		if b&4 != 0 {
 			via = rollouts.ViaStatus
 		}
-		s.decide(app0, planner.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
+		s.decide(app0, verb.Command{Verb: rollouts.VerbJump, User: "carol", Step: int32(b & 3), Via: via})
 	}},
 	{"name", 1, func(s *schedule, b byte) { s.change(app0, setName([]string{"one", "two"}[b%2])) }},
 	{"batches", 1, func(s *schedule, b byte) { s.annotate(app0, "rollback-in-batch", strconv.FormatBool(b%4 != 0)) }},
@@ -371,13 +374,13 @@ func (s *schedule) apply(b byte) {
 // nobody is told of nothing.
 type nobody struct{}
 
-func (nobody) planned(*rollouts.Rollout, planner.Plan)                {}
-func (nobody) batchPlanned(*rollouts.BatchRelease, planner.BatchPlan) {}
-func (nobody) did(string)                                             {}
-func (nobody) sized(planner.Scale)                                    {}
-func (nobody) acted(planner.Action)                                   {}
-func (nobody) wrote(string, object.Object, object.Object)             {}
-func (nobody) died(string, string)                                    {}
+func (nobody) planned(*rollouts.Rollout, planner.Plan)         {}
+func (nobody) batchPlanned(*rollouts.BatchRelease, batch.Plan) {}
+func (nobody) did(string)                                      {}
+func (nobody) sized(sizes.Scale)                               {}
+func (nobody) acted(planner.Action)                            {}
+func (nobody) wrote(string, object.Object, object.Object)      {}
+func (nobody) died(string, string)                             {}
 
 // shorter leaves out what is not needed to break the same invariant.
 func shorter(found scenery, data []byte, invariant string) []byte {

@@ -22,22 +22,22 @@ type gates struct {
 	// full are the releases that somebody promoted in full.
 	full map[string]bool
 	// ready are the batches that were found ready.
-	ready map[batch]bool
+	ready map[batchKey]bool
 }
 
-// batch is one batch of one plan.
-type batch struct {
+// batchKey is one batch of one plan.
+type batchKey struct {
 	release types.UID
 	plan    string
 	index   int32
 }
 
-func batchOf(b *rollouts.BatchRelease, index int32) batch {
+func batchOf(b *rollouts.BatchRelease, index int32) batchKey {
 	plan, partition := b.Spec.Plan, int32(-1)
 	if plan.BatchPartition != nil {
 		partition = *plan.BatchPartition
 	}
-	return batch{b.UID, fmt.Sprint(plan.Batches, partition, plan.Revision, plan.RolloutID, plan.Abort), index}
+	return batchKey{b.UID, fmt.Sprint(plan.Batches, partition, plan.Revision, plan.RolloutID, plan.Abort), index}
 }
 
 type gate struct {
@@ -46,7 +46,7 @@ type gate struct {
 }
 
 func newGates() gates {
-	return gates{since: map[gate]time.Time{}, full: map[string]bool{}, ready: map[batch]bool{}}
+	return gates{since: map[gate]time.Time{}, full: map[string]bool{}, ready: map[batchKey]bool{}}
 }
 
 func (g gates) fork() gates {

@@ -10,28 +10,73 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// A change of Services and routers takes a grace period until each router knows,
-// and sends no request to pods that are about to go. It is owed whichever rule
+// A change of Services and routers takes a grace period until each router knows it,
+// and sends no request to pods that are about to go. It is owed whichever case
 // takes over meanwhile: so it is stored with the status that orders the change,
 // and everything that relies on the change asks here.
 
+// owed is how much is left of the grace period of the last change.
+func owed(f *facts) time.Duration {
+	c := f.status.TrafficChange
+	if c == nil || c.GraceSeconds == 0 {
+		return 0
+	}
+	return f.until(c.Time.Add(time.Duration(c.GraceSeconds) * time.Second))
+}
+
+// settles is how long it is until every router knows what a step wants, which has been
+// found done. Somebody may undo it time and again, and it is put back each time. That owes
+// the ends of the release a grace period, since pods go then; a step waits for its
+// target once.
+func settles(f *facts, target Action) time.Duration {
+	c, left := f.status.TrafficChange, owed(f)
+	if c == nil || left == 0 || !found(f, target) {
+		return left
+	}
+	return min(left, f.until(c.TargetTime.Add(time.Duration(c.GraceSeconds)*time.Second)))
+}
+
+// found reports whether a target has been found done before.
+func found(f *facts, target Action) bool {
+	c := f.status.TrafficChange
+	return c != nil && c.Target == targetOf(target) && !ahead(c.TargetTime, f.Now)
+}
+
+// changing reports whether the release itself has changed the ways of requests since
+// what a step wants was last found done. What is missing then is undone by nobody.
+func changing(f *facts) bool {
+	c := f.Rollout.Status.TrafficChange
+	return c != nil && c.Target == ""
+}
+
+// find notes that a target is done.
+func (d *draft) find(target Action) {
+	if c := d.status.TrafficChange; c != nil && !found(d.facts, target) {
+		c.Target, c.TargetTime = targetOf(target), new(RoundUp(d.Now))
+	}
+}
+
+// aim forgets what was wanted before another target is ordered.
+func (d *draft) aim(target Action) {
+	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
+		c.Target, c.TargetTime = "", nil
+	}
+}
+
 // keepGrace notes when a change was ordered, and how long it takes to be seen. An
-// order that is given again is waited for anew: who gave it first may have died
-// before it was carried out. What is left of an earlier change is not cut short.
-func (x *pass) keepGrace() {
-	grace, left := x.grace(), x.owed()
-	if !slices.ContainsFunc(x.actions, changesTraffic) {
+// order that is given again is waited for again: the process that gave it first may have
+// died before it was carried out. What is left of an earlier change is not cut short.
+func keepGrace(d *draft) {
+	if !slices.ContainsFunc(d.actions, changesTraffic) {
 		return
 	}
-	at := roundUp(x.Now)
-	if left -= at.Sub(x.Now); left > grace { // both end at whole seconds
-		grace = left
-	}
+	at, grace := RoundUp(d.Now), d.grace()
+	grace = max(grace, owed(d.facts)-at.Sub(d.Now)) // both end at whole seconds
 	next := &rollouts.TrafficChange{Time: at, GraceSeconds: int32(grace / time.Second)}
-	if c := x.status.TrafficChange; c != nil && !slices.ContainsFunc(x.actions, changesWays) {
+	if c := d.status.TrafficChange; c != nil && !slices.ContainsFunc(d.actions, changesWays) {
 		next.Target, next.TargetTime = c.Target, c.TargetTime
 	}
-	x.status.TrafficChange = next
+	d.status.TrafficChange = next
 }
 
 func changesTraffic(a Action) bool {
@@ -52,59 +97,4 @@ func changesWays(a Action) bool {
 	default:
 		return changesTraffic(a)
 	}
-}
-
-// stands reports whether every router knows what a step wants, which has been found
-// done. Somebody may undo it time and again, and it is put back each time. That owes
-// the ends of the release a grace period, since pods go then; a step waits for its
-// target once.
-func (x *pass) stands(target Action) bool {
-	c := x.status.TrafficChange
-	if c == nil {
-		return true
-	}
-	if c.Target != targetOf(target) || ahead(c.TargetTime, x.Now) {
-		at := roundUp(x.Now)
-		c.Target, c.TargetTime = targetOf(target), &at
-	}
-	left := x.owed()
-	if left <= 0 {
-		return true
-	}
-	since := c.TargetTime.Add(time.Duration(c.GraceSeconds) * time.Second)
-	return x.reached(x.Now.Add(min(left, since.Sub(x.Now))))
-}
-
-// changing reports whether the release itself has changed the ways of requests since
-// what a step wants was last found done. What is missing then is undone by nobody.
-func (x *pass) changing() bool {
-	c := x.Rollout.Status.TrafficChange
-	return c != nil && c.Target == ""
-}
-
-// aim forgets what was wanted before another target is ordered.
-func (x *pass) aim(target Action) {
-	if c := x.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
-		c.Target, c.TargetTime = "", nil
-	}
-}
-
-// told reports whether every router knows the last change, and if not, wakes the
-// next pass when it will.
-func (x *pass) told() bool {
-	left := x.owed()
-	return left <= 0 || x.reached(x.Now.Add(left))
-}
-
-// owed is how much is left of the grace period of the last change. Where the clock
-// was set back nobody knows, so that it begins anew.
-func (x *pass) owed() time.Duration {
-	c := x.status.TrafficChange
-	if c == nil || c.GraceSeconds == 0 {
-		return 0
-	}
-	if ahead(&c.Time, x.Now) {
-		c.Time = roundUp(x.Now)
-	}
-	return c.Time.Add(time.Duration(c.GraceSeconds) * time.Second).Sub(x.Now)
 }

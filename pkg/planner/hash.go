@@ -44,7 +44,7 @@ func PlanHash(r *rollouts.Release) string {
 }
 
 // batchPlanHash identifies a release plan.
-func batchPlanHash(p rollouts.ReleasePlan) string {
+func BatchPlanHash(p rollouts.ReleasePlan) string {
 	h := sha256.New()
 	for _, b := range p.Batches {
 		fmt.Fprintf(h, "batch %s\n", size(&b.CanaryReplicas))

@@ -4,7 +4,6 @@
 package planner_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -68,34 +67,29 @@ func TestHistoryNames(t *testing.T) {
 	}
 }
 
-// A decision makes room for a new one only when it is in a history.
-func TestDecisionsAreKeptUntilFiled(t *testing.T) {
+// TestAdviceHelps: who is refused for lack of room can do what the answer says.
+func TestAdviceHelps(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		releases []rollouts.ReleaseRecord
-		refused  bool
-		oldest   int64
-	}{
-		"all of the release under way": {releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}, refused: true, oldest: 1},
-		"of an earlier one, not filed": {
-			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}, {Number: 2, FirstDecision: 150}}, refused: true, oldest: 1,
-		},
-		"of an earlier one, filed": {
-			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1, Filed: true}, {Number: 2, FirstDecision: 150}}, oldest: 2,
-		},
-		"of one that was forgotten": {releases: []rollouts.ReleaseRecord{{Number: 2, FirstDecision: 150}}, oldest: 2},
+	for name, advice := range map[string][]string{
+		"roll it back":             {"rollback web", "settle", "update web image=v3", "settle"},
+		"release another template": {"update web image=v3", "settle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := waiting()
-			for id := range int64(200) {
-				r.Status.Decisions = append(r.Status.Decisions, rollouts.Decision{ID: id + 1, Verb: rollouts.VerbJump, Outcome: rollouts.OutcomeApplied})
+			s := newStory(t)
+			s.run([]string{"deployment web replicas=10 image=v1", "rollout web", "  step 20%", "  step 100%", "settle", "update web image=v2", "settle"})
+			for range 200 {
+				s.run([]string{"jump web to=1", "settle"})
 			}
-			r.Status.Releases = tc.releases
-			_, err := planner.Decide(r, planner.Command{Verb: rollouts.VerbPromote, User: "alice"})
-			var refusal *planner.Refusal
-			if errors.As(err, &refusal) != tc.refused || r.Status.Decisions[0].ID != tc.oldest {
-				t.Errorf("got %v with the oldest %d", err, r.Status.Decisions[0].ID)
+			if said := s.run([]string{"jump web to=1"}); !strings.Contains(said, name) {
+				t.Fatalf("the answer does not say %q: %s", name, said)
+			}
+			if said := s.run([]string{"promote web"}); !strings.Contains(said, "refused, the decisions of this release") {
+				t.Fatalf("a promotion of a full record: %s", said)
+			}
+			s.run(advice)
+			if said := s.run([]string{"promote web"}); !strings.Contains(said, "accepted") {
+				t.Errorf("after the advice: %s", said)
 			}
 		})
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // histories are the stored ones that the next pass asks for; they are in no cache.
@@ -40,7 +39,7 @@ func (w *world) file(o *observation, filings []planner.Filing) error {
 		name := planner.HistoryName(r, f.Release.Number)
 		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
 			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
-			if kept := cmp.Or(o.row.File(o.workload, o.owned, f.Release.StableRevision), o.kept); f.Release.StableRevision != "" && kept != nil {
+			if kept := o.row.File(o.workload, o.owned, f.Release.StableRevision); f.Release.StableRevision != "" && kept != nil {
 				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 			}
 			if err := w.write(object.Change{Want: made}); err != nil {
@@ -63,48 +62,6 @@ func (w *world) file(o *observation, filings []planner.Filing) error {
 		w.filed++
 	}
 	return nil
-}
-
-// kept is what is on file of the set of a stable revision; nil if nothing is.
-func (w *world) kept(r *rollouts.Rollout, revision string) *workload.File {
-	for _, release := range slices.Backward(r.Status.Releases) {
-		h := find[*rollouts.RolloutHistory](w.store.objects, kindHistory, planner.HistoryName(r, release.Number))
-		if h != nil && h.Spec.Stable != nil && (release.StableRevision == revision || release.EndTime == nil) {
-			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}
-		}
-	}
-	return nil
-}
-
-// observeKept looks up a stable set that has gone.
-func (w *world) observeKept(o *observation) {
-	if planner.StableLost(o.rollout, o.facts.Workload) == "" {
-		return
-	}
-	// Asked of the server.
-	o.owned = slices.DeleteFunc(o.owned, func(own object.Object) bool { return natives[keyOf(own).kind] == nil })
-	owners := []metav1.Object{o.workload}
-	for _, own := range o.owned {
-		owners = append(owners, own)
-	}
-	for _, gvk := range o.row.Owns {
-		for _, own := range all(w.store.objects, ownedKinds[gvk.Kind]) {
-			o.beside = append(o.beside, own)
-			if ownedBy(own, owners) {
-				o.owned = append(o.owned, own)
-			}
-		}
-	}
-	facts := o.row.Facts(o.seen, o.owned)
-	o.facts.Workload = &facts
-	lost := planner.StableLost(o.rollout, &facts)
-	if lost == "" {
-		return
-	}
-	if o.kept = w.kept(o.rollout, lost); o.kept != nil {
-		kept := o.row.Kept(o.workload, o.owned, *o.kept)
-		o.facts.Kept = &kept
-	}
 }
 
 // onlyRecord reports whether a status is written for the record of releases alone.

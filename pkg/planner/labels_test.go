@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -46,11 +47,11 @@ func TestMarks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := released(c.style, c.batches)
-			var pods []planner.Pod
+			var pods []batch.Pod
 			for _, s := range c.walk {
 				pods = pods[:min(len(pods), int(s.updated))]
 				for i := len(pods); i < int(s.updated); i++ {
-					pods = append(pods, planner.Pod{Name: strconv.Itoa(i), Came: time.Unix(int64(i), 0)})
+					pods = append(pods, batch.Pod{Name: strconv.Itoa(i), Came: time.Unix(int64(i), 0)})
 				}
 				marks := marksOf(b, s.batch, s.replicas, pods)
 				for _, m := range marks {
@@ -82,16 +83,16 @@ func TestMarks(t *testing.T) {
 func TestReadyOnceMarked(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"2"})
 	w := workloadOf(b, 5, 2)
-	plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: []planner.Pod{{Name: "a", RolloutID: "one", Batch: 1}}})
+	plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: []batch.Pod{{Name: "a", RolloutID: "one", Batch: 1}}})
 	if plan.Status.BatchState == rollouts.BatchReady {
 		t.Error("ready though one of two pods is not seen yet")
 	}
 	w.RolloutID = ""
-	plan = planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w})
+	plan = batch.Decide(batch.Observed{Release: b, Workload: w})
 	if plan.Status.BatchState == rollouts.BatchReady {
 		t.Error("a release without a name is ready, and no pod is labelled")
 	}
-	plan = planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Labels: planner.LabelNamed})
+	plan = batch.Decide(batch.Observed{Release: b, Workload: w, Labels: batch.LabelNamed})
 	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Actions) > 0 {
 		t.Errorf("where it saves the labels it is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
 	}
@@ -101,7 +102,7 @@ func TestReadyOnceMarked(t *testing.T) {
 // have labels of it from before they went back.
 func TestMarksOfInPlace(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
-	pods := []planner.Pod{{Name: "a", Came: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
+	pods := []batch.Pod{{Name: "a", Came: time.Unix(1, 0), RolloutID: "one", Batch: 2}}
 	want := []planner.Mark{{Pod: "a", RolloutID: "one", Batch: 1, Revision: "v2"}}
 	if diff := cmp.Diff(want, marksOf(b, 0, 5, pods)); diff != "" {
 		t.Errorf("labels of the first batch (-want +got):\n%s", diff)
@@ -114,14 +115,14 @@ func TestMarksOnTheWayBack(t *testing.T) {
 	b := released(rollouts.StylePartition, []string{"20%", "40%"})
 	left := int32(2)
 	b.Status = rollouts.BatchReleaseStatus{NoNeedUpdateReplicas: &left}
-	stayed := []planner.Pod{{Name: "a", Came: time.Unix(1, 0)}, {Name: "b", Came: time.Unix(2, 0)}}
-	back := planner.Pod{Name: "c", Came: time.Unix(9, 0)}
+	stayed := []batch.Pod{{Name: "a", Came: time.Unix(1, 0)}, {Name: "b", Came: time.Unix(2, 0)}}
+	back := batch.Pod{Name: "c", Came: time.Unix(9, 0)}
 	w := workloadOf(b, 5, 2)
 	w.AtStable = true
 	w.Target = targetOf(intstr.FromInt32(3), b.UID)
-	labels := func(pods ...planner.Pod) []string {
+	labels := func(pods ...batch.Pod) []string {
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = int32(len(pods)), int32(len(pods))
-		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
+		plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: pods})
 		for range 2 {
 			for _, a := range plan.Actions {
 				if m, ok := a.(planner.MarkPods); ok {
@@ -130,7 +131,7 @@ func TestMarksOnTheWayBack(t *testing.T) {
 			}
 			next := b.DeepCopy()
 			next.Status = plan.Status
-			plan = planner.BatchRelease(planner.BatchObserved{Release: next, Workload: w, Pods: pods})
+			plan = batch.Decide(batch.Observed{Release: next, Workload: w, Pods: pods})
 		}
 		return nil
 	}
@@ -167,12 +168,12 @@ func targetOf(share intstr.IntOrString, owner types.UID) *planner.Target {
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.
-func marksOf(b *rollouts.BatchRelease, batch, replicas int32, pods []planner.Pod) []planner.Mark {
+func marksOf(b *rollouts.BatchRelease, number, replicas int32, pods []batch.Pod) []planner.Mark {
 	b = b.DeepCopy()
-	b.Spec.Plan.BatchPartition = &batch
+	b.Spec.Plan.BatchPartition = &number
 	w := workloadOf(b, replicas, int32(len(pods)))
 	for range 2 {
-		plan := planner.BatchRelease(planner.BatchObserved{Release: b, Workload: w, Pods: pods})
+		plan := batch.Decide(batch.Observed{Release: b, Workload: w, Pods: pods})
 		b.Status = plan.Status
 		for _, a := range plan.Actions {
 			if m, ok := a.(planner.MarkPods); ok {

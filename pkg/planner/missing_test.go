@@ -13,13 +13,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // Every ending works with each object gone that it touches: in each style, behind
 // each router of traffic.Table, whether the object goes before the ending or while
 // it is under way. A new row of that table is played as soon as there is one.
+
+const stableSet = "stable set"
 
 // absence is an object that is gone. Where there is none of it, nothing is.
 type absence struct {
@@ -35,7 +37,7 @@ var absences = []absence{
 	{"canary ingress", takes(key{kindIngress, canary(app0)})},
 	{"network", takes(append(routers, key{kindService, app0}, key{kindService, canary(app0)}, key{kindIngress, canary(app0)})...)},
 	{"batchrelease", takes(key{kindBatch, app0})},
-	{"stable set", func(w *world) {
+	{stableSet, func(w *world) {
 		w.lose(func(rs *appsv1.ReplicaSet) bool { return image(rs) == "v1" })
 	}},
 	{"workload", takes(key{kindDeployment, app0})},
@@ -75,8 +77,8 @@ var finals = []final{
 	{"supersede", func(e *end) string { return e.change(app0, setImage("v3")) }, rollouts.PhaseProgressing, ""},
 }
 
-func by(verb rollouts.Verb) func(*end) string {
-	return func(e *end) string { return e.decide(app0, planner.Command{Verb: verb, User: "end", Full: true}) }
+func by(v rollouts.Verb) func(*end) string {
+	return func(e *end) string { return e.decide(app0, verb.Command{Verb: v, User: "end", Full: true}) }
 }
 
 func TestEndingsWithoutObjects(t *testing.T) {
@@ -182,6 +184,11 @@ func (e *end) judge(a absence, f final) {
 		return
 	}
 	e.unrouted()
+	if a.name == stableSet && (f.name == "abort" || f.name == "rollback") {
+		if f.phase = rollouts.PhaseHealthy; !e.wayOut() {
+			return
+		}
+	}
 	r := e.rollout()
 	switch {
 	case r == nil && f.phase == "" || a.name == "workload":
@@ -194,6 +201,18 @@ func (e *end) judge(a absence, f final) {
 	case e.asked(e.workload()) != r.Status.Active().UpdateRevision:
 		e.check.violate("ends", "%s: the release is still that of %s", e.name, r.Status.Active().UpdateRevision)
 	}
+}
+
+// wayOut sets the earlier template where nothing is left to go back to, and tells
+// whether the release says so before. The release is cancelled then.
+func (e *end) wayOut() bool {
+	c := e.rollout().Status.Condition(rollouts.ConditionStalled)
+	if c == nil || c.Reason != string(rollouts.StalledStableGone) {
+		e.check.violate("ends", "%s: the rollout is %s, %s", e.name, headOf(e.rollout().Status), e.rollout().Status.Message)
+		return false
+	}
+	e.change(app0, setImage("v1"))
+	return e.settle()
 }
 
 // unrouted checks that no request is sent to a Service that does not exist.

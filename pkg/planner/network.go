@@ -64,72 +64,65 @@ func inFlight(s *rollouts.RolloutStatus) bool {
 // keepNetwork takes the network when a release starts, or when something of it is
 // about to be changed, and lets go of it when the release has ended and nothing is
 // left.
-func (x *pass) keepNetwork() {
-	r, busy := x.Route, inFlight(&x.status)
-	if busy && !inFlight(&x.Rollout.Status) && r.free() {
-		x.takeNetwork()
+func keepNetwork(d *draft) {
+	r, busy := d.route(), inFlight(&d.status)
+	if busy && !inFlight(&d.Rollout.Status) && r.free() {
+		d.takeNetwork()
 	}
-	x.noteNetwork()
-	x.forgetPin()
-	x.noteOrders()
-	if !busy && r.clean() {
-		x.status.Network = nil
-	}
-	x.tellRoutable(busy)
-}
-
-// noteOrders notes what is about to be changed of the network.
-func (x *pass) noteOrders() {
-	for _, a := range x.actions {
-		switch a := a.(type) {
-		case Pin:
-			x.takeNetwork().Pinned = a.Revision
-		case ServeCanary:
-			x.takeNetwork()
-		case RouteTo:
-			x.takeNetwork().Originals = x.Originals
-			x.tellDoubted()
-		case Unroute:
-			x.tellDoubted()
-		}
-	}
-}
-
-// noteNetwork notes what the release has been found to have done.
-func (x *pass) noteNetwork() {
-	if hold, r := x.status.Network, x.Route; hold != nil && r != nil {
+	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done
 		hold.Made = r.Made
 		hold.Pinned = cmp.Or(r.Pinned, hold.Pinned)
 	}
+	forgetPin(d)
+	noteOrders(d)
+	if !busy && r.clean() {
+		d.status.Network = nil
+	}
+	tellRoutable(d, busy)
 }
 
-// tellUnpinned says that somebody has taken off a Service what it was found to select.
-func (x *pass) tellUnpinned() {
-	if hold := x.Rollout.Status.Network; hold != nil && hold.Pinned != "" && hold.Pinned == x.pin().Revision && !x.changing() {
-		x.corrected(pinUndone)
+// noteOrders notes what is about to be changed of the network.
+func noteOrders(d *draft) {
+	for _, a := range d.actions {
+		switch a := a.(type) {
+		case Pin:
+			d.takeNetwork().Pinned = a.Revision
+		case ServeCanary:
+			d.takeNetwork()
+		case RouteTo:
+			d.takeNetwork().Originals = d.Originals
+			warnDoubted(d)
+		case Unroute:
+			warnDoubted(d)
+		}
 	}
 }
 
 // forgetPin lets the last pod go of a revision that the Service selected, when every
 // router knows that it does so no more.
-func (x *pass) forgetPin() {
-	hold := x.status.Network
-	if hold != nil && hold.Pinned != "" && (x.Route == nil || x.Route.Pinned == "") && x.told() {
+func forgetPin(d *draft) {
+	hold, r := d.status.Network, d.route()
+	if hold == nil || hold.Pinned == "" || r != nil && r.Pinned != "" {
+		return
+	}
+	if left := owed(d.facts); left > 0 {
+		d.wakeIn(left)
+	} else {
 		hold.Pinned = ""
 	}
 }
 
-func (x *pass) takeNetwork() *rollouts.NetworkHold {
-	if x.status.Network == nil {
-		x.status.Network = &rollouts.NetworkHold{Since: x.now()}
+func (d *draft) takeNetwork() *rollouts.NetworkHold {
+	if d.status.Network == nil {
+		d.status.Network = &rollouts.NetworkHold{Since: d.now()}
 	}
-	return x.status.Network
+	return d.status.Network
 }
 
-// tellDoubted says that the record on a router is not believed.
-func (x *pass) tellDoubted() {
-	if x.Doubted != "" {
-		x.warn("RecordPutRight", "somebody has written the record on "+x.Doubted+": it is not believed, and what led to the new version there leads to the stable one")
+// warnDoubted says that the record on a router is not believed.
+func warnDoubted(d *draft) {
+	if d.Doubted != "" {
+		d.warn("RecordPutRight", "somebody has written the record on "+d.Doubted+": it is not believed, and what led to the new version there leads to the stable one")
 	}
 }
 
@@ -140,42 +133,41 @@ const (
 	undoneOften = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
 )
 
-// corrected says that somebody has undone what routers were told.
-func (x *pass) corrected(undone string) {
-	if x.undone == "" {
-		x.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", x.progress().CurrentStepIndex))
+// correct says that somebody has undone what routers were told.
+func (d *draft) correct(undone string) {
+	if d.undone == "" {
+		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", d.progress().CurrentStepIndex))
 	}
 	who := "somebody"
 	if undone == pinUndone {
-		who = cmp.Or(x.Route.Writer, who)
+		who = cmp.Or(d.Route.Writer, who)
 	}
-	x.undone = fmt.Sprintf(undone, who, x.release.TrafficRoutings[0].Service) + undoneOften
+	d.undone = fmt.Sprintf(undone, who, d.release.TrafficRoutings[0].Service) + undoneOften
 }
+
+const reasonUndone = "Undone"
 
 // tellRoutable says in a condition that something of the network is not for the
 // release under way, or that somebody undoes what it does there sooner than every
 // router can know.
-func (x *pass) tellRoutable(underWay bool) {
+func tellRoutable(d *draft, underWay bool) {
 	reason, why := "BelongsToAnother", ""
-	if x.Route != nil && underWay {
-		why = cmp.Or(x.Route.Barred, x.Route.Rival)
+	if d.Route != nil && underWay {
+		why = cmp.Or(d.Route.Barred, d.Route.Rival)
 	}
-	if why == "" && x.owed() > 0 {
-		reason, why = undone, x.undone
+	left := owed(d.facts)
+	if why == "" && left > 0 {
+		reason, why = reasonUndone, d.undone
 	}
-	switch c := x.status.Condition(rollouts.ConditionRoutable); {
+	switch c := d.status.Condition(rollouts.ConditionRoutable); {
 	case why != "":
-		x.status.SetCondition(rollouts.Condition{
-			Type: rollouts.ConditionRoutable, Status: metav1.ConditionFalse, Reason: reason, Message: why,
-		}, x.now())
-	case underWay && c != nil && c.Reason == undone && !x.told():
-		// Nobody has left it alone for a grace period yet.
+		d.set(rollouts.ConditionRoutable, metav1.ConditionFalse, reason, why)
+	case underWay && c != nil && c.Reason == reasonUndone && left > 0:
+		d.wakeIn(left) // nobody has left it alone for a grace period yet
 	default:
-		x.status.RemoveCondition(rollouts.ConditionRoutable)
+		d.status.RemoveCondition(rollouts.ConditionRoutable)
 	}
 }
-
-const undone = "Undone"
 
 // free reports whether Service and routers are this release's to change.
 func (r *Route) free() bool { return r != nil && r.Barred == "" }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -26,14 +27,14 @@ func (w *world) batchPass(name string) {
 		if b == nil {
 			return nil
 		}
-		facts := planner.BatchObserved{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
+		facts := batch.Observed{Now: w.now, Release: b, Owned: metav1.GetControllerOf(b) != nil}
 		facts.Wanted, facts.Taken = w.wanted(b)
 		row, seen, owned := w.observeWorkload(b.Spec.WorkloadRef, b.Spec.Plan.RollingStyle, planner.KnownOf(nil, b))
 		if seen.Object != nil {
 			f := row.Facts(seen, owned)
 			facts.Workload = &f
 			facts.Trouble = w.trouble(b, owned, f)
-			if planner.Marks(facts.Labels, b.Spec.Plan.RollingStyle, &f) {
+			if batch.Marks(facts.Labels, b.Spec.Plan.RollingStyle, &f) {
 				facts.Pods = w.podsOf(owned, f)
 			}
 		}
@@ -110,7 +111,7 @@ func (w *world) wanted(b *rollouts.BatchRelease) (wanted bool, taken string) {
 
 // trouble is what the pods complain about that are waited for.
 func (w *world) trouble(b *rollouts.BatchRelease, owned []object.Object, f planner.Workload) string {
-	revision, whose := planner.Awaits(b, &f)
+	revision, whose := batch.Awaits(b, &f)
 	var pods []corev1.Pod
 	for _, o := range owned {
 		p, isPod := o.(*corev1.Pod)

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -14,109 +15,124 @@ import (
 // its Service, and routers do what they were told. What cannot be kept is said.
 
 // pauseRelease stays where it is until nobody wants it paused.
-func (x *pass) pauseRelease() {
-	if !x.doing(rollouts.ActivityPaused) {
-		x.become(rollouts.ActivityPaused, pausedMessage)
+func pauseRelease(d *draft) {
+	if !d.doing(rollouts.ActivityPaused) {
+		d.become(rollouts.ActivityPaused, PausedMessage)
 	}
-	x.accept()
-	x.status.Message = pausedMessage
-	x.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
-	if x.halfBack() {
-		if x.hasStable() && !x.goBack() {
-			x.status.Message += "; what its abort had begun comes to its end"
+	d.unstall(rollouts.StalledRefused)
+	d.status.Message = PausedMessage
+	d.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
+	switch {
+	case !halfBack(d.facts):
+		stopBatch(d)
+		keep(d)
+	case noStable(d.facts):
+		stallWithoutStable(d)
+	default:
+		d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
+		if goBack(d); d.waits {
+			d.status.Message += "; what its abort had begun comes to its end"
 		}
-		return
 	}
-	x.stopBatch()
-	x.keep()
 }
 
 // halfBack reports whether the release was aborted, and tried again since: requests and
 // pods may be anywhere on their way back.
-func (x *pass) halfBack() bool {
-	return x.Batch != nil && x.Batch.Plan.Abort && x.progress().State == rollouts.BeforeStepUpgrade
+func halfBack(f *facts) bool {
+	return f.Batch != nil && f.Batch.Plan.Abort && f.progress().State == rollouts.BeforeStepUpgrade
 }
 
 // refuse says so, and goes no further until the template is taken back, the stable
 // one is set, or the release is aborted.
-func (x *pass) refuse() {
-	x.status.Message = "new version releasing detected in the progress of blue-green release, please rollback first"
-	x.keep()
-	x.stall(rollouts.StalledRefused, x.status.Message)
-}
-
-// accept notes that no other template is set any more.
-func (x *pass) accept() {
-	if x.stalledFor(rollouts.StalledRefused) {
-		x.status.RemoveCondition(rollouts.ConditionStalled)
-	}
+func refuse(d *draft) {
+	d.status.Message = "new version releasing detected in the progress of blue-green release, please rollback first"
+	keep(d)
+	d.stall(rollouts.StalledRefused, d.status.Message)
 }
 
 // stopBatch stops a batch that is under way: no more pods come than there are.
-func (x *pass) stopBatch() {
-	b, p := x.Batch, x.progress()
-	if !b.running() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !x.live() {
+func stopBatch(d *draft) {
+	b, p := d.Batch, d.progress()
+	if !b.running() || p.State != rollouts.StepUpgrade || p.FinalisingStep != "" || !d.live() {
 		return
 	}
 	plan := b.Plan
 	plan.Paused = true
-	x.act(RunBatch{Plan: plan})
-}
-
-// forward reports whether a batch is there for a step, whether it is stopped or not.
-func (b *Batch) forward() bool {
-	return b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil
-}
-
-// running reports whether a batch brings up pods.
-func (b *Batch) running() bool {
-	return b.forward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
+	d.act(RunBatch{Plan: plan})
 }
 
 // keep has the network do what it did, and says what it cannot do.
-func (x *pass) keep() {
-	x.follow(false)
-	x.tellStable()
-	step := x.release.Step(x.progress().CurrentStepIndex)
-	if x.Route == nil || step == nil || x.between() {
-		return
+func keep(d *draft) {
+	follow(d, false)
+	if step := d.step(); d.Route != nil && step != nil && !betweenSteps(d.facts) {
+		remark(d, step)
 	}
-	x.tellLost(x.lost(step))
-	x.tellAlone(step)
-	x.tellSpared(step)
-	x.tellSurplus(step)
 }
 
-// onlyOthers reports whether stable has no ready pod, and other revisions have some.
-func (x *pass) onlyOthers() bool {
-	return x.onlyUpdate() || x.w.StableReadyReplicas == 0 && !x.live() && x.w.SupersededReplicas > 0
+// lost is why the requests of a step that waits are no longer routed.
+func lost(f *facts, step *rollouts.Step) string {
+	r := f.route()
+	if r == nil || !step.Routed() || everyPod(f, step) || spared(f, step) {
+		return ""
+	}
+	if onlyStable(f) && !RouteOf(*step).Nothing() {
+		return noReadyPod
+	}
+	if !r.able() {
+		return r.obstacle()
+	}
+	return r.refuses()
 }
 
-// tellAlone says that the new version gets every request before its time, as it does
+// notes say of a step that waits what is not as its plan says.
+var notes = []func(*facts, *rollouts.Step) string{aloneNote, sparedNote, surplusNote}
+
+// remark says that the requests of a step are not routed, and its notes.
+func remark(d *draft, step *rollouts.Step) {
+	why := lost(d.facts, step)
+	if d.cause = why; why != "" {
+		d.status.Message += "; its requests cannot be routed: " + why
+		if !strings.Contains(d.Rollout.Status.Message, why) {
+			d.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", d.progress().CurrentStepIndex, why))
+		}
+	}
+	for _, note := range notes {
+		if text := note(d.facts, step); text != "" {
+			d.status.Message += "; " + text
+		}
+	}
+}
+
+// aloneNote says that the new version gets every request before its time, as it does
 // where a workload was made so small that there is one pod.
-func (x *pass) tellAlone(step *rollouts.Step) {
-	if x.Route != nil && step.Routed() && !x.Route.Shared && x.replaces() && x.w.Replicas == 1 && x.onlyUpdate() && (step.Replicas == nil || *step.Replicas != allOfThem) {
-		x.status.Message += "; the one pod that there is runs the new version and gets every request"
+func aloneNote(f *facts, step *rollouts.Step) string {
+	r, all := f.route(), step.Replicas != nil && *step.Replicas == allOfThem
+	if r != nil && step.Routed() && !r.Shared && f.replaces() && f.w.Replicas == 1 && onlyUpdate(f) && !all {
+		return "the one pod that there is runs the new version and gets every request"
 	}
+	return ""
 }
 
-// tellSpared says that the last stable pod stays.
-func (x *pass) tellSpared(step *rollouts.Step) {
+// sparedNote says that the last stable pod stays.
+func sparedNote(f *facts, step *rollouts.Step) string {
 	switch {
-	case x.spared(step):
-		x.status.Message += "; the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
-	case x.spares(step) && x.w.Replicas > 1:
-		x.status.Message += "; one pod stays of the stable version until a step of 100%, or the end of the steps"
+	case spared(f, step):
+		return "the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
+	case spares(f, step) && f.w.Replicas > 1:
+		return "one pod stays of the stable version until a step of 100%, or the end of the steps"
+	default:
+		return ""
 	}
 }
 
-// tellSurplus says that more pods are of the new version than the step has, and stay, as
+// surplusNote says that more pods are of the new version than the step has, and stay, as
 // the native controller brings them where a workload grows before it is told otherwise.
-func (x *pass) tellSurplus(step *rollouts.Step) {
-	if !x.w.BackByTemplate || !x.replaces() || step.Replicas == nil || x.w.UpdateRevision == x.w.StableRevision {
-		return
+func surplusNote(f *facts, step *rollouts.Step) string {
+	if !f.w.BackByTemplate || !f.replaces() || step.Replicas == nil || f.w.UpdateRevision == f.w.StableRevision {
+		return ""
 	}
-	if has := x.w.Limit(x.style, *step.Replicas); x.w.UpdatedReplicas > has {
-		x.status.Message += fmt.Sprintf("; %d pods run the new version, and the step asks for %d", x.w.UpdatedReplicas, has)
+	if has := f.w.Limit(f.style, *step.Replicas); f.w.UpdatedReplicas > has {
+		return fmt.Sprintf("%d pods run the new version, and the step asks for %d", f.w.UpdatedReplicas, has)
 	}
+	return ""
 }

@@ -39,22 +39,9 @@ type Observed struct {
 	Doubted   string
 	// Routing is the TrafficRouting that the Rollout names; nil when it names none.
 	Routing *Routing
-	// Kept is what is on file of the stable revision; nil where nothing is, or
-	// where nobody asked since its set is there.
-	Kept *Kept
 	// Histories are the stored histories of releases, by number, as far as
 	// Unfiled asks for them.
 	Histories map[int64]rollouts.RolloutHistoryStatus
-}
-
-// Kept is what is on file of a stable revision whose set has gone.
-type Kept struct {
-	// Template is a digest of the template.
-	Template string
-	// Live reports whether the live template is that one.
-	Live bool
-	// Revision is the label value of another set that has its template, or empty.
-	Revision string
 }
 
 // Workload is the facts of a workload, whatever its kind.
@@ -129,9 +116,8 @@ type Workload struct {
 	// digest is that in the store.
 	StableTemplate string
 	BackByTemplate bool
-	// Strays reports whether the native controller gave pods to other sets while the
-	// stable one was gone, and goes on with both.
-	Strays bool
+	// LiveTemplate is the digest of the live template, where an abort does not set it.
+	LiveTemplate string
 	// Revisions are those that have a set, by the label value of their pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
@@ -247,8 +233,14 @@ type Plan struct {
 	Events []Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
-	// Rule names what decided, for logs and transcripts.
+	// Rule names the case that the pass found, for logs and transcripts.
 	Rule string
+	// Passed are the cases and the stages of steps that the pass has come through.
+	Passed []string
+	// Reasons say of each action which of them wanted it.
+	Reasons []string
+	// Verdicts are those of the gates of the step.
+	Verdicts []Verdict
 }
 
 // Action is one target. Reaching a target that is already reached does nothing.
@@ -285,16 +277,6 @@ type (
 	PutRight struct{}
 	// SetStable sets the workload's template to the stable revision's.
 	SetStable struct{}
-	// RemoveStrays removes the sets that the native controller revived while the
-	// stable one was gone.
-	RemoveStrays struct{}
-	// RemakeStable makes the set of the stable revision anew from what is on
-	// file; with Live, the workload's template becomes its first. SetAsideRevision is the one
-	// that is set aside, where that template is set to go back.
-	RemakeStable struct {
-		Revision, SetAsideRevision string
-		Live                       bool
-	}
 	// Pin makes the stable Service select one revision.
 	Pin struct{ Revision string }
 	// Unpin makes it select every revision again.
@@ -325,8 +307,6 @@ func (ReleaseBatch) action()        {}
 func (RestoreWorkload) action()     {}
 func (PutRight) action()            {}
 func (SetStable) action()           {}
-func (RemakeStable) action()        {}
-func (RemoveStrays) action()        {}
 func (Pin) action()                 {}
 func (Unpin) action()               {}
 func (ServeCanary) action()         {}
@@ -344,15 +324,8 @@ func (ApplyPendingEdit) String() string { return "take up the owner's edit" }
 func (ReleaseBatch) String() string     { return "release batch" }
 func (SetStable) String() string        { return "set the stable template" }
 func (PutRight) String() string         { return "put the records on the workload right" }
-func (RemoveStrays) String() string     { return "remove what was revived" }
-func (a RemakeStable) String() string {
-	if a.Live {
-		return "set the stable template, and make " + a.Revision + " anew"
-	}
-	return "make " + a.Revision + " anew"
-}
-func (Unpin) String() string   { return "unpin service" }
-func (Unroute) String() string { return "unroute" }
+func (Unpin) String() string            { return "unpin service" }
+func (Unroute) String() string          { return "unroute" }
 func (RemoveCanaryService) String() string {
 	return "remove canary service"
 }

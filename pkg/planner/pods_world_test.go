@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -25,8 +26,8 @@ import (
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
 // podsOf are the pods of the update revision.
-func (w *world) podsOf(owned []object.Object, f planner.Workload) []planner.Pod {
-	var pods []planner.Pod
+func (w *world) podsOf(owned []object.Object, f planner.Workload) []batch.Pod {
+	var pods []batch.Pod
 	for _, o := range owned {
 		if p, ok := o.(*corev1.Pod); ok && p.Labels[ordinalKey] == f.PodTemplateHash {
 			pods = append(pods, workload.Pods([]corev1.Pod{*p})...)
@@ -37,7 +38,7 @@ func (w *world) podsOf(owned []object.Object, f planner.Workload) []planner.Pod 
 		}
 		for i := range rs.Status.Replicas {
 			m := w.marks[podName(rs, i)]
-			pods = append(pods, planner.Pod{Name: podName(rs, i), Came: time.Unix(int64(i), 0), RolloutID: m.RolloutID, Batch: m.Batch})
+			pods = append(pods, batch.Pod{Name: podName(rs, i), Came: time.Unix(int64(i), 0), RolloutID: m.RolloutID, Batch: m.Batch})
 		}
 	}
 	return pods

@@ -6,6 +6,7 @@ package planner
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,52 +27,52 @@ const (
 )
 
 // openRecord begins the record of a release that starts.
-func (x *pass) openRecord() {
-	x.closeRecord(rollouts.ReleaseSuperseded)
+func openRecord(d *draft) {
+	closeRecord(d, rollouts.ReleaseSuperseded)
 	var number, decision int64
-	for _, r := range x.status.Releases {
+	for _, r := range d.status.Releases {
 		number = max(number, r.Number)
 	}
-	for _, d := range x.status.Decisions {
-		decision = max(decision, d.ID)
+	for _, of := range d.status.Decisions {
+		decision = max(decision, of.ID)
 	}
-	p := x.progress()
-	x.status.Releases = append(x.status.Releases, rollouts.ReleaseRecord{
-		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: x.now(),
+	p := d.progress()
+	d.status.Releases = append(d.status.Releases, rollouts.ReleaseRecord{
+		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: d.now(),
 		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision,
 	})
-	n := len(x.status.Releases)
+	n := len(d.status.Releases)
 	for i := range n - maxDetailed {
-		x.status.Releases[i].Steps = nil
+		d.status.Releases[i].Steps = nil
 	}
-	x.status.Releases = x.status.Releases[max(0, n-maxUnfiled):]
+	d.status.Releases = d.status.Releases[max(0, n-maxUnfiled):]
 }
 
 // closeRecord ends the record of the release under way, if there is one. An
 // aborted release stays one, whatever comes after.
-func (x *pass) closeRecord(outcome rollouts.ReleaseOutcome) {
-	r := x.record()
+func closeRecord(d *draft, outcome rollouts.ReleaseOutcome) {
+	r := record(&d.status)
 	if r == nil {
 		return
 	}
 	if r.Outcome == "" {
 		r.Outcome = outcome
 	}
-	now := x.now()
+	now := d.now()
 	r.EndTime = &now
-	leave(r, now)
+	endVisit(r, now)
 }
 
 // record is that of the release under way, or nil.
-func (x *pass) record() *rollouts.ReleaseRecord {
-	if n := len(x.status.Releases); n > 0 && x.status.Releases[n-1].EndTime == nil {
-		return &x.status.Releases[n-1]
+func record(s *rollouts.RolloutStatus) *rollouts.ReleaseRecord {
+	if n := len(s.Releases); n > 0 && s.Releases[n-1].EndTime == nil {
+		return &s.Releases[n-1]
 	}
 	return nil
 }
 
-// leave ends the last visit to a step.
-func leave(r *rollouts.ReleaseRecord, now metav1.Time) {
+// endVisit ends the last visit to a step.
+func endVisit(r *rollouts.ReleaseRecord, now metav1.Time) {
 	if v := visit(r); v != nil {
 		v.LeftTime = &now
 	}
@@ -87,86 +88,91 @@ func visit(r *rollouts.ReleaseRecord) *rollouts.StepRecord {
 
 // keepRecord notes what this pass has made of the release, and forgets what is
 // filed.
-func (x *pass) keepRecord() {
-	x.forgetFiled()
-	r := x.record()
+func keepRecord(d *draft) {
+	forgetFiled(d)
+	r := record(&d.status)
 	if r == nil {
 		return
 	}
 	if r.StableRevision == "" {
-		r.StableRevision = x.progress().StableRevision
+		r.StableRevision = d.progress().StableRevision
 	}
-	if _, exists := x.Histories[r.Number]; x.noteStep(r) && exists {
+	noteUpgraded(d, r)
+	before := r.DeepCopy()
+	noteStep(d, r)
+	if _, exists := d.Histories[r.Number]; exists && !equality.Semantic.DeepEqual(before, r) {
 		r.Kept = true // not worth a write of its own
 	}
 	switch {
-	case x.aborted():
+	case d.aborted():
 		r.Outcome = rollouts.ReleaseAborted
-	case x.status.Phase == rollouts.PhaseProgressing && !x.ending():
+	case d.status.Phase == rollouts.PhaseProgressing && !d.ending():
 		r.Outcome = "" // it was tried again
 	}
 }
 
 // forgetFiled drops what is filed. The last release stays, without its steps:
 // it numbers the next.
-func (x *pass) forgetFiled() {
-	last := len(x.status.Releases) - 1
-	var kept []rollouts.ReleaseRecord
-	for i, r := range x.status.Releases {
-		if !r.Filed && x.isFiled(r) {
+func forgetFiled(d *draft) {
+	last := len(d.status.Releases) - 1
+	var left []rollouts.ReleaseRecord
+	for i, r := range d.status.Releases {
+		if !r.Filed && isFiled(d.facts, r) {
 			r.Filed, r.Kept, r.Steps = true, true, nil
 		}
 		if i == last || !r.Filed {
-			kept = append(kept, r)
+			left = append(left, r)
 		}
 	}
-	x.status.Releases = kept
+	d.status.Releases = left
 }
 
 // isFiled reports whether a release is over and its history says all of it.
-func (x *pass) isFiled(r rollouts.ReleaseRecord) bool {
-	have, exists := x.Histories[r.Number]
-	return exists && r.EndTime != nil && sameHistory(have, HistoryStatus(x.Rollout.Status, r))
+func isFiled(f *facts, r rollouts.ReleaseRecord) bool {
+	have, exists := f.Histories[r.Number]
+	return exists && r.EndTime != nil && sameHistory(have, HistoryStatus(f.Rollout.Status, r))
 }
 
-// noteStep notes where the release is, and tells whether that is new.
-func (x *pass) noteStep(r *rollouts.ReleaseRecord) bool {
-	now, v := x.now(), visit(r)
-	if v != nil && x.announced("StepUpgraded") {
-		note(&v.UpgradedTime, now)
+// noteUpgraded notes that the pods of a step are there, which the pass may have left by now.
+func noteUpgraded(d *draft, r *rollouts.ReleaseRecord) {
+	if v := visit(r); v != nil && slices.ContainsFunc(d.events, func(e Event) bool { return e.Reason == "StepUpgraded" }) {
+		note(&v.UpgradedTime, d.now())
 	}
-	if x.status.Phase != rollouts.PhaseProgressing || !x.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
-		leave(r, now)
-		return v != nil
+}
+
+// noteStep notes where the release is.
+func noteStep(d *draft, r *rollouts.ReleaseRecord) {
+	now, v := d.now(), visit(r)
+	if d.status.Phase != rollouts.PhaseProgressing || !d.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) {
+		endVisit(r, now)
+		return
 	}
-	p := x.progress()
-	fresh := !visits(v, p)
-	if fresh {
+	p := d.progress()
+	if !visits(v, p) {
 		v = enter(r, p.CurrentStepIndex, now)
 	}
-	if !upgrading(p) {
-		fresh = note(&v.UpgradedTime, now) || fresh
+	if !beforeUpgraded(p) {
+		note(&v.UpgradedTime, now)
 	}
 	if p.State == rollouts.StepPaused {
-		fresh = note(&v.PausedTime, now) || fresh
+		note(&v.PausedTime, now)
 	}
-	return fresh
 }
 
-// upgrading reports whether the pods of the step are not there yet.
-func upgrading(p *rollouts.Progress) bool {
+// beforeUpgraded reports whether the pods of the step are not there yet.
+func beforeUpgraded(p *rollouts.Progress) bool {
 	return p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade
 }
 
 // visits reports whether the visit is to where the release is: to this step, and not
 // one that was upgraded before and is upgraded again.
 func visits(v *rollouts.StepRecord, p *rollouts.Progress) bool {
-	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !upgrading(p))
+	return v != nil && v.Step == p.CurrentStepIndex && (v.UpgradedTime == nil || !beforeUpgraded(p))
 }
 
 // enter begins a visit to a step.
 func enter(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.StepRecord {
-	leave(r, now)
+	endVisit(r, now)
 	if len(r.Steps) >= maxVisits {
 		r.Steps = r.Steps[1:]
 	}
@@ -174,15 +180,9 @@ func enter(r *rollouts.ReleaseRecord, step int32, now metav1.Time) *rollouts.Ste
 	return visit(r)
 }
 
-// note keeps the first time that something was so, and tells whether this is it.
-func note(at **metav1.Time, now metav1.Time) bool {
-	if *at != nil {
-		return false
+// note keeps the first time that something was so.
+func note(at **metav1.Time, now metav1.Time) {
+	if *at == nil {
+		*at = &now
 	}
-	*at = &now
-	return true
-}
-
-func (x *pass) announced(reason string) bool {
-	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Reason == reason })
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // command is one line of a script, with the indented lines after it.
@@ -46,7 +46,7 @@ var verbs = map[string]func(*story, command){
 	"status":   (*story).status, // web [current=v2] [update=v1] [nodes=0]: the status of a set, until its controller writes it anew
 	"extra":    (*story).extra,  // [image=v3] [replicas=5] [paused] [drive=100%] [orphan]: somebody edits the extra Deployment
 	"rival":    (*story).rival,  // web image=v2: somebody's Deployment has the name of the extra one
-	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1, and, but with unfiled, what is on file of it
+	"tamper":   (*story).tamper, // v1 image=v9: somebody edits what keeps the template of v1
 	"sneak":    (*story).sneak,  // web [image=v2] [id=1] [marked] [bare]: an update that no part of admission sees
 	"scale":    (*story).scale,
 	"join":     func(s *story, c command) { s.w.join(c.words[1]) }, // node-6
@@ -317,15 +317,15 @@ func (s *story) scale(c command) {
 	}
 }
 
-func (s *story) decide(c command, verb rollouts.Verb, via rollouts.Via) {
-	asked := planner.Command{Verb: verb, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
+func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
+	asked := verb.Command{Verb: v, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
 	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
 	asked.Step = s.number(c.get("to", "0"))
 	if step := c.get("step", ""); step != "" {
 		n := s.number(step)
 		asked.Options.Expect = &rollouts.Expectation{Step: &n}
 	}
-	s.t.under(string(verb), "%s", s.w.decide(c.words[1], asked))
+	s.t.under(string(v), "%s", s.w.decide(c.words[1], asked))
 }
 
 func (s *story) jump(c command) {
@@ -337,9 +337,9 @@ func (s *story) jump(c command) {
 }
 
 // freeze pauses or resumes by the verb, or else by the spec.
-func (s *story) freeze(c command, verb rollouts.Verb, paused bool) {
+func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
 	if c.has("verb") {
-		s.decide(c, verb, rollouts.ViaVerb)
+		s.decide(c, v, rollouts.ViaVerb)
 		return
 	}
 	s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = paused })

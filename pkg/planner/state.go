@@ -13,73 +13,71 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// state is where a release stands, as far as verbs care.
-type state string
+// State is where a release stands, by its stored status. Verbs, conditions, waits and
+// messages all read this one.
+type State string
 
 const (
-	// atRest: no release is in progress.
-	atRest state = "at rest"
-	// orphaned: the workload is gone, and the network is being tidied up.
-	orphaned state = "orphaned"
-	// departing: the Rollout is being deleted or disabled, and the workload is still held.
-	departing state = "departing"
-	// retreating: so it is, and its release was aborted.
-	retreating state = "retreating"
-	// starting: the release waits for what its first step needs.
-	starting state = "starting"
-	// running: a step is under way, or waits.
-	running state = "running"
-	// refusing: blue-green has no room for the template that is set.
-	refusing state = "refusing"
-	// frozen: paused by the verb, by the spec, or by both.
-	frozen state = "frozen"
-	// replacing: another template is taking over.
-	replacing state = "replacing"
-	// reverting: aborted, whether stable is whole again or not.
-	reverting state = "reverting"
-	// completing: every step is done, and the workload is still held.
-	completing state = "completing"
-	// handingBack: the workload is being given back.
-	handingBack state = "handing back"
-	// cancelling: the template is the stable one again.
-	cancelling state = "cancelling"
+	// StateIdle: no release is in progress.
+	StateIdle State = "Idle"
+	// StateWorkloadGone: the workload is gone, and Weir removes what is left in the network.
+	StateWorkloadGone State = "WorkloadGone"
+	// StateLeaving: the Rollout is being deleted or disabled, and the workload is still held.
+	StateLeaving State = "Leaving"
+	// StateLeavingAborted: the same, and the release was aborted.
+	StateLeavingAborted State = "LeavingAborted"
+	// StateInitializing: the release waits for what its first step needs.
+	StateInitializing State = "Initializing"
+	// StateInStep: a step is in progress, or waits.
+	StateInStep State = "InStep"
+	// StateRefused: blue-green has no room for the template that is set.
+	StateRefused State = "Refused"
+	// StatePaused: paused by the verb, by the spec, or by both.
+	StatePaused State = "Paused"
+	// StateSuperseding: another template is taking over.
+	StateSuperseding State = "Superseding"
+	// StateAborting: aborted, whether stable has all its pods again or not.
+	StateAborting State = "Aborting"
+	// StateFinalising: every step is done, and the workload is still held.
+	StateFinalising State = "Finalising"
+	// StateRestoring: the workload is being given back.
+	StateRestoring State = "Restoring"
+	// StateCancelling: the template is the stable one again.
+	StateCancelling State = "Cancelling"
 )
-
-// underWay are the states in which an abort has something to undo.
-var underWay = []state{departing, starting, running, refusing, frozen, replacing, completing}
 
 // states in order of precedence; the first that applies is it.
 var states = []struct {
-	state
+	state   State
 	applies func(r *rollouts.Rollout, p *rollouts.Progress) bool
 }{
-	{atRest, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
-	{orphaned, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
+	{StateIdle, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return p == nil || !unfinished(r) }},
+	{StateWorkloadGone, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
 		return strings.HasPrefix(r.Status.Message, workloadNotFound)
 	}},
-	{cancelling, isDoing(rollouts.ActivityCancelling)},
-	{retreating, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
+	{StateCancelling, isDoing(rollouts.ActivityCancelling)},
+	{StateLeavingAborted, func(r *rollouts.Rollout, _ *rollouts.Progress) bool {
 		return departs(r) && slices.Contains([]rollouts.Activity{rollouts.ActivityAborting, rollouts.ActivityAborted}, r.Status.Activity())
 	}},
-	{handingBack, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+	{StateRestoring, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		if r.Status.Phase != rollouts.PhaseProgressing {
 			return !before(disableTeardown, p)
 		}
 		style := rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef)
 		return r.Status.Activity() == rollouts.ActivityFinalising && !abortable(style, p)
 	}},
-	{replacing, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
+	{StateSuperseding, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		return r.Status.Activity() == rollouts.ActivityAborted && !p.RollingBack && p.FinalisingStep != ""
 	}},
-	{reverting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
-	{departing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
-	{completing, isDoing(rollouts.ActivityFinalising)},
-	{refusing, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return refusesRevision(r) }},
-	{frozen, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
-	{replacing, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
+	{StateAborting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
+	{StateLeaving, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
+	{StateFinalising, isDoing(rollouts.ActivityFinalising)},
+	{StateRefused, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return refusesRevision(r) }},
+	{StatePaused, func(r *rollouts.Rollout, p *rollouts.Progress) bool { return r.Spec.Strategy.Paused || p.Paused }},
+	{StateSuperseding, func(_ *rollouts.Rollout, p *rollouts.Progress) bool {
 		return p.FinalisingStep != "" && p.State != rollouts.BeforeStepUpgrade
 	}},
-	{starting, isDoing(rollouts.ActivityInitializing)},
+	{StateInitializing, isDoing(rollouts.ActivityInitializing)},
 }
 
 // departs reports whether the Rollout is on its way out, whether that was seen yet or not.
@@ -110,47 +108,48 @@ func refusesRevision(r *rollouts.Rollout) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(rollouts.StalledRefused)
 }
 
-func stateOf(r *rollouts.Rollout) state {
+// StateOf classifies a Rollout by its stored status.
+func StateOf(r *rollouts.Rollout) State {
 	p := r.Status.Active()
 	for _, s := range states {
 		if s.applies(r, p) {
 			return s.state
 		}
 	}
-	return running
+	return StateInStep
 }
 
 // explanations say where a release stands, and what would help.
-var explanations = map[state]func(*rollouts.Rollout, *rollouts.Progress) string{
-	atRest: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
+	StateIdle: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("no release is in progress (phase %s)", r.Status.Phase)
 	},
-	orphaned: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
+	StateWorkloadGone: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the workload is gone, and the release of revision %s ends with it", p.UpdateRevision)
 	},
-	departing: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+	StateLeaving: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return departure(r) + "; abort is still possible, and leaves the workload paused on the stable revision"
 	},
-	retreating: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
-		return departure(r) + ", and its release was aborted" + abortedBy(r) + ": the workload stays paused on the stable revision"
+	StateLeavingAborted: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+		return departure(r) + ", and its release was aborted" + AbortedBy(r) + ": the workload stays paused on the stable revision"
 	},
-	starting: says("the release is about to start its first step"),
-	refusing: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
+	StateInitializing: says("the release is about to start its first step"),
+	StateRefused: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "the workload has another template, which is refused while revision " + p.UpdateRevision +
 			" is released in blue-green style; set the template of that revision to go on, or abort or rollback this release first"
 	},
-	frozen: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return thaw(r) },
-	replacing: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
+	StatePaused: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return thaw(r) },
+	StateSuperseding: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is taking the place of revision " + p.UpdateRevision
 	},
-	reverting: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+	StateAborting: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("the release was aborted%s; retry starts it again at step 1, rollback sets the stable template, and releasing another template supersedes it",
-			abortedBy(r))
+			AbortedBy(r))
 	},
-	completing:  says("every step is done and the release is being completed; abort is still possible"),
-	handingBack: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return handover(r) },
-	cancelling:  says("the release is being cancelled, since the template is the stable one again"),
-	running: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
+	StateFinalising: says("every step is done and the release is being completed; abort is still possible"),
+	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return handover(r) },
+	StateCancelling: says("the release is being cancelled, since the template is the stable one again"),
+	StateInStep: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
 	},
 }
@@ -159,8 +158,8 @@ func says(text string) func(*rollouts.Rollout, *rollouts.Progress) string {
 	return func(*rollouts.Rollout, *rollouts.Progress) string { return text }
 }
 
-// explain says where the release stands, and what would help.
-func (s state) explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
+// Explain says where the release stands, and what would help.
+func (s State) Explain(r *rollouts.Rollout) string { return explanations[s](r, r.Status.Active()) }
 
 func departure(r *rollouts.Rollout) string {
 	if r.DeletionTimestamp != nil {
@@ -177,7 +176,7 @@ func thaw(r *rollouts.Rollout) string {
 	if r.Spec.Strategy.Paused {
 		return "the rollout is paused; set spec.strategy.paused to false first"
 	}
-	return fmt.Sprintf("the release was paused%s; resume it first", pausedBy(r))
+	return fmt.Sprintf("the release was paused%s; resume it first", PausedBy(r))
 }
 
 func handover(r *rollouts.Rollout) string {

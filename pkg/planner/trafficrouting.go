@@ -285,7 +285,7 @@ func (x *routing) grace() time.Duration {
 
 // stamp starts a wait, rounded up to the second that the wire keeps.
 func (x *routing) stamp() {
-	at := roundUp(x.Now)
+	at := RoundUp(x.Now)
 	x.plan.Status.LastUpdateTime = &at
 }
 

@@ -4,8 +4,6 @@
 package planner
 
 import (
-	"slices"
-
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
@@ -44,58 +42,35 @@ func (r *Routing) unroutable() string {
 func (r *Routing) holds() bool { return r.names() && (r.Linked || r.Busy) }
 
 // lacks names what must exist in the network and does not.
-func (x *pass) lacks() string {
-	if x.Route != nil && x.Route.Missing != "" {
-		return x.Route.Missing
+func lacks(f *facts) string {
+	if f.Route != nil && f.Route.Missing != "" {
+		return f.Route.Missing
 	}
-	return x.Routing.unroutable()
-}
-
-// linked wants the requests that a TrafficRouting selects to reach the update
-// revision, and tells whether they do. It is asked for that when there are pods
-// of that revision and not before, or these requests would be lost.
-func (x *pass) linked() bool {
-	switch r := x.Routing; {
-	case !r.names(), !r.Linked && x.w.UpdatedReadyReplicas == 0:
-		return true
-	case !r.Exists:
-		x.say("wait for " + routingPath(r.Name) + ", which does not exist")
-		x.cause = routingPath(r.Name) + " does not exist"
-	case !r.Linked:
-		x.say("route traffic to new version")
-		x.issue(Link{Name: r.Name})
-	case !r.Routed:
-		x.say("route traffic to new version by " + routingPath(r.Name) + ": " + r.Message)
-		x.cause = routingPath(r.Name) + ": " + r.Message
-	default:
-		return true
-	}
-	return false
+	return f.Routing.unroutable()
 }
 
 // ensureReference uses a TrafficRouting that was made anew, or named, while the step waits, and
 // lets it go while the step has no pod.
-func (x *pass) ensureReference() {
-	r, step := x.Routing, x.release.Step(x.progress().CurrentStepIndex)
-	if r.names() && r.Linked && step != nil && x.spared(step) {
-		x.act(Unlink{Name: r.Name})
+func ensureReference(d *draft) {
+	r, step := d.Routing, d.step()
+	if r.names() && r.Linked && step != nil && spared(d.facts, step) {
+		d.act(Unlink{Name: r.Name})
 	}
-	if r.names() && r.Exists && !r.Linked && x.progress().State == rollouts.StepPaused && x.w.UpdatedReadyReplicas > 0 {
-		x.act(Link{Name: r.Name})
+	if r.names() && r.Exists && !r.Linked && d.progress().State == rollouts.StepPaused && d.w.UpdatedReadyReplicas > 0 {
+		d.act(Link{Name: r.Name})
 	}
 }
 
 // unlinking lets the TrafficRouting go and waits until it has taken its routes
 // back, but for those that another Rollout needs: requests that it selects must
 // not be sent to pods that are about to go.
-func (x *pass) unlinking() remains {
-	switch r := x.Routing; {
+func unlinking(f *facts, _ rollouts.ReleasePlan) remains {
+	switch r := f.Routing; {
 	case !r.names():
 	case r.Linked:
 		return remains{action: Unlink{Name: r.Name}}
 	case r.Busy:
-		x.cause = routingPath(r.Name) + ": " + r.Message
-		return remains{wait: true}
+		return remains{waits: true, cause: routingPath(r.Name) + ": " + r.Message}
 	}
 	return remains{}
 }
@@ -103,16 +78,16 @@ func (x *pass) unlinking() remains {
 // forgetRoutings lets go of TrafficRoutings that the Rollout does not need: those
 // that it names no longer, one that was deleted, and all where no release is
 // under way, as after somebody has made the Rollout anew.
-func (x *pass) forgetRoutings() {
-	r := x.Routing
+func forgetRoutings(d *draft) {
+	r := d.Routing
 	if r == nil {
 		return
 	}
 	for _, name := range r.Strays {
-		x.act(Unlink{Name: name})
+		d.act(Unlink{Name: name})
 	}
-	idle := x.status.Phase == rollouts.PhaseHealthy || x.status.Phase == rollouts.PhaseInitial || x.status.Phase == rollouts.PhaseDisabled
-	if r.Linked && (r.Lost || idle) && !slices.Contains(x.actions, Action(Unlink{Name: r.Name})) {
-		x.act(Unlink{Name: r.Name})
+	idle := d.status.Phase == rollouts.PhaseHealthy || d.status.Phase == rollouts.PhaseInitial || d.status.Phase == rollouts.PhaseDisabled
+	if r.Linked && (r.Lost || idle) && !d.acts(Unlink{Name: r.Name}) {
+		d.act(Unlink{Name: r.Name})
 	}
 }

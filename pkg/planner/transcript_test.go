@@ -16,8 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -144,7 +146,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan) {
+func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batch.Plan) {
 	was, is := b.Status, p.Status
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&
@@ -161,7 +163,7 @@ func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
 	}
 }
 
-func (t *transcript) sized(planner.Scale) {}
+func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Action) {
 	if _, labels := a.(planner.MarkPods); !labels || t.labelled() {
 		t.under("act", "%s", a)

@@ -25,24 +25,24 @@ const askEvery = time.Minute
 
 // notNamed reports whether the native controller has not seen the template yet, so that
 // nobody can tell which revision it is. It is held, or nothing has changed.
-func (x *pass) notNamed() bool { return x.Unsupported == "" && x.w.UpdateRevision == "" }
+func notNamed(f *facts) bool { return f.Unsupported == "" && f.w.UpdateRevision == "" }
 
 // awaitName has a name made where one was lost.
-func (x *pass) awaitName() {
-	if x.status.Phase == rollouts.PhaseProgressing {
-		x.askAgain()
+func awaitName(d *draft) {
+	if d.status.Phase == rollouts.PhaseProgressing {
+		askAgain(d)
 	}
 }
 
 // askAgain says what a pass waits for, too.
-func (x *pass) askAgain() {
-	if !x.w.Settled {
+func askAgain(d *draft) {
+	if !d.w.Settled {
 		return
 	}
-	x.cause = "the ControllerRevision of the workload's template was deleted; its controller, which makes it again, was asked to look at the workload"
-	at := x.Now.Truncate(askEvery)
-	x.reached(at.Add(askEvery))
-	if asked := at.UTC().Format(time.RFC3339); x.w.Asked != asked {
-		x.act(AskAgain{At: asked})
+	d.cause = "the ControllerRevision of the workload's template was deleted; its controller, which makes it again, was asked to look at the workload"
+	at := d.Now.Truncate(askEvery)
+	d.wakeIn(d.until(at.Add(askEvery)))
+	if asked := at.UTC().Format(time.RFC3339); d.w.Asked != asked {
+		d.act(AskAgain{At: asked})
 	}
 }

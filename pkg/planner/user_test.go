@@ -21,6 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -144,14 +145,14 @@ func (w *world) annotate(name, annotation, value string) {
 }
 
 // decide uses a verb; the answer is as a client reads it.
-func (w *world) decide(name string, c planner.Command) string {
+func (w *world) decide(name string, c verb.Command) string {
 	r := find[*rollouts.Rollout](w.store.objects, kindRollout, name)
 	if r == nil {
 		return "not found"
 	}
 	next := clone(r)
 	c.Now = metav1.NewTime(w.now.Truncate(time.Second))
-	warning, err := planner.Decide(next, c)
+	warning, err := verb.Apply(next, c)
 	w.tell.did(fmt.Sprintf("%s, full %t: %s %v", c.Verb, c.Full, warning, err))
 	switch {
 	case err != nil:

@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -88,9 +90,9 @@ const (
 
 type teller interface {
 	planned(r *rollouts.Rollout, p planner.Plan)
-	batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan)
+	batchPlanned(b *rollouts.BatchRelease, p batch.Plan)
 	routingPlanned(r *rollouts.TrafficRouting, p planner.RoutingPlan)
-	sized(s planner.Scale)
+	sized(s sizes.Scale)
 	acted(a planner.Action)
 	wrote(actor string, old, new object.Object)
 	died(actor, what string)
@@ -167,9 +169,6 @@ type observation struct {
 	facts    planner.Observed
 	index    *corev1.ConfigMap
 	key      string
-	// kept is what is on file of a stable set that has gone, beside all sets.
-	kept   *workload.File
-	beside []object.Object
 }
 
 func (w *world) observeWorkload(ref *rollouts.ObjectRef, style rollouts.Style, known planner.Known) (row workload.Row, seen workload.Seen, owned []object.Object) {
@@ -231,7 +230,6 @@ func (w *world) observe(name string) *observation {
 		o.facts.Workload = &facts
 	}
 	w.observeIndex(o)
-	w.observeKept(o)
 	w.observeTraffic(o)
 	o.facts.Routing = w.routingOf(ro)
 	o.facts.Histories = w.histories(ro)
@@ -341,10 +339,6 @@ func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
 		return o.row.Restore(o.workload, o.owned, a), true
 	case planner.AskAgain:
 		return workload.AskAgain(o.workload, a), true
-	case planner.RemakeStable:
-		return o.row.Remake(o.workload, o.owned, o.beside, *o.kept, a), true
-	case planner.RemoveStrays:
-		return o.row.RemoveStrays(o.workload, o.owned), true
 	case planner.SetStable:
 		return o.row.SetStable(o.workload, o.owned), true
 	default:

@@ -57,8 +57,8 @@ func writeErrorIn(all []rollouts.Condition) *WriteError {
 	return &WriteError{Reason: all[i].Reason, Message: all[i].Message}
 }
 
-// clearWriteError drops a write error when nothing is to be written any more, and else says it.
-func clearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
+// ClearWriteError drops a write error when nothing is to be written any more, and else says it.
+func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
 	i := slices.IndexFunc(all, isWriteError)
 	switch {
 	case i < 0:
@@ -71,18 +71,18 @@ func clearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condi
 }
 
 // recordWriteError says which write is denied, here or to the batches.
-func (x *pass) recordWriteError() {
-	of := &x.status.Conditions
-	if x.Batch == nil || x.Batch.WriteError == nil {
+func recordWriteError(d *draft) {
+	of := &d.status.Conditions
+	if d.Batch == nil || d.Batch.WriteError == nil {
 		var says string
-		if *of, says = clearWriteError(*of, len(x.actions) > 0); says != "" {
-			x.cause = says
+		if *of, says = ClearWriteError(*of, len(d.actions) > 0); says != "" {
+			d.cause = says
 		}
 		return
 	}
-	d, news := *x.Batch.WriteError, false
-	x.cause = d.Message
-	if *of, news = RecordWriteError(*of, d, x.Now); news {
-		x.warn(EventDenied, d.Message)
+	denied, news := *d.Batch.WriteError, false
+	d.cause = denied.Message
+	if *of, news = RecordWriteError(*of, denied, d.Now); news {
+		d.warn(EventDenied, denied.Message)
 	}
 }

@@ -6,7 +6,7 @@ package workload
 import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // baseAdapter is the common part of all kinds whose own controller creates and
@@ -41,16 +41,13 @@ func (baseAdapter) Unlabel(obj object.Object) []object.Change {
 // Discard implements Adapter.
 func (baseAdapter) Discard(object.Object, []object.Object) []object.Change { return nil }
 
-// RemoveStrays implements Adapter.
-func (baseAdapter) RemoveStrays(object.Object, []object.Object) []object.Change { return nil }
-
 // Scaling implements Adapter.
-func (baseAdapter) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
-	return planner.Scaling{}, false
+func (baseAdapter) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
+	return sizes.Scaling{}, false
 }
 
 // Sets implements Adapter.
-func (baseAdapter) Sets(object.Object, []object.Object, planner.Scale) ([]object.Change, error) {
+func (baseAdapter) Sets(object.Object, []object.Object, sizes.Scale) ([]object.Change, error) {
 	return nil, nil
 }
 

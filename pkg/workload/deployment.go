@@ -44,6 +44,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.RevisionKind = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
+	w.LiveTemplate = digest(&d.Spec.Template)
 	if r.stable != nil {
 		w.StableTemplate = digest(&r.stable.Spec.Template)
 	}
@@ -51,7 +52,6 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}
-	w.Strays = r.remadeStable(d) && len(r.strays(d, r.stableRevision)) > 0 || len(r.emptied(d)) > 0
 	w.Lingers, w.RunsOn = deletedSet(owned, false), deletedSet(owned, true)
 	w.TakenFor = r.takenFor(d)
 	w.ProgressDeadline = deadline(d)

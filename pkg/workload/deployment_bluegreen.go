@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // blueGreen releases a Deployment by surge: new pods come beside the old ones,
@@ -400,6 +401,6 @@ func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner
 }
 
 // Scaling implements Adapter: the native controller sizes all sets.
-func (blueGreen) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
-	return planner.Scaling{}, false
+func (blueGreen) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
+	return sizes.Scaling{}, false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 func half(abort bool) planner.SetTarget {
@@ -91,7 +92,7 @@ func TestBlueGreenAbort(t *testing.T) {
 	was := d.DeepCopy()
 	b := blueGreen{}
 	d, owned = apply(d, owned, b.SetTarget(d, owned, half(false), owner()))
-	owned = append(owned, created(d, owned, planner.Scale{}, 5))
+	owned = append(owned, created(d, owned, sizes.Scale{}, 5))
 	d.Status.ObservedGeneration = d.Generation
 	d, owned = apply(d, owned, b.SetTarget(d, owned, half(true), owner()))
 	if got := set(t, owned, "web-one").Spec.MinReadySeconds; got != foreverReady || b.Observe(d, owned).TargetApplied {

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // canary releases a Deployment through a second one: the Deployment itself is
@@ -348,6 +349,6 @@ func discarded(surplus []*appsv1.Deployment, owned []object.Object) []object.Cha
 }
 
 // Scaling implements Adapter: the native controller sizes the only set.
-func (canary) Scaling(object.Object, []object.Object) (planner.Scaling, bool) {
-	return planner.Scaling{}, false
+func (canary) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
+	return sizes.Scaling{}, false
 }

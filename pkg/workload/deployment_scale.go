@@ -17,16 +17,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Scaling implements Adapter. Sizes are decided here while the Deployment is
 // under control: paused, and driven or held.
-func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool) {
+func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
 	v, driven := readDriving(d)
 	controlled := readTarget(d) != nil
 	if !sizedHere(d, v.RollingStyle) || !known(d) {
-		return planner.Scaling{}, false
+		return sizes.Scaling{}, false
 	}
 	recreates := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	if !driven {
@@ -37,7 +38,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 	n := replicas(d)
 	r := findRevisions(d, owned)
 	r, other := r.driven(d)
-	s := planner.Scaling{
+	s := sizes.Scaling{
 		Replicas: n,
 		Target:   v.target().Limit(n),
 		// The extra Deployment of a canary release has the share, and never the sets.
@@ -60,7 +61,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (planner.Sca
 
 // stayBetween keeps what there is of the update revision where it fits, and lets
 // stable follow the size.
-func stayBetween(s *planner.Scaling) {
+func stayBetween(s *sizes.Scaling) {
 	if s.Full {
 		return
 	}
@@ -72,7 +73,7 @@ func stayBetween(s *planner.Scaling) {
 
 // besideStable lets pods be there beside those of stable. What an abort has left goes
 // before a release begins again.
-func besideStable(s *planner.Scaling, r revisions) {
+func besideStable(s *sizes.Scaling, r revisions) {
 	if !s.Resumes {
 		return
 	}
@@ -111,7 +112,7 @@ func ambiguous(d *appsv1.Deployment) bool {
 
 // assign gives sets their parts. Where the live template is the stable one, or
 // nothing but it is known, there is nothing to hold back for: it gets all pods.
-func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
+func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions) {
 	s.Update = facts(r.update)
 	if r.stable != r.update {
 		s.Stable = facts(r.stable)
@@ -127,8 +128,8 @@ func assign(s *planner.Scaling, d *appsv1.Deployment, r revisions) {
 	}
 }
 
-func others(r revisions) []planner.Set {
-	var sets []planner.Set
+func others(r revisions) []sizes.Set {
+	var sets []sizes.Set
 	for _, rs := range r.all {
 		if rs != r.update && rs != r.stable {
 			sets = append(sets, *facts(rs))
@@ -138,7 +139,7 @@ func others(r revisions) []planner.Set {
 }
 
 // giveWay makes one of the other sets the one that pods come from.
-func giveWay(s *planner.Scaling, i int) {
+func giveWay(s *sizes.Scaling, i int) {
 	set := s.Others[i]
 	s.Stable = &set
 	s.Others = slices.Delete(s.Others, i, i+1)
@@ -152,7 +153,7 @@ func backByShare(d *appsv1.Deployment, r revisions) bool {
 }
 
 // left is the newest set that has pods, or -1.
-func left(sets []planner.Set) int {
+func left(sets []sizes.Set) int {
 	at := -1
 	for i := range sets {
 		if sets[i].Replicas > 0 && (at < 0 || sets[i].Revision > sets[at].Revision) {
@@ -194,12 +195,12 @@ func scaled(v *intstr.IntOrString, replicas int32, up bool) int32 {
 	return max(int32(n), 0) //nolint:gosec // of the size of a Deployment
 }
 
-func facts(rs *appsv1.ReplicaSet) *planner.Set {
+func facts(rs *appsv1.ReplicaSet) *sizes.Set {
 	if rs == nil {
 		return nil
 	}
 	exist := min(rs.Status.Replicas, size(rs))
-	return &planner.Set{
+	return &sizes.Set{
 		Name:      rs.Name,
 		Replicas:  size(rs),
 		Ready:     min(rs.Status.ReadyReplicas, exist),
@@ -229,7 +230,7 @@ func Unjudged(rs *appsv1.ReplicaSet) bool {
 }
 
 // Sets implements Adapter.
-func (deployment) Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error) {
+func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	var changes []object.Change
@@ -305,7 +306,7 @@ func (r revisions) byName(name string) *appsv1.ReplicaSet {
 }
 
 // resized is a set with another size.
-func resized(rs *appsv1.ReplicaSet, scale planner.Scale, replicas int32) *appsv1.ReplicaSet {
+func resized(rs *appsv1.ReplicaSet, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
 	want := rs.DeepCopy()
 	want.Spec.Replicas = &replicas
 	note(want, scale)
@@ -314,7 +315,7 @@ func resized(rs *appsv1.ReplicaSet, scale planner.Scale, replicas int32) *appsv1
 
 // note writes the native controller's notes on sizes, or removes them where
 // they would make it scale other sets.
-func note(rs *appsv1.ReplicaSet, scale planner.Scale) {
+func note(rs *appsv1.ReplicaSet, scale sizes.Scale) {
 	if scale.Note == 0 {
 		rs.Annotations = without(rs.Annotations, annotationDesired, annotationMax)
 		return
@@ -325,7 +326,7 @@ func note(rs *appsv1.ReplicaSet, scale planner.Scale) {
 
 // created is the ReplicaSet that the native controller would make of the live
 // template. Anything more in the template and it would make a second one.
-func created(d *appsv1.Deployment, owned []object.Object, scale planner.Scale, replicas int32) *appsv1.ReplicaSet {
+func created(d *appsv1.Deployment, owned []object.Object, scale sizes.Scale, replicas int32) *appsv1.ReplicaSet {
 	name, hash := freeName(d, owned)
 	template := *d.Spec.Template.DeepCopy()
 	template.Labels = withHash(template.Labels, hash)

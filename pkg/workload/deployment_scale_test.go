@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
@@ -45,103 +45,103 @@ func unseen(name string, changes int64) edit {
 }
 
 func TestScaling(t *testing.T) {
-	zero := planner.Set{Name: "web-zero", Revision: 1, Created: day(1)}
-	one := planner.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
-	two := planner.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true, Noted: 10}
-	full := planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true, Noted: 10}
-	driven := planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
-	drivenBut := func(but func(*planner.Scaling)) *planner.Scaling {
+	zero := sizes.Set{Name: "web-zero", Revision: 1, Created: day(1)}
+	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
+	two := sizes.Set{Name: "web-two", Replicas: 3, Ready: 2, Available: 2, Revision: 3, Created: day(3), Annotated: true, Noted: 10}
+	full := sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2), Annotated: true, Noted: 10}
+	driven := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Frozen: true, Update: &two, Stable: &one}
+	drivenBut := func(but func(*sizes.Scaling)) *sizes.Scaling {
 		s := driven
 		s.Frozen = false
 		but(&s)
 		return &s
 	}
-	held := planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &full}
+	held := sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &full}
 	for name, tc := range map[string]struct {
 		in   string
 		edit edit
-		want *planner.Scaling
+		want *sizes.Scaling
 	}{
 		"another template than it was told for": {"driven", nil, &driven},
 		"told by hash": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"` + hashV2 + `"}`),
-			drivenBut(func(*planner.Scaling) {})},
+			drivenBut(func(*sizes.Scaling) {})},
 		"told by label": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`),
-			drivenBut(func(*planner.Scaling) {})},
+			drivenBut(func(*sizes.Scaling) {})},
 		"told nothing, as by others": {"driven", says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
-			drivenBut(func(*planner.Scaling) {})},
+			drivenBut(func(*sizes.Scaling) {})},
 		"alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Alone = true })},
+			drivenBut(func(s *sizes.Scaling) { s.Alone = true })},
 		"alone, and paused": {"driven", edits(released, says(`{"paused":true,"partition":3,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Alone, s.Frozen = true, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Alone, s.Frozen = true, true })},
 		"a release without a hold is not alone": {"driven", edits(released, says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`)),
-			drivenBut(func(*planner.Scaling) {})},
+			drivenBut(func(*sizes.Scaling) {})},
 		"an abort without a hold is not alone": {"driven", edits(released, says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Target, s.Abort = 1, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
 		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
-			drivenBut(func(s *planner.Scaling) { s.Frozen = true })},
+			drivenBut(func(s *sizes.Scaling) { s.Frozen = true })},
 		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
-			drivenBut(func(s *planner.Scaling) { s.Surge, s.Unavailable = 3, 2 })},
+			drivenBut(func(s *sizes.Scaling) { s.Surge, s.Unavailable = 3, 2 })},
 		"something must move": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":"9%","maxSurge":0}}`),
-			drivenBut(func(s *planner.Scaling) { s.Surge = 0 })},
+			drivenBut(func(s *sizes.Scaling) { s.Surge = 0 })},
 		"no more unavailable than there are": {"driven", says(`{"partition":3,"rollingUpdate":{"maxUnavailable":99}}`),
-			drivenBut(func(s *planner.Scaling) { s.Surge, s.Unavailable = 0, 10 })},
+			drivenBut(func(s *sizes.Scaling) { s.Surge, s.Unavailable = 0, 10 })},
 		"the owner's recreate": {"driven", says(`{"partition":3}`),
-			drivenBut(func(s *planner.Scaling) { s.Surge = 0 })},
+			drivenBut(func(s *sizes.Scaling) { s.Surge = 0 })},
 		"full by share": {"driven", says(`{"partition":"100%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *planner.Scaling) { s.Target, s.Full = 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
 		"99% is not full": {"driven", says(`{"partition":"99%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *planner.Scaling) { s.Target = 9 })},
+			drivenBut(func(s *sizes.Scaling) { s.Target = 9 })},
 		"full by number": {"driven", says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *planner.Scaling) { s.Target, s.Full = 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Full = 10, true })},
 		"no number is full of nothing": {"driven", edits(size10(0), says(`{"partition":11,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Replicas, s.Target, s.Unavailable = 0, 0, 0 })},
+			drivenBut(func(s *sizes.Scaling) { s.Replicas, s.Target, s.Unavailable = 0, 0, 0 })},
 		"on the way back a share may be kept": {"driven", says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
-			drivenBut(func(s *planner.Scaling) { s.Target, s.Abort = 1, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
 		"counters of a larger size": {"driven", edits(resize("web-one", 4), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) {
+			drivenBut(func(s *sizes.Scaling) {
 				less := one
 				less.Replicas, less.Ready, less.Available, less.Shrinks = 4, 4, 4, true
 				s.Stable = &less
 			})},
 		"counters from before two changes of the size": {"driven", edits(unseen("web-one", 2), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) {
+			drivenBut(func(s *sizes.Scaling) {
 				moved := one
 				moved.Unjudged = true
 				s.Stable = &moved
 			})},
 		"counters from before one": {"driven", edits(unseen("web-one", 1), says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(*planner.Scaling) {})},
+			drivenBut(func(*sizes.Scaling) {})},
 		"a third template": {"driven", edits(image("web:v3"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Update, s.Others = nil, []planner.Set{two} })},
+			drivenBut(func(s *sizes.Scaling) { s.Update, s.Others = nil, []sizes.Set{two} })},
 		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) {
-				s.Update, s.Stable, s.Others, s.Target, s.Full = &one, nil, []planner.Set{two}, 10, true
+			drivenBut(func(s *sizes.Scaling) {
+				s.Update, s.Stable, s.Others, s.Target, s.Full = &one, nil, []sizes.Set{two}, 10, true
 			})},
 		"the template went back, and is released by share": {"driven", edits(image("web:v1"), says(`{"partition":8,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2},"revision":"one"}`)),
-			drivenBut(func(s *planner.Scaling) { s.Update, s.Stable, s.Others, s.Target = &one, &two, []planner.Set{}, 8 })},
+			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Others, s.Target = &one, &two, []sizes.Set{}, 8 })},
 		"pods that wait for years to be available serve": {"driven", edits(says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 				set(t, owned, "web-one").Spec.MinReadySeconds = foreverReady
 				set(t, owned, "web-one").Status.AvailableReplicas = 0
-			}), drivenBut(func(*planner.Scaling) {})},
+			}), drivenBut(func(*sizes.Scaling) {})},
 		"nothing before it": {"driven", edits(orphan("web-one"), orphan("web-two"), says(`{"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),
 			func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }),
-			drivenBut(func(s *planner.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},
+			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Target, s.Full = nil, nil, 10, true })},
 		"stable is gone, which is not nothing": {"driven", edits(orphan("web-one"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *planner.Scaling) { s.Stable = nil })},
+			drivenBut(func(s *sizes.Scaling) { s.Stable = nil })},
 		"held, not driven yet": {"held", nil, &held},
 		"resting": {"aborted", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
-		}, &planner.Scaling{
+		}, &sizes.Scaling{
 			Replicas: 10, Surge: 2, Unavailable: 1, Target: 3, Abort: true, Native: true,
-			Update: &planner.Set{Name: "web-two", Revision: 3, Created: day(3)},
-			Stable: &planner.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2)},
+			Update: &sizes.Set{Name: "web-two", Revision: 3, Created: day(3)},
+			Stable: &sizes.Set{Name: "web-one", Replicas: 10, Ready: 10, Available: 10, Revision: 2, Created: day(2)},
 		}},
 		"history counts": {"held", func(_ *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			rs := owned[0].(*appsv1.ReplicaSet)
 			*rs.Spec.Replicas, rs.Status, rs.Name = 0, appsv1.ReplicaSetStatus{}, "web-zero"
 			rs.CreationTimestamp, rs.Annotations = metav1.NewTime(day(1)), map[string]string{annotationRevision: "1"}
-		}, &planner.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
+		}, &sizes.Scaling{Replicas: 10, Surge: 2, Unavailable: 1, Native: true, Stable: &zero}},
 		"not seen yet":        {"held", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Status.ObservedGeneration-- }, nil},
 		"native":              {"native", nil, nil},
 		"resumed":             {"driven", func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Spec.Paused = false }, nil},
@@ -158,7 +158,7 @@ func TestScaling(t *testing.T) {
 				tc.edit(t, d, owned)
 			}
 			got, ok := deployment{}.Scaling(d, owned)
-			want := planner.Scaling{}
+			want := sizes.Scaling{}
 			if tc.want != nil {
 				want = *tc.want
 			}
@@ -173,20 +173,20 @@ func TestSets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in    string
 		edit  edit
-		scale []planner.ScaleStep
+		scale []sizes.Step
 		note  int32
 	}{
-		"sets-create": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}},
-		"sets-create-collided": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}, edit: edits(orphan("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
+		"sets-create": {in: "held", scale: []sizes.Step{{Replicas: 2}}},
+		"sets-create-collided": {in: "held", scale: []sizes.Step{{Replicas: 2}}, edit: edits(orphan("web-one"), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			set(t, owned, "web-one").Name = "web-" + hashV2
 		})},
 		// The set was made since the sizes were decided.
-		"sets-create-there": {in: "driven", scale: []planner.ScaleStep{{Replicas: 4}}},
-		"sets-resize":       {in: "driven", scale: []planner.ScaleStep{{Name: "web-two", Replicas: 5}, {Name: "web-one", Replicas: 7}}},
-		"sets-same":         {in: "aborted", scale: []planner.ScaleStep{{Name: "web-one", Replicas: 10}}},
-		"sets-delete":       {in: "aborted", scale: []planner.ScaleStep{{Name: "web-two", Delete: true}}},
-		"sets-create-noted": {in: "held", scale: []planner.ScaleStep{{Replicas: 2}}, note: 10},
-		"sets-noted":        {in: "driven", scale: []planner.ScaleStep{{Name: "web-one", Replicas: 7}}, note: 10},
+		"sets-create-there": {in: "driven", scale: []sizes.Step{{Replicas: 4}}},
+		"sets-resize":       {in: "driven", scale: []sizes.Step{{Name: "web-two", Replicas: 5}, {Name: "web-one", Replicas: 7}}},
+		"sets-same":         {in: "aborted", scale: []sizes.Step{{Name: "web-one", Replicas: 10}}},
+		"sets-delete":       {in: "aborted", scale: []sizes.Step{{Name: "web-two", Delete: true}}},
+		"sets-create-noted": {in: "held", scale: []sizes.Step{{Replicas: 2}}, note: 10},
+		"sets-noted":        {in: "driven", scale: []sizes.Step{{Name: "web-one", Replicas: 7}}, note: 10},
 		"sets-nothing":      {in: "driven"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestSets(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(t, d, owned)
 			}
-			changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
+			changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: tc.scale, Note: tc.note, NoteMax: tc.note + 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestSetsOfOthers(t *testing.T) {
 	d, owned := read(t, "driven")
 	orphan("web-two")(t, d, owned)
 	for _, name := range []string{"web-two", "web-none"} {
-		changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: []planner.ScaleStep{{Name: name, Replicas: 1}}})
+		changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: []sizes.Step{{Name: name, Replicas: 1}}})
 		if err == nil || len(changes) != 0 {
 			t.Errorf("%s: %d changes, error %v; want an error and nothing else", name, len(changes), err)
 		}
@@ -266,7 +266,7 @@ func TestCreatedIsRecognised(t *testing.T) {
 	d, owned := read(t, "held")
 	d.Name = strings.Repeat("x", 253)
 	for range 2 {
-		changes, err := deployment{}.Sets(d, owned, planner.Scale{Steps: []planner.ScaleStep{{Replicas: 1}}})
+		changes, err := deployment{}.Sets(d, owned, sizes.Scale{Steps: []sizes.Step{{Replicas: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // minHistory keeps the native controller from deleting the stable ReplicaSet
@@ -154,7 +155,7 @@ func (deployment) Restore(obj object.Object, owned []object.Object, how planner.
 	}
 	for _, rs := range r.all {
 		if stale(rs, replicas(d)) {
-			changes = append(changes, change(rs, resized(rs, planner.Scale{}, size(rs)))...)
+			changes = append(changes, change(rs, resized(rs, sizes.Scale{}, size(rs)))...)
 		}
 	}
 	return append(changes, change(obj, restored(d.DeepCopy(), d, how.KeepPaused))...)

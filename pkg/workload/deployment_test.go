@@ -120,7 +120,7 @@ func TestObserve(t *testing.T) {
 			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
-			w.Strays, w.TakenFor = true, "replicaset web-two is being deleted; its pods run on until it is gone"
+			w.TakenFor = "replicaset web-two is being deleted; its pods run on until it is gone"
 		}},
 		"of three versions the lowest is stable": {native, edits(image("web:v3"), resize("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			// It came back by a rollback, so it is the oldest set but not the lowest.
@@ -206,6 +206,7 @@ func TestObserve(t *testing.T) {
 			}
 			// It has no pods but its own.
 			want.LiveRevision, want.LiveReadyReplicas, want.RevisionKind = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
+			want.LiveTemplate = digest(&d.Spec.Template)
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}

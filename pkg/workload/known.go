@@ -12,6 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Seen is a workload of which our own keys say what the store says. Adapters are
@@ -139,7 +140,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 }
 
 // Sizing is the facts of a Deployment whose sets are sized here, as it is seen.
-func (r Row) Sizing(s Seen, owned []object.Object) (planner.Scaling, bool) {
+func (r Row) Sizing(s Seen, owned []object.Object) (sizes.Scaling, bool) {
 	facts, ok := r.Scaling(s.Object, owned)
 	for _, rs := range replicaSets(owned) {
 		if s.Known.Pinned != "" && rs.Labels[hashKey] == s.Known.Pinned && metav1.IsControlledBy(rs, s.Object) {

@@ -11,24 +11,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Pods are the facts of those pods that count: neither on their way out nor done.
-func Pods(pods []corev1.Pod) []planner.Pod {
-	var out []planner.Pod
+func Pods(pods []corev1.Pod) []batch.Pod {
+	var out []batch.Pod
 	for i := range pods {
 		p := &pods[i]
 		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
-		batch, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
+		number, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
 		if err != nil {
-			batch = 0
+			number = 0
 		}
-		out = append(out, planner.Pod{
+		out = append(out, batch.Pod{
 			Name: p.Name, UID: p.UID, Came: came(p),
-			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(batch),
+			RolloutID: p.Labels[rollouts.LabelRolloutID], Batch: int32(number),
 			Revision: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Adapter reads and changes workloads of one kind for one style. Methods that
@@ -58,22 +59,14 @@ type Adapter interface {
 	// File is what is to be put on file of a revision, by the label value of its pods;
 	// nil if nothing has its template.
 	File(obj object.Object, owned []object.Object, revision string) *File
-	// Kept compares the workload and its sets with what is on file of a revision of its own.
-	Kept(obj object.Object, owned []object.Object, kept File) planner.Kept
-	// Remake makes what keeps the stable revision anew, or has it made; beside are all
-	// sets of the namespace.
-	Remake(obj object.Object, owned, beside []object.Object, kept File, how planner.RemakeStable) []object.Change
-	// RemoveStrays removes the sets that the native controller revived while the
-	// stable one was gone.
-	RemoveStrays(obj object.Object, owned []object.Object) []object.Change
 	// Label makes the workload visible to admission; Unlabel takes that back.
 	Label(obj object.Object) []object.Change
 	Unlabel(obj object.Object) []object.Change
 	// Scaling returns the facts that sizes are decided by, and whether sizes
 	// are to be decided here at all.
-	Scaling(obj object.Object, owned []object.Object) (planner.Scaling, bool)
+	Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool)
 	// Sets turns decided sizes into changes.
-	Sets(obj object.Object, owned []object.Object, scale planner.Scale) ([]object.Change, error)
+	Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error)
 	// Tell writes to the workload what its status cannot say, for those who drive
 	// it by its annotation.
 	Tell(obj object.Object, owned []object.Object) []object.Change

@@ -35,7 +35,7 @@ type RolloutHistorySpec struct {
 	Workload       *WorkloadInfo
 	Service        *ObjectInfo
 	TrafficRouting *TrafficRoutingInfo
-	// Stable is a copy from which the stable revision can be restored.
+	// Stable is what has the template of the stable revision.
 	Stable *ObjectInfo
 }
 

@@ -25,6 +25,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -38,7 +39,7 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	// Labels says which releases' pods are labelled with their batch.
-	Labels planner.PodLabels
+	Labels batch.PodLabels
 	kinds  cluster.Kinds
 }
 
@@ -49,7 +50,7 @@ const moved = 20 * time.Millisecond
 type observation struct {
 	release  *rollouts.BatchRelease
 	workload *cluster.Workload
-	facts    planner.BatchObserved
+	facts    batch.Observed
 	// again is when pods that may still get ready are looked at again.
 	again time.Duration
 }
@@ -63,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || obs == nil {
 		return ctrl.Result{}, err
 	}
-	plan := planner.BatchRelease(obs.facts)
+	plan := batch.Decide(obs.facts)
 	// It has the name of the Rollout that it belongs to.
 	log := logf.FromContext(ctx).WithValues("Rollout", req.NamespacedName, "revision", plan.Status.UpdateRevision, "batch", plan.Status.CurrentBatch)
 	ctx = logf.IntoContext(ctx, log)
@@ -90,7 +91,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request) (*observatio
 	if err != nil || release == nil {
 		return nil, err
 	}
-	obs := &observation{release: release, facts: planner.BatchObserved{Now: r.Clock.Now(), Release: release, Owned: owned(release), Labels: r.Labels}}
+	obs := &observation{release: release, facts: batch.Observed{Now: r.Clock.Now(), Release: release, Owned: owned(release), Labels: r.Labels}}
 	if obs.facts.Wanted, err = r.Server.Wanted(ctx, release); err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (r *Reconciler) observeTaken(ctx context.Context, obs *observation, ref rol
 // get ready, and at those of the update revision where they are to be labelled.
 func (r *Reconciler) observePods(ctx context.Context, obs *observation, style rollouts.Style) error {
 	facts := obs.facts.Workload
-	if revision, whose := planner.Awaits(obs.release, facts); revision != "" {
+	if revision, whose := batch.Awaits(obs.release, facts); revision != "" {
 		pods, err := r.pods(ctx, obs.workload, revision)
 		if err != nil {
 			return err
@@ -158,7 +159,7 @@ func (r *Reconciler) observePods(ctx context.Context, obs *observation, style ro
 			obs.facts.Trouble = whose + " " + refusal
 		}
 	}
-	if facts.PodTemplateHash == "" || !planner.Marks(r.Labels, style, facts) {
+	if facts.PodTemplateHash == "" || !batch.Marks(r.Labels, style, facts) {
 		return nil
 	}
 	pods, err := r.pods(ctx, obs.workload, facts.PodTemplateHash)
@@ -188,7 +189,7 @@ func owned(b *rollouts.BatchRelease) bool {
 	return ref != nil && ref.Kind == "Rollout"
 }
 
-func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.BatchPlan) error {
+func (r *Reconciler) apply(ctx context.Context, obs *observation, plan batch.Plan) error {
 	for _, action := range plan.Actions {
 		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", plan.Rule)
 		if err := r.act(ctx, obs, action); err != nil {

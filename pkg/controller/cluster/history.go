@@ -4,12 +4,10 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -24,7 +22,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Histories are written once in a while and hold copies of whole objects. They
@@ -79,10 +76,8 @@ func (s Server) history(ctx context.Context, r *rollouts.Rollout, number int64) 
 type Part struct {
 	Rollout  *rollouts.Rollout
 	Workload *Workload
-	// Stable is the revision that serves before the release, and Kept what is on file
-	// of it already where its own object has gone.
+	// Stable is the revision that serves before the release.
 	Stable  string
-	Kept    *workload.File
 	Traffic traffic.Objects
 }
 
@@ -142,7 +137,7 @@ func newHistory(p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistor
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
-		if f := cmp.Or(w.Row.File(w.Object, w.Owned, p.Stable), p.Kept); p.Stable != "" && f != nil {
+		if f := w.Row.File(w.Object, w.Owned, p.Stable); p.Stable != "" && f != nil {
 			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
 	}
@@ -201,22 +196,6 @@ func specOf(o runtime.Object) (v1alpha1.RawJSON, error) {
 		return v1alpha1.RawJSON{}, fmt.Errorf("copying %T: %w", o, err)
 	}
 	return parts.Spec, nil
-}
-
-// KeptSet is what the histories of a Rollout have of the set of a stable
-// revision, the newest of them first; nil if they have nothing. That of the release
-// under way is its own, whatever label it may have got since.
-func (s Server) KeptSet(ctx context.Context, r *rollouts.Rollout, revision string) (*workload.File, error) {
-	for _, release := range slices.Backward(r.Status.Releases) {
-		h, err := s.history(ctx, r, release.Number)
-		if err != nil {
-			return nil, err
-		}
-		if h != nil && h.Spec.Stable != nil && (release.StableRevision == revision || release.EndTime == nil) {
-			return &workload.File{Name: h.Spec.Stable.Name, Spec: h.Spec.Stable.Data.Raw}, nil
-		}
-	}
-	return nil, nil
 }
 
 // Prune deletes the histories of a Rollout that are too many or too old. Those

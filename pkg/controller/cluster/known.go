@@ -111,13 +111,13 @@ func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespac
 // extras are what was made beside a workload. All of the namespace are looked through
 // only where the BatchRelease does not own any more what the store names.
 func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
-	found, err := s.listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
+	found, err := s.listed(ctx, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
 	if err != nil {
 		return nil, err
 	}
 	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
 	if known.Extra != "" && !slices.ContainsFunc(found, is) {
-		if found, err = s.listed(ctx, s, row.GVK, obj); err != nil {
+		if found, err = s.listed(ctx, row.GVK, obj); err != nil {
 			return nil, err
 		}
 	}

@@ -128,7 +128,7 @@ func (s Server) read(ctx context.Context, row workload.Row, namespace, name stri
 func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
 	var all []object.Object
 	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
-		found, err := s.listed(ctx, s, kind, beside, which)
+		found, err := s.listed(ctx, kind, beside, which)
 		all = append(all, found...)
 		return found, err
 	}
@@ -155,36 +155,8 @@ func (s Server) ownedBy(ctx context.Context, row workload.Row, obj object.Object
 	return all, nil
 }
 
-// Beside asks the server for all objects in the namespace of a workload that are
-// of the kinds that it owns, and takes those that it owns for its own. The cache
-// may not know yet what was made a moment ago, and it would be made again.
-func (s Server) Beside(ctx context.Context, w *Workload) ([]object.Object, error) {
-	var beside, owned []object.Object
-	for _, kind := range w.Row.Owns {
-		found, err := s.listed(ctx, s.Live, kind, w.Object)
-		if err != nil {
-			return nil, err
-		}
-		beside = append(beside, found...)
-	}
-	owners := map[types.UID]bool{w.Object.GetUID(): true}
-	for _, o := range w.Owned {
-		owners[o.GetUID()] = true
-		if metav1.GetControllerOf(o) == nil || !owners[metav1.GetControllerOf(o).UID] {
-			owned = append(owned, o) // an extra workload, or an autoscaler
-		}
-	}
-	for _, o := range beside {
-		if ref := metav1.GetControllerOf(o); ref != nil && owners[ref.UID] {
-			owned = append(owned, o)
-		}
-	}
-	w.Owned = owned
-	return beside, nil
-}
-
 // listed are the objects of a kind beside another one.
-func (s Server) listed(ctx context.Context, from client.Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
+func (s Server) listed(ctx context.Context, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
 	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
@@ -193,7 +165,7 @@ func (s Server) listed(ctx context.Context, from client.Reader, kind schema.Grou
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	if err := from.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
+	if err := s.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
 		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
 	var out []object.Object

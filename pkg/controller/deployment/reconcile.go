@@ -29,7 +29,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -126,7 +126,7 @@ func (r *Reconciler) due(ctx context.Context, w *cluster.Workload) ([]object.Cha
 	if !ok {
 		return nil, nil
 	}
-	scale := planner.SizeSets(facts)
+	scale := sizes.Decide(facts)
 	switch {
 	case len(scale.Steps) > 0:
 	case facts.Alone:

@@ -59,10 +59,6 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 	switch a := action.(type) {
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, a)
-	case planner.RemakeStable:
-		changes = w.Row.Remake(w.Object, w.Owned, obs.beside, *obs.kept, a)
-	case planner.RemoveStrays:
-		changes = w.Row.RemoveStrays(w.Object, w.Owned)
 	case planner.SetStable:
 		changes = w.Row.SetStable(w.Object, w.Owned)
 	default:

@@ -21,7 +21,7 @@ func (r *Reconciler) file(ctx context.Context, obs *observation, filings []plann
 	for _, f := range filings {
 		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
 		made, err := r.Server.File(ctx, cluster.Part{
-			Rollout: obs.rollout, Workload: obs.workload, Stable: f.Release.StableRevision, Kept: obs.kept, Traffic: obs.objects,
+			Rollout: obs.rollout, Workload: obs.workload, Stable: f.Release.StableRevision, Traffic: obs.objects,
 		}, f)
 		if err != nil {
 			return fmt.Errorf("filing release %d: %w", f.Release.Number, err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -27,11 +26,7 @@ type observation struct {
 	batch    *rollouts.BatchRelease
 	entry    *cluster.Entry
 	workload *cluster.Workload
-	// kept is what is on file of a stable set that has gone, and beside are all
-	// sets of the namespace.
-	kept    *workload.File
-	beside  []object.Object
-	objects traffic.Objects
+	objects  traffic.Objects
 	// unread reports whether the workload may not be read.
 	unread bool
 }
@@ -130,7 +125,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, obs *observation) (wor
 	}
 	facts := w.Facts()
 	obs.workload, obs.facts.Workload = w, &facts
-	return row, r.observeKept(ctx, obs, row)
+	return row, nil
 }
 
 func (r *Reconciler) readWorkload(ctx context.Context, obs *observation, row workload.Row) (*cluster.Workload, error) {
@@ -165,29 +160,6 @@ func without(obs *observation, why string, there bool) error {
 	case there && !atRest:
 		return fmt.Errorf("reading the %s: %s", obs.rollout.Spec.WorkloadRef.Kind, why)
 	}
-	return nil
-}
-
-// observeKept looks up a stable set that has gone.
-func (r *Reconciler) observeKept(ctx context.Context, obs *observation, row workload.Row) error {
-	lost := planner.StableLost(obs.rollout, obs.facts.Workload)
-	if lost == "" {
-		return nil
-	}
-	var err error
-	if obs.beside, err = r.Server.Beside(ctx, obs.workload); err != nil {
-		return err
-	}
-	facts := obs.workload.Facts()
-	obs.facts.Workload = &facts
-	if lost = planner.StableLost(obs.rollout, &facts); lost == "" {
-		return nil
-	}
-	if obs.kept, err = r.Server.KeptSet(ctx, obs.rollout, lost); err != nil || obs.kept == nil {
-		return err
-	}
-	kept := row.Kept(obs.workload.Object, obs.workload.Owned, *obs.kept)
-	obs.facts.Kept = &kept
 	return nil
 }
 

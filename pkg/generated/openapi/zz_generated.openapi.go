@@ -2320,7 +2320,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistorySpec(ref common.ReferenceCa
 					},
 					"stable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Stable is what ran the stable revision when the release began, such as a ReplicaSet, so that it can be made anew.",
+							Description: "Stable is what ran the stable revision when the release began, such as a ReplicaSet, so that its template can be set again.",
 							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
 						},
 					},

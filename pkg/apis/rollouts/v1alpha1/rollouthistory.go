@@ -53,7 +53,7 @@ type RolloutHistorySpec struct {
 	// +optional
 	TrafficRouting *TrafficRoutingInfo `json:"trafficRouting,omitempty"`
 	// Stable is what ran the stable revision when the release began, such as a
-	// ReplicaSet, so that it can be made anew.
+	// ReplicaSet, so that its template can be set again.
 	// +optional
 	Stable *ObjectInfo `json:"stable,omitempty"`
 }

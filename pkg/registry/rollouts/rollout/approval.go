@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // endsPause reports whether an edit of the spec sets the pause of the waiting step to
@@ -65,7 +65,7 @@ func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, c clock.
 		return
 	}
 	decided := stored.DeepCopy()
-	if _, err := planner.Decide(decided, commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, c)); err == nil {
+	if _, err := verb.Apply(decided, commandFrom(ctx, rollouts.VerbPromote, rollouts.ViaSpec, c)); err == nil {
 		r.Status = decided.Status
 	}
 }

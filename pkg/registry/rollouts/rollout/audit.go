@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // Keys of the annotations in the audit log. They say of every decision,
@@ -27,7 +27,7 @@ const (
 // attempt is what a request decides, for the audit log. A request that meets a
 // conflict decides again, and the last attempt counts.
 type attempt struct {
-	command  *planner.Command
+	command  *verb.Command
 	step     int32
 	revision string
 	// decision is the number of the entry in the record; 0 if nothing was added.
@@ -50,14 +50,14 @@ func forgetAttempt(ctx context.Context) {
 }
 
 // decide has the planner decide, and remembers it for the audit log.
-func decide(ctx context.Context, r *rollouts.Rollout, c planner.Command) (string, error) {
+func decide(ctx context.Context, r *rollouts.Rollout, c verb.Command) (string, error) {
 	forgetAttempt(ctx)
 	now := attempt{command: &c}
 	if p := r.Status.Active(); p != nil {
 		now.step, now.revision = p.CurrentStepIndex, p.UpdateRevision
 	}
 	before := latestDecision(r)
-	warn, err := planner.Decide(r, c)
+	warn, err := verb.Apply(r, c)
 	if id := latestDecision(r); err == nil && id != before {
 		now.decision = id
 	}

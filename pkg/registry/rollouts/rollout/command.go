@@ -22,7 +22,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // command is a verb: its name, its body, and what of the body is its own.
@@ -30,7 +30,7 @@ type command struct {
 	verb    rollouts.Verb
 	kind    string
 	newBody func() body
-	own     func(body body, c *planner.Command)
+	own     func(body body, c *verb.Command)
 }
 
 // body is what every verb is sent.
@@ -44,7 +44,7 @@ type body interface {
 var commands = []command{
 	{
 		verb: rollouts.VerbPromote, kind: "PromoteOptions", newBody: func() body { return &rollouts.PromoteOptions{} },
-		own: func(b body, c *planner.Command) { c.Full = b.(*rollouts.PromoteOptions).Full },
+		own: func(b body, c *verb.Command) { c.Full = b.(*rollouts.PromoteOptions).Full },
 	},
 	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
 	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }},
@@ -53,7 +53,7 @@ var commands = []command{
 	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
 		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
-		own: func(b body, c *planner.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
+		own: func(b body, c *verb.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
 	},
 }
 
@@ -159,9 +159,9 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 }
 
 // commandFrom is the command as the request tells it: who asks, with what, and when.
-func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c clock.PassiveClock) planner.Command {
-	asked := planner.Command{
-		Verb: verb, Via: via, UserAgent: userAgent(ctx),
+func commandFrom(ctx context.Context, v rollouts.Verb, via rollouts.Via, c clock.PassiveClock) verb.Command {
+	asked := verb.Command{
+		Verb: v, Via: via, UserAgent: userAgent(ctx),
 		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
@@ -173,10 +173,10 @@ func commandFrom(ctx context.Context, verb rollouts.Verb, via rollouts.Via, c cl
 // refused answers what the planner does not do. The path is where the request
 // named the step, should the plan not have it.
 func refused(kind, name string, path *field.Path, err error) error {
-	if refusal, ok := errors.AsType[*planner.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*verb.Refusal](err); ok {
 		return apierrors.NewConflict(rollouts.Resource("rollouts"), name, refusal)
 	}
-	if invalid, ok := errors.AsType[*planner.Invalid](err); ok && invalid.Step == 0 {
+	if invalid, ok := errors.AsType[*verb.Invalid](err); ok && invalid.Step == 0 {
 		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Required(path, invalid.Why)})
 	} else if ok {
 		return apierrors.NewInvalid(rollouts.Kind(kind), name, field.ErrorList{field.Invalid(path, invalid.Step, invalid.Why)})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // Every decision is counted once, by its outcome. A dry run and a request without
@@ -31,12 +31,12 @@ func TestDecisionsAreCounted(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			verb := rollouts.Verb("test-" + want)
-			a := &attempt{command: &planner.Command{Verb: verb, Via: rollouts.ViaVerb}, decision: tt.decision}
+			v := rollouts.Verb("test-" + want)
+			a := &attempt{command: &verb.Command{Verb: v, Via: rollouts.ViaVerb}, decision: tt.decision}
 			a.recordOutcome(t.Context(), "web", true, tt.err)
 			a.recordOutcome(t.Context(), "web", false, tt.err)
 			(&attempt{}).recordOutcome(t.Context(), "web", false, tt.err)
-			n, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(verb), string(rollouts.ViaVerb), want))
+			n, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(v), string(rollouts.ViaVerb), want))
 			if err != nil || n != 1 {
 				t.Errorf("counted %v times (%v), want once", n, err)
 			}

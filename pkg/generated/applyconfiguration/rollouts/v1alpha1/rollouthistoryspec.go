@@ -19,7 +19,7 @@ type RolloutHistorySpecApplyConfiguration struct {
 	// TrafficRouting is what routed to the Service.
 	TrafficRouting *TrafficRoutingInfoApplyConfiguration `json:"trafficRouting,omitempty"`
 	// Stable is what ran the stable revision when the release began, such as a
-	// ReplicaSet, so that it can be made anew.
+	// ReplicaSet, so that its template can be set again.
 	Stable *ObjectInfoApplyConfiguration `json:"stable,omitempty"`
 }
 

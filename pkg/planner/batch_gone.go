@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// EventBatchMade announces that the BatchRelease of a step that waits was deleted.
+const EventBatchMade = "BatchReleaseMadeAgain"
+
+// batchGone reports whether somebody deleted the BatchRelease of a step whose pods are
+// there: nobody keeps their sizes. Another plan, or another template, has it made as
+// that wants it. A blue-green release refuses other templates only while it is there.
+func batchGone(f *facts) bool {
+	if f.Batch != nil || f.aborted() || f.ending() || !Controls(f.Rollout) || planChanged(f) {
+		return false
+	}
+	if superseded(f) && f.style != rollouts.StyleBlueGreen {
+		return false
+	}
+	switch f.progress().State {
+	case rollouts.StepTrafficRouting, rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady:
+		return f.progress().FinalisingStep == ""
+	default:
+		return false
+	}
+}
+
+// makeBatch makes it again from what the Rollout knows, before anything moves.
+func makeBatch(d *draft) {
+	d.act(RunBatch{Plan: planTo(d.facts, d.progress().CurrentStepIndex)})
+	d.warn(EventBatchMade, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// draft is a decision as it grows. Its methods change it by one thing each, and answer
+// nothing: what is asked, is asked of its facts.
+type draft struct {
+	*facts
+	actions []Action
+	reasons []string
+	events  []Event
+	wake    time.Duration
+	// passed are the cases and stages that the pass has come through, and reason is the
+	// one that it is in.
+	passed []string
+	reason string
+	// next is the case that the pass goes on with, in the same write; empty if none.
+	next Case
+	// verdicts are those of the gates of the step, and waits reports whether something
+	// keeps its stage.
+	verdicts []Verdict
+	waits    bool
+	// undone says who undoes what routers were told.
+	undone string
+	// cause is what keeps the release from going on, in a few words.
+	cause string
+}
+
+// progress is the next progress; never nil.
+func (d *draft) progress() *rollouts.Progress {
+	p := d.status.Active()
+	if p == nil {
+		p = &rollouts.Progress{}
+		d.status.SetActive(d.style, p)
+	}
+	return p
+}
+
+// goOn has the pass go on with another case, in the same write.
+func (d *draft) goOn(next Case) { d.next = next }
+
+// act wants something of the world.
+func (d *draft) act(a Action) {
+	d.actions, d.reasons = append(d.actions, a), append(d.reasons, d.reason)
+}
+
+// actFirst wants something before all else.
+func (d *draft) actFirst(a Action) {
+	d.actions, d.reasons = slices.Insert(d.actions, 0, a), slices.Insert(d.reasons, 0, d.reason)
+}
+
+// acts reports whether that is wanted already.
+func (d *draft) acts(a Action) bool { return slices.Contains(d.actions, a) }
+
+// drop wants some of it no more.
+func (d *draft) drop(which func(Action) bool) {
+	for i := len(d.actions) - 1; i >= 0; i-- {
+		if which(d.actions[i]) {
+			d.actions, d.reasons = slices.Delete(d.actions, i, i+1), slices.Delete(d.reasons, i, i+1)
+		}
+	}
+}
+
+// order wants something of the world, and waits again for what has not shown.
+func (d *draft) order(target Action) {
+	if !d.stayed() || d.reissueDue() {
+		d.stamp()
+	}
+	d.aim(target)
+	d.act(target)
+}
+
+// wakeIn has the next pass begin no later than that; zero asks for none.
+func (d *draft) wakeIn(left time.Duration) {
+	if left > 0 && (d.wake == 0 || left < d.wake) {
+		d.wake = left
+	}
+}
+
+func (d *draft) announce(reason, message string) {
+	d.events = append(d.events, Event{Reason: reason, Message: message})
+}
+
+func (d *draft) warn(reason, message string) {
+	d.events = append(d.events, Event{Warning: true, Reason: reason, Message: message})
+}
+
+// become sets what the release is doing and says so.
+func (d *draft) become(a rollouts.Activity, message string) {
+	d.status.Message = message
+	d.status.SetActivity(a, message, d.now())
+}
+
+// say says what the current step does, or waits for.
+func (d *draft) say(what string) {
+	d.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", d.progress().CurrentStepIndex, len(d.release.Steps), what)
+}
+
+// set sets a condition.
+func (d *draft) set(t rollouts.ConditionType, s metav1.ConditionStatus, reason, message string) {
+	d.status.SetCondition(rollouts.Condition{Type: t, Status: s, Reason: reason, Message: message}, d.now())
+}
+
+// stall says that nothing moves without a user.
+func (d *draft) stall(reason rollouts.StallReason, message string) {
+	d.status.Message = message
+	d.set(rollouts.ConditionStalled, metav1.ConditionTrue, string(reason), message)
+}
+
+// unstall takes that back where it was for one of the reasons.
+func (d *draft) unstall(reasons ...rollouts.StallReason) {
+	if d.stalledFor(reasons...) {
+		d.status.RemoveCondition(rollouts.ConditionStalled)
+	}
+}
+
+// stamp starts a wait. It is rounded up to the second that the wire keeps, so
+// that no restart shortens a pause or a grace period.
+func (d *draft) stamp() {
+	at := RoundUp(d.Now)
+	d.progress().LastUpdateTime = &at
+}
+
+// restart begins a wait again where the clock was set back.
+func (d *draft) restart() {
+	if since := d.progress().LastUpdateTime; since != nil && ahead(since, d.Now) {
+		d.stamp()
+	}
+}
+
+// settle marks the decisions of a verb that nothing has been done about yet.
+func (d *draft) settle(verb rollouts.Verb, outcome rollouts.Outcome) {
+	for i := range d.status.Decisions {
+		if of := &d.status.Decisions[i]; of.Verb == verb && of.Outcome == "" {
+			of.Outcome = outcome
+		}
+	}
+}
+
+// settleAll marks every open decision as overtaken.
+func (d *draft) settleAll() {
+	for i := range d.status.Decisions {
+		if of := &d.status.Decisions[i]; of.Outcome == "" {
+			of.Outcome = rollouts.OutcomeSuperseded
+		}
+	}
+}

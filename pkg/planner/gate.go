@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Result is what a gate answers.
+type Result string
+
+// The results. A step goes on when every gate lets it pass.
+const (
+	ResultPass Result = "Pass"
+	ResultWait Result = "Wait"
+)
+
+// Verdict is what a gate says about the step under way.
+type Verdict struct {
+	Gate   string
+	Result Result
+	// Until is when to judge again; zero where something has to change first.
+	Until time.Time
+	// Message says what is waited for.
+	Message string
+}
+
+// String is one line for a person.
+func (v Verdict) String() string {
+	text := v.Gate + ": " + string(v.Result)
+	if v.Message != "" {
+		text += ", " + v.Message
+	}
+	if !v.Until.IsZero() {
+		text += ", until " + v.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// Gate is a row of what a step has to pass.
+type Gate struct {
+	Name  string
+	Judge func(*facts, *rollouts.Step) Verdict
+}
+
+// gates are what a step has to pass before the next one. A new policy is one row here,
+// one fact, and one story.
+var gates = []Gate{
+	{"approval", approval},
+	{"pause", pauseElapsed},
+	{"traffic", trafficKept},
+}
+
+var passed = Verdict{Result: ResultPass}
+
+// approval waits for a person, where the step has no duration.
+func approval(f *facts, step *rollouts.Step) Verdict {
+	if timed(step) || free(f, step) {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Message: "somebody promotes the step"}
+}
+
+// pauseElapsed waits for the duration of the step.
+func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
+	since := f.progress().LastUpdateTime
+	if !timed(step) || *step.Pause.Duration <= 0 || free(f, step) || since == nil {
+		return passed
+	}
+	at := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
+	if f.until(at) == 0 {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Until: at, Message: "the duration of the step passes"}
+}
+
+// trafficKept waits while the requests of the step are not routed: its duration
+// alone shows nothing then.
+func trafficKept(f *facts, step *rollouts.Step) Verdict {
+	why := lost(f, step)
+	if why == "" || free(f, step) {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Message: "requests of the step are routed: " + why}
+}
+
+// allOfThem is the one share that means every pod, however many there are.
+var allOfThem = intstr.FromString("100%")
+
+// free reports whether a step passes without approval or pause: everything was promoted,
+// or it is the last one and exactly "100%", since nothing is left to protect.
+func free(f *facts, step *rollouts.Step) bool {
+	last := int(f.progress().CurrentStepIndex) == len(f.release.Steps)
+	return f.progress().FullyPromoted || last && f.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
+}
+
+// jumpGracePeriod is how long a jump by nextStepIndex stays out of StepPaused: clients
+// of OpenKruise look there for the jump, and give up soon when they miss it.
+const jumpGracePeriod = 3 * time.Second
+
+// jumpGrace waits for that.
+func jumpGrace(f *facts, _ *rollouts.Step) Verdict {
+	since := f.progress().LastUpdateTime
+	if !jumpedByStatus(f) || since == nil {
+		return passed
+	}
+	at := since.Add(jumpGracePeriod)
+	if f.until(at) == 0 {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Until: at, Message: "clients see the jump"}
+}
+
+func jumpedByStatus(f *facts) bool {
+	for _, d := range f.status.Decisions {
+		if d.Verb == rollouts.VerbJump && d.Via == rollouts.ViaStatus && d.Outcome == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// restartJump begins the wait of a jump again where the clock was set back.
+func restartJump(d *draft, _ *rollouts.Step) {
+	if jumpedByStatus(d.facts) {
+		d.restart()
+	}
+}
+
+// restartPause begins the pause of a step again where the clock was set back.
+func restartPause(d *draft, step *rollouts.Step) {
+	if timed(step) && *step.Pause.Duration > 0 && !free(d.facts, step) {
+		d.restart()
+	}
+}
+
+// holdStep says what a step waits for.
+func holdStep(d *draft, step *rollouts.Step) {
+	if timed(step) {
+		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
+	} else {
+		d.say("you need manually confirm to enter the next step")
+	}
+	if !d.stayed() {
+		d.announce("StepPaused", d.status.Message)
+	}
+	remark(d, step)
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A Rollout that is disabled or deleted gives everything back.
+
+// disable gives everything back and leaves the workload to its owner.
+func disable(d *draft) {
+	if d.status.Phase == rollouts.PhaseDisabled {
+		withdraw(d) // label and entry may have been seen too late
+		return
+	}
+	if d.status.Phase != rollouts.PhaseDisabling {
+		d.status.Phase = rollouts.PhaseDisabling
+		d.progress().FinalisingStep = ""
+	}
+	d.because("Disabling rollout, release resources")
+	if giveBack(d); d.waits {
+		return
+	}
+	if withdraw(d); visible(d.facts) {
+		return
+	}
+	d.settleAll()
+	closeRecord(d, rollouts.ReleaseDisabled)
+	d.status.RemoveCondition(rollouts.ConditionStalled)
+	d.status.RemoveCondition(rollouts.ConditionBypassed)
+	d.status.Phase = rollouts.PhaseDisabled
+	d.status.WorkloadUID = ""
+	switch d.status.Message = "Rollout is disabled"; {
+	case !d.aborted():
+		conclude(d, d.status.Message)
+	case d.doing(rollouts.ActivityAborting):
+		d.become(rollouts.ActivityAborted, d.status.Message) // it is remembered, or enabling would release it
+	}
+	d.announce("RolloutDisabled", "the workload was given back to its own controller")
+}
+
+// terminate gives everything back and lets the Rollout go.
+func terminate(d *draft) {
+	const message = "Rollout is in terminating"
+	if d.status.Phase != rollouts.PhaseTerminating {
+		d.status.Phase = rollouts.PhaseTerminating
+		d.progress().FinalisingStep = ""
+		d.set(rollouts.ConditionTerminating, metav1.ConditionTrue, "InTerminating", message)
+	}
+	d.because(message)
+	if giveBack(d); d.waits {
+		return
+	}
+	closeRecord(d, rollouts.ReleaseDeleted)
+	d.status.WorkloadUID = ""
+	if others := rollouts.FinalizersOf(d.Rollout, rollouts.FinalizerRollout); others != "" {
+		d.status.Message = "Rollout has given everything back, and stays until somebody takes these finalizers off: " + others
+	}
+	d.set(rollouts.ConditionTerminating, metav1.ConditionFalse, "Completed", message)
+	withdraw(d)
+	d.act(DropFinalizer{})
+}
+
+// giveBack runs the teardown of a Rollout that leaves. A version that was
+// aborted is brought back first and is never released by leaving: everything
+// is restored then but the pause.
+func giveBack(d *draft) {
+	d.waits = true
+	switch {
+	case d.w == nil:
+		d.tearDown(workloadGone, rollouts.ReleasePlan{})
+	case condemned(d.facts):
+		if d.tearDown(replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
+			passOn(d)
+			d.waits = true
+		}
+	case d.aborted() && notNamed(d.facts):
+		askAgain(d) // whether it is what was aborted
+	case d.aborted() && d.live() && !d.w.AtStable:
+		if bringBack(d); !d.waits {
+			leavePaused(d)
+		}
+	default:
+		d.tearDown(disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", false))
+	}
+}
+
+// tearDown runs a teardown as far as one pass can go.
+func (d *draft) tearDown(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
+	left := remaining(d.facts, rows, last)
+	d.pursue(left)
+	d.waits = !left.done()
+}
+
+// leavePaused gives the workload back, and its pause with it.
+func leavePaused(d *draft) {
+	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
+		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
+	}
+	d.tearDown(disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", true))
+}
+
+// bringBack waits for the end of an abort, as far as it can come to one.
+func bringBack(d *draft) {
+	if d.waits = false; d.doing(rollouts.ActivityAborted) {
+		return
+	}
+	abort(d)
+	if d.stalledFor(rollouts.StalledStableGone, rollouts.StalledStableEdited) {
+		// Then it can only be left as it is, and paused.
+		d.become(rollouts.ActivityAborted, d.status.Message)
+	}
+	if d.waits = d.doing(rollouts.ActivityAborting); !d.waits {
+		d.progress().FinalisingStep = ""
+	}
+}

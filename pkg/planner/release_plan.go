@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// What a release asks of its batches.
+
+// planTo is the release plan up to a step.
+func planTo(f *facts, step int32) rollouts.ReleasePlan {
+	partition := step - 1
+	plan := rollouts.ReleasePlan{
+		BatchPartition:   &partition,
+		RolloutID:        f.progress().ObservedRolloutID,
+		FailureThreshold: f.release.FailureThreshold,
+		RollingStyle:     f.style,
+		Revision:         f.revision(),
+		StableRevision:   f.progress().StableRevision,
+	}
+	if f.style == rollouts.StyleCanary {
+		plan.PodTemplateMetadata, plan.ExtraWorkload = f.release.PodTemplateMetadata, true
+	}
+	if s := f.release.Step(step); s != nil && f.w.Replicas == 0 {
+		plan.Paused = guards(f, s)
+	}
+	for _, s := range f.release.Steps {
+		if s.Replicas != nil {
+			plan.Batches = append(plan.Batches, rollouts.Batch{CanaryReplicas: *s.Replicas})
+		}
+	}
+	return plan
+}
+
+// lastPlan gives the workload back: while its template is of the revision, or
+// whatever it is when the Rollout leaves.
+func lastPlan(f *facts, policy rollouts.FinalizingPolicy, revision string, keepPaused bool) rollouts.ReleasePlan {
+	p := f.progress()
+	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}
+	if f.Batch != nil {
+		plan = f.Batch.Plan
+	}
+	plan.BatchPartition, plan.FinalizingPolicy, plan.Revision, plan.Abort = nil, policy, revision, keepPaused
+	plan.StableRevision = p.StableRevision
+	return plan
+}
+
+// planBack brings all pods of stable back, and keeps some of the update revision. With a
+// revision it is meant for that template only.
+func planBack(f *facts, keep int32, revision string) rollouts.ReleasePlan {
+	p := f.progress()
+	return rollouts.ReleasePlan{
+		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: p.ObservedRolloutID,
+		RollingStyle: f.style, Abort: true, Revision: revision, StableRevision: p.StableRevision,
+	}
+}
+
+// batchBack is what is left until the batches have brought all pods back.
+func batchBack(f *facts, plan rollouts.ReleasePlan) remains {
+	switch b := f.Batch; {
+	case b != nil && b.Terminating:
+		return remains{waits: true}
+	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
+		return remains{action: RunBatch{Plan: plan}}
+	default:
+		return remains{waits: !b.Observed || b.State != rollouts.BatchReady}
+	}
+}
+
+// forward reports whether a batch is there for a step, whether it is stopped or not.
+func (b *Batch) forward() bool {
+	return b != nil && !b.Terminating && !b.Plan.Abort && b.Plan.BatchPartition != nil
+}
+
+// running reports whether a batch brings up pods.
+func (b *Batch) running() bool {
+	return b.forward() && !b.Plan.Paused && (!b.Observed || b.State != rollouts.BatchReady)
+}

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sizes
+
+import (
+	"cmp"
+	"slices"
+)
+
+// alone sizes the sets of a Deployment that nothing but its annotation drives.
+// There is no release behind it that knows where it is, so the rules are those
+// of a native rolling update with a limit:
+//
+//   - The target is only ever approached from below. A smaller one later takes
+//     no pods back.
+//   - When the size changes, or the annotation says paused, pods are shared out
+//     among the revisions in the proportion that they have. The size that this
+//     proportion belongs to is the native controller's note on each set, which
+//     is therefore kept here, while releases remove it.
+//   - Nothing else tells old revisions apart: the newest of them goes first.
+type alone struct{ sizing }
+
+func sizeAlone(s Scaling) Scale {
+	x := alone{sizing{Scaling: s, target: s.Target}}
+	active := x.active()
+	rule := ""
+	switch {
+	case len(x.all()) > 0 && len(active) == 0, len(active) == 1 && active[0].Replicas != s.Replicas:
+		return Scale{Rule: "native controller sizes the only set"}
+	case s.Frozen || (len(active) > 1 && x.rescaled(active)):
+		rule = "share out"
+		x.shareOut(active)
+	default:
+		rule = "bring update up"
+		x.roll()
+	}
+	x.note(active)
+	if len(x.steps) == 0 {
+		rule = "sized"
+	}
+	return Scale{Steps: x.steps, Rule: rule, Note: s.Replicas, NoteMax: s.Replicas + s.Surge}
+}
+
+func (x *alone) active() []*Set {
+	return slices.DeleteFunc(x.all(), func(s *Set) bool { return s.Replicas == 0 })
+}
+
+// note corrects what the size notes of sets say that keep their size.
+func (x *alone) note(active []*Set) {
+	for _, set := range active {
+		if set.Noted != x.Replicas && !x.written(set) {
+			x.write(set, set.Replicas)
+		}
+	}
+}
+
+func (x *alone) written(set *Set) bool {
+	return slices.ContainsFunc(x.steps, func(s Step) bool { return s.Name == set.Name })
+}
+
+// rescaled reports whether a set was sized for another size of the Deployment.
+func (x *alone) rescaled(active []*Set) bool {
+	return slices.ContainsFunc(active, x.stale)
+}
+
+func (x *alone) stale(s *Set) bool { return s.Noted != 0 && s.Noted != x.Replicas }
+
+// old are the active sets of other revisions, the newest first.
+func (x *alone) old() []*Set {
+	sets := slices.DeleteFunc(x.active(), func(s *Set) bool { return s == x.Update })
+	slices.SortStableFunc(sets, func(a, b *Set) int { return cmp.Compare(b.Revision, a.Revision) })
+	return sets
+}
+
+func total(sets []*Set) int32 {
+	var n int32
+	for _, s := range sets {
+		n += s.Replicas
+	}
+	return n
+}
+
+// spare is how many available pods may go.
+func (x *alone) spare() int32 {
+	spare := x.Unavailable - x.Replicas
+	for _, s := range x.all() {
+		spare += s.available()
+	}
+	return max(spare, 0)
+}
+
+// roll raises the update set to the target within the surge, and otherwise
+// lowers the old ones to what remains.
+func (x *alone) roll() {
+	updated, old := x.Update.size(), x.old()
+	room := x.Replicas + x.Surge - x.total()
+	if updated == 0 && len(old) == 1 {
+		// The native controller undoes what is taken from the only set.
+		room = max(room, 1)
+	}
+	if grow := min(room, x.target-updated); grow > 0 {
+		if x.Update == nil {
+			x.steps = append(x.steps, Step{Replicas: grow})
+			return
+		}
+		x.write(x.Update, updated+grow)
+		return
+	}
+	if len(old) == 0 || x.sole() != nil {
+		return
+	}
+	over := total(old) - (x.Replicas - max(x.target, updated))
+	if updated == 0 {
+		// No more than to make room, or one set is left, and filled again.
+		over = min(over, max(1-room, x.total()-x.Replicas, 0))
+	}
+	if over < 0 {
+		biggest := slices.MaxFunc(old, func(a, b *Set) int {
+			return cmp.Or(cmp.Compare(a.Replicas, b.Replicas), cmp.Compare(b.Revision, a.Revision))
+		})
+		x.write(biggest, biggest.Replicas-over)
+		return
+	}
+	x.lowerOld(old, over)
+}
+
+// lowerOld takes pods that serve nobody first, then others as far as
+// availability allows.
+func (x *alone) lowerOld(old []*Set, over int32) {
+	left := map[string]int32{}
+	for _, s := range slices.Backward(old) {
+		idle := min(over, s.Replicas-s.available())
+		left[s.Name] = s.Replicas - idle
+		over -= idle
+	}
+	spare := x.spare()
+	for _, s := range old {
+		serving := min(over, spare, s.available())
+		left[s.Name] -= serving
+		over, spare = over-serving, spare-serving
+		if left[s.Name] != s.Replicas {
+			x.write(s, left[s.Name])
+		}
+	}
+}
+
+// share is what one set is to have.
+type share struct {
+	*Set
+	want int32
+}
+
+// serving is how many available pods are left at what is wanted.
+func (s *share) serving() int32 { return min(s.available(), s.want) }
+
+// shareOut gives each active set its part of the Deployment's size.
+func (x *alone) shareOut(active []*Set) {
+	shares := make([]*share, 0, len(active))
+	for _, s := range active {
+		shares = append(shares, &share{s, s.Replicas})
+	}
+	more := x.Replicas - total(active)
+	older := func(a, b *share) int { return cmp.Compare(a.Revision, b.Revision) }
+	if more < 0 {
+		slices.SortStableFunc(shares, older)
+		more += x.dropIdle(shares, -more)
+	}
+	slices.SortStableFunc(shares, func(a, b *share) int {
+		newer := -older(a, b)
+		if more < 0 {
+			newer = older(a, b)
+		}
+		return cmp.Or(cmp.Compare(b.Replicas, a.Replicas), newer)
+	})
+	more = x.proportionally(shares, more)
+	x.rest(shares, more)
+	x.keepServing(shares)
+	x.keepOld(shares)
+	for _, s := range shares {
+		if s.want != s.Replicas {
+			x.write(s.Set, s.want)
+		}
+	}
+}
+
+// dropIdle takes up to so many pods of old sets that serve nobody.
+func (x *alone) dropIdle(shares []*share, most int32) (taken int32) {
+	for _, s := range shares {
+		if s.Set != x.Update {
+			idle := min(most-taken, s.want-s.serving())
+			s.want -= idle
+			taken += idle
+		}
+	}
+	return taken
+}
+
+// proportionally moves sets that were sized for another size, and returns what
+// rounding left over.
+func (x *alone) proportionally(shares []*share, more int32) int32 {
+	for _, s := range shares {
+		if !x.stale(s.Set) {
+			continue
+		}
+		part := (2*s.want*x.Replicas+s.Noted)/(2*s.Noted) - s.want
+		if more > 0 {
+			part = min(max(part, 0), more)
+		} else {
+			part = max(min(part, 0), more)
+		}
+		s.want += part
+		more -= part
+	}
+	return more
+}
+
+// rest gives what is left over to the first set, or takes it there and from
+// those that follow; sets that are not yet sized for the new size come first.
+func (x *alone) rest(shares []*share, more int32) {
+	for _, stale := range []bool{true, false} {
+		for _, s := range shares {
+			if x.stale(s.Set) == stale {
+				part := max(more, -s.want)
+				s.want += part
+				more -= part
+			}
+		}
+	}
+}
+
+// keepServing gives available pods back where too few would be left, the old
+// sets' first, and takes pods that serve nobody instead.
+func (x *alone) keepServing(shares []*share) {
+	short := x.Replicas - x.Unavailable - serving(shares)
+	var given int32
+	for _, update := range []bool{false, true} {
+		for _, s := range shares {
+			if back := min(short-given, s.available()-s.want); (s.Set == x.Update) == update && back > 0 {
+				s.want += back
+				given += back
+			}
+		}
+	}
+	for _, s := range shares {
+		if idle := min(given, s.want-s.serving()); idle > 0 {
+			s.want -= idle
+			given -= idle
+		}
+	}
+}
+
+// keepOld keeps rounding from giving all pods to a revision that is not wanted
+// everywhere yet, unless it has the only ones that serve.
+func (x *alone) keepOld(shares []*share) {
+	if x.target >= x.Replicas || len(shares) < 2 {
+		return
+	}
+	i := slices.IndexFunc(shares, func(s *share) bool { return s.Set == x.Update })
+	j := slices.IndexFunc(shares, func(s *share) bool { return s.Set != x.Update })
+	if i < 0 || shares[i].want < x.Replicas {
+		return
+	}
+	update, old := shares[i], shares[j]
+	move := update.want - (x.Replicas - 1)
+	was := serving(shares)
+	update.want, old.want = update.want-move, old.want+move
+	if is := serving(shares); is < was && is < x.Replicas-x.Unavailable {
+		update.want, old.want = update.want+move, old.want-move
+	}
+}
+
+func serving(shares []*share) int32 {
+	var n int32
+	for _, s := range shares {
+		n += s.serving()
+	}
+	return n
+}

@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sizes answers which sizes the ReplicaSets of a held Deployment get next. It is
+// a pure function. It must not know about Rollouts, steps or traffic.
+package sizes
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Decide decides the next sizes of the ReplicaSets of a held Deployment. The
+// native controller goes on scaling a paused Deployment, which shapes the rules:
+//
+//   - While one set has pods, the native controller keeps it at the full size;
+//     a size written here would be undone. So nothing is written then but the
+//     first pod of the other revision.
+//   - While two have pods, all scaling is ours, to zero included.
+//   - Raise before lowering, within surge and unavailable. At the edge where
+//     the second set gets its first pod one extra pod is allowed, since the
+//     first set cannot be lowered before.
+//   - At size 0 the native controller would later give all pods to the newest
+//     set, so that no set newer than stable may be left then.
+//
+// A Deployment that no release drives follows other rules: see alone.
+func Decide(s Scaling) Scale {
+	switch {
+	case s.Replicas == 0:
+		return sizeZero(s)
+	case s.Alone && !s.Native:
+		return sizeAlone(s)
+	case s.fits():
+		return Scale{Rule: "frozen"}
+	case s.Native:
+		return Scale{Rule: "native"}
+	case s.stableGone():
+		return Scale{Rule: "stable set is gone"}
+	}
+	x := sizing{Scaling: s, target: s.Target}
+	if s.Abort || s.Frozen {
+		// Going back creates nothing new, and neither does a size that changes meanwhile.
+		x.target = min(s.Target, s.Update.size())
+	}
+	return x.plan()
+}
+
+// stableGone reports whether no set of the stable revision is there to go back to, or to
+// begin with: the native controller would give all pods to the first set that has one.
+func (s *Scaling) stableGone() bool {
+	x := sizing{Scaling: *s}
+	return s.Stable == nil && (s.Abort || !s.Full && x.total() == 0)
+}
+
+// fits reports whether frozen sizes are those of the workload, whose size may change all
+// the same.
+func (s *Scaling) fits() bool {
+	x := sizing{Scaling: *s}
+	return s.Frozen && !s.Resumes && s.Update.size() <= s.Target && x.total() >= s.Replicas && x.total() <= s.Replicas+s.Surge
+}
+
+// sizing is the working state of one pass.
+type sizing struct {
+	Scaling
+	target int32
+	steps  []Step
+}
+
+func (s *Set) size() int32 {
+	if s == nil {
+		return 0
+	}
+	return s.Replicas
+}
+
+// available never counts pods that are about to go: right after a write the
+// counters are those of the larger size.
+func (s *Set) available() int32 {
+	if s == nil {
+		return 0
+	}
+	return min(s.Available, s.Replicas)
+}
+
+// ready are those that serve, whether or not for long enough yet.
+func (s *Set) ready() int32 {
+	if s == nil {
+		return 0
+	}
+	return min(s.Ready, s.Replicas)
+}
+
+func (x *sizing) plan() Scale {
+	if sole := x.sole(); sole != nil && sole.Replicas != x.Replicas {
+		return Scale{Rule: "native controller sizes the only set"}
+	}
+	x.unsaturate()
+	x.raise()
+	x.lower()
+	x.yield()
+	rule := "sized"
+	switch {
+	case len(x.steps) > 0 && x.Abort:
+		rule = "bring stable back"
+	case len(x.steps) > 0:
+		rule = "bring update up"
+	}
+	scale := Scale{Steps: x.steps, Rule: rule}
+	if x.Resumes {
+		scale.Note, scale.NoteMax = x.Replicas, x.Replicas+x.Target
+	}
+	return scale
+}
+
+// sole returns the only set that has pods, or nil.
+func (x *sizing) sole() *Set {
+	var active []*Set
+	for _, s := range x.all() {
+		if s.Replicas > 0 {
+			active = append(active, s)
+		}
+	}
+	if len(active) != 1 {
+		return nil
+	}
+	return active[0]
+}
+
+func (x *sizing) all() []*Set {
+	var sets []*Set
+	for _, s := range []*Set{x.Update, x.Stable} {
+		if s != nil {
+			sets = append(sets, s)
+		}
+	}
+	for i := range x.Others {
+		sets = append(sets, &x.Others[i])
+	}
+	return sets
+}
+
+func (x *sizing) total() int32 {
+	var n int32
+	for _, s := range x.all() {
+		n += s.Replicas
+	}
+	return n
+}
+
+// stableTarget on the way back is all pods, whatever the update set keeps:
+// what is kept for a router's sake must not keep stable from being whole. The last
+// pod stays while a Service selects no other revision, though the workload was made
+// so small that the step leaves stable none.
+func (x *sizing) stableTarget() int32 {
+	switch {
+	case x.Abort:
+		return x.Replicas
+	case x.Stable.size() > 0 && x.Stable.Name == x.Pinned:
+		return max(x.Replicas-x.target, 1)
+	default:
+		return x.Replicas - x.target
+	}
+}
+
+// unsaturate takes the native controller's size annotations off an update set
+// that is full, or would be if the size changed back, before another set gets
+// pods: a full and available set whose annotation says the full size makes the
+// native controller zero all others at once.
+func (x *sizing) unsaturate() {
+	u := x.Update
+	if u != nil && u.Annotated && !x.Resumes && (u.Replicas >= x.Replicas || u.Replicas == u.Noted) && x.stableTarget() > 0 {
+		x.write(u, u.Replicas)
+	}
+}
+
+// raise lets sets grow within the surge: forward the update set first, on the
+// way back the stable one.
+func (x *sizing) raise() {
+	surge := x.Surge
+	if x.first() {
+		surge = max(surge, 1)
+	}
+	x.raiseBy(x.Replicas + surge - x.total())
+}
+
+// first reports whether one of the two revisions is to get its first pod.
+func (x *sizing) first() bool {
+	return (x.Update.size() == 0 && x.target > 0) || (x.Stable != nil && x.Stable.size() == 0 && x.stableTarget() > 0)
+}
+
+func (x *sizing) raiseBy(room int32) {
+	update := func() {
+		grow := min(room, x.target-x.Update.size())
+		switch {
+		case grow <= 0:
+			return
+		case x.Update == nil:
+			x.steps = append(x.steps, Step{Replicas: grow})
+		case !x.Update.Shrinks:
+			x.write(x.Update, x.Update.Replicas+grow)
+		}
+		room -= grow
+	}
+	stable := func() {
+		grow := min(room, x.stableTarget()-x.Stable.size())
+		switch {
+		case x.Stable == nil || grow <= 0:
+			return
+		case !x.Stable.Shrinks:
+			x.write(x.Stable, x.Stable.Replicas+grow)
+		}
+		room -= grow
+	}
+	if x.Abort {
+		stable()
+		update()
+		return
+	}
+	update()
+	stable()
+}
+
+// spare is how many pods that are available, and how many that are ready, may go.
+type spare struct{ available, ready int32 }
+
+// of is how many of a set's pods may go: those that serve nobody for free, those
+// that do not serve for long enough yet as far as others serve, and the rest as
+// far as availability allows. The native controller takes them in this order.
+func (b *spare) of(s *Set, over int32) int32 {
+	serves := max(s.ready(), s.available())
+	idle := min(over, s.Replicas-serves)
+	young := min(over-idle, serves-s.available(), max(b.ready, 0))
+	var old int32
+	if young == serves-s.available() {
+		old = min(over-idle-young, max(b.available, 0))
+	}
+	b.available, b.ready = b.available-old, b.ready-young-old
+	return idle + young + old
+}
+
+// lower takes pods from sets above their target. Sets of neither revision go
+// first, the newest of them before older ones.
+func (x *sizing) lower() {
+	if x.sole() != nil || slices.ContainsFunc(x.all(), func(s *Set) bool { return s.Unjudged }) {
+		return
+	}
+	budget := spare{x.Unavailable - x.Replicas, x.Unavailable - x.Replicas}
+	for _, s := range x.all() {
+		budget.available += s.available()
+		budget.ready += s.ready()
+	}
+	take := func(s *Set, target int32) {
+		if over := s.size() - target; s != nil && over > 0 {
+			if n := budget.of(s, over); n > 0 {
+				x.write(s, s.Replicas-n)
+			}
+		}
+	}
+	others := slices.Clone(x.Others)
+	slices.SortFunc(others, func(a, b Set) int { return cmp.Compare(b.Revision, a.Revision) })
+	for i := range others {
+		take(&others[i], x.kept(others[i:]))
+	}
+	if x.Update.size() > 0 {
+		take(x.Stable, x.stableTarget())
+	}
+	if x.Stable.size() > 0 {
+		take(x.Update, x.target)
+	}
+}
+
+// kept is what the first of these sets keeps for now: the last pod of them stays
+// while the only other set is not full, which the native controller would fill. Where
+// the stable set is gone, they serve in its place.
+func (x *sizing) kept(others []Set) int32 {
+	if x.Stable == nil {
+		left := x.stableTarget()
+		for _, s := range others[1:] {
+			left -= s.Replicas
+		}
+		return max(left, 0)
+	}
+	for _, s := range others[1:] {
+		if s.Replicas > 0 {
+			return 0
+		}
+	}
+	if x.first() && len(x.steps) == 0 && max(x.Update.size(), x.Stable.size()) < x.Replicas {
+		return 1
+	}
+	return 0
+}
+
+// yield lets stable pods that do not serve make room for the update set, where
+// nothing else can move since pods of neither revision serve in their place.
+func (x *sizing) yield() {
+	need := x.target - x.Update.size()
+	idle := x.Stable.size() - x.Stable.available()
+	others := x.total() - x.Update.size() - x.Stable.size()
+	if len(x.steps) == 0 && !x.Abort && need > 0 && idle > 0 && others > 0 {
+		x.write(x.Stable, x.Stable.Replicas-min(idle, need))
+	}
+	// Three revisions may be in each other's way, where pods of none of them get
+	// ready: one pod too many is better than a standstill.
+	if len(x.steps) == 0 && x.first() && others > 0 {
+		x.raiseBy(1)
+	}
+}
+
+func (x *sizing) write(s *Set, replicas int32) {
+	for i := range x.steps {
+		if x.steps[i].Name == s.Name {
+			x.steps[i].Replicas = replicas
+			return
+		}
+	}
+	x.steps = append(x.steps, Step{Name: s.Name, Replicas: replicas})
+}
+
+// sizeZero brings a Deployment of size 0 to rest. Later the native controller
+// gives all pods to the set of the live template, or else to the youngest set;
+// unless the release is at all pods, neither may exist then. They go first, with
+// their pods: if they only lost their pods, the Deployment could be scaled up
+// again before they are gone.
+func sizeZero(s Scaling) Scale {
+	x := sizing{Scaling: s}
+	var active []*Set
+	for _, set := range x.all() {
+		switch {
+		case s.rivalsStable(set):
+			x.steps = append(x.steps, Step{Name: set.Name, Delete: true})
+		case set.Replicas > 0:
+			active = append(active, set)
+		}
+	}
+	// One that is left is the native controller's to size.
+	if len(active) > 1 && !s.Native {
+		for _, set := range active {
+			x.write(set, 0)
+		}
+	}
+	rule := "at rest at size 0"
+	if len(x.steps) > 0 {
+		rule = "bring to rest at size 0"
+	}
+	return Scale{Steps: x.steps, Rule: rule}
+}
+
+// rivalsStable reports whether at size 0 the native controller would prefer the
+// set to the stable one, though it must not.
+func (s *Scaling) rivalsStable(set *Set) bool {
+	if s.Stable == nil || (s.Full && !s.Abort) || set.Name == s.Stable.Name {
+		return false
+	}
+	return set.Name == s.Update.name() || !set.Created.Before(s.Stable.Created)
+}
+
+func (s *Set) name() string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}

@@ -1,0 +1,366 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verb_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/verb"
+)
+
+// start is when the release began, and decided when a verb is used.
+var (
+	start   = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	decided = metav1.NewTime(start.Add(time.Minute))
+)
+
+// waiting is a Rollout at step 2 of 3 that waits for approval.
+func waiting() *rollouts.Rollout {
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-1", ResourceVersion: "7"}}
+	release := rollouts.Release{}
+	for _, share := range []string{"20%", "50%", "100%"} {
+		release.Steps = append(release.Steps, rollouts.Step{Traffic: &share, Replicas: new(intstr.FromString(share))})
+	}
+	r.Spec.Strategy.Canary = &release
+	r.Status.Phase = rollouts.PhaseProgressing
+	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{
+		StableRevision: "one", UpdateRevision: "two", RolloutHash: "plan", CurrentStepIndex: 2, NextStepIndex: 3, State: rollouts.StepPaused,
+	})
+	r.Status.SetActivity(rollouts.ActivityInRolling, "", metav1.NewTime(start))
+	return r
+}
+
+func doing(a rollouts.Activity) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.SetActivity(a, "", metav1.NewTime(start)) }
+}
+
+func at(state rollouts.StepState) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.Active().State = state }
+}
+
+// answer is what became of a command: ok, warned or refused.
+func answer(t *testing.T, r *rollouts.Rollout, c verb.Command) string {
+	t.Helper()
+	before := r.DeepCopy()
+	c.Now = decided
+	warning, err := verb.Apply(r, c)
+	var refusal *verb.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		if diff := cmp.Diff(before, r); diff != "" {
+			t.Errorf("a refusal changed the rollout:\n%s", diff)
+		}
+		return "refused"
+	case err != nil:
+		t.Fatal(err)
+	case warning != "":
+		if diff := cmp.Diff(before, r); diff != "" {
+			t.Errorf("a warning changed the rollout:\n%s", diff)
+		}
+		return "warned"
+	}
+	return "ok"
+}
+
+// TestVerbs tries every verb in every state: + is accepted, ! is warned since
+// it is so already, and - is refused.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	asked := []verb.Command{
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb},
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaVerb, Full: true},
+		{Verb: rollouts.VerbPromote, Via: rollouts.ViaStatus},
+		{Verb: rollouts.VerbAbort}, {Verb: rollouts.VerbRollback}, {Verb: rollouts.VerbRetry},
+		{Verb: rollouts.VerbPause}, {Verb: rollouts.VerbResume}, {Verb: rollouts.VerbJump, Step: 1},
+	}
+	const (
+		columns  = "promote full legacy abort rollback retry pause resume jump"
+		anywhere = "- + - + + - + ! +"
+		nothing  = "- - - - - - - - -"
+	)
+	tests := map[string]struct {
+		change func(*rollouts.Rollout)
+		want   string
+	}{
+		"a step waits":                     {func(*rollouts.Rollout) {}, "+ + + + + - + ! +"},
+		"before the step":                  {at(rollouts.BeforeStepUpgrade), anywhere},
+		"pods are upgraded":                {at(rollouts.StepUpgrade), anywhere},
+		"traffic is routed":                {at(rollouts.StepTrafficRouting), anywhere},
+		"metrics are analysed":             {at(rollouts.StepMetricsAnalysis), anywhere},
+		"approved already":                 {at(rollouts.StepReady), anywhere},
+		"promoted in full already":         {func(r *rollouts.Rollout) { r.Status.Active().FullyPromoted = true }, "+ ! + + + - + ! +"},
+		"initializing":                     {both(doing(rollouts.ActivityInitializing), at(rollouts.BeforeStepUpgrade)), anywhere},
+		"paused by the spec":               {both(doing(rollouts.ActivityPaused), pausedBySpec), "- - + + + - + - +"},
+		"about to be paused":               {pausedBySpec, "- - + + + - + - +"},
+		"paused by the verb":               {both(doing(rollouts.ActivityPaused), pausedByVerb), "- - + + + - ! + +"},
+		"paused by both":                   {both(pausedByVerb, pausedBySpec), "- - + + + - ! - +"},
+		"resumed, and not seen yet":        {doing(rollouts.ActivityPaused), "+ + + + + - + ! +"},
+		"aborting":                         {doing(rollouts.ActivityAborting), "- - - ! + + - - -"},
+		"aborted":                          {doing(rollouts.ActivityAborted), "- - - ! + + - - -"},
+		"rolling back":                     {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
+		"cancelling":                       {doing(rollouts.ActivityCancelling), nothing},
+		"finalising":                       {doing(rollouts.ActivityFinalising), "- - - + + - - - -"},
+		"finalising, given back":           {givenBack, nothing},
+		"another template takes over":      {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
+		"another one, of what was aborted": {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingReleaseWorkload }), "- - - + + - + - -"},
+		"another template is refused":      {refusing, "- - - + + - + ! -"},
+		"refused, and paused":              {both(refusing, pausedByVerb), "- - - + + - ! + -"},
+		"refused, paused by the spec":      {both(refusing, pausedBySpec), "- - - + + - + - -"},
+		"refused, and aborted":             {both(refusing, doing(rollouts.ActivityAborted)), "- - - ! + + - - -"},
+		"the workload is gone":             {gone, nothing},
+		"gone, and paused":                 {both(gone, pausedByVerb), nothing},
+		"gone, and aborted":                {both(gone, doing(rollouts.ActivityAborted)), nothing},
+		"healthy":                          {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }, nothing},
+		"initial":                          {func(r *rollouts.Rollout) { r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial} }, nothing},
+		"disabled":                         {func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseDisabled }, nothing},
+		"about to be disabled":             {func(r *rollouts.Rollout) { r.Spec.Disabled = true }, "- - - + - - - - -"},
+		"being deleted":                    {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, "- - - + - - - - -"},
+		"aborted, and being deleted":       {both(doing(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
+		"terminating":                      {leavesAs(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
+		"terminating, traffic first":       {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
+		"terminating, given back":          {leavesAs(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
+		"terminating, aborting":            {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityAborting)), "- - - ! - - - - -"},
+		"terminating, at rest":             {both(leavesAs(rollouts.PhaseTerminating, ""), doing(rollouts.ActivityCompleted)), nothing},
+		"disabling":                        {leavesAs(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
+		"disabling, all done":              {leavesAs(rollouts.PhaseDisabling, rollouts.FinalisingEnd), nothing},
+	}
+	signs := map[string]string{"ok": "+", "warned": "!", "refused": "-"}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, c := range asked {
+				r := waiting()
+				test.change(r)
+				got = append(got, signs[answer(t, r, c)])
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", columns, diff)
+			}
+		})
+	}
+	if got := answer(t, waiting(), verb.Command{Verb: "praise"}); got != "refused" {
+		t.Errorf("an unknown verb is %s", got)
+	}
+}
+
+// refusing is a blue-green release with a third template.
+func refusing(r *rollouts.Rollout) {
+	r.Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused),
+	}, metav1.NewTime(start))
+}
+
+// gone is a release whose workload was deleted, while the network is tidied up.
+func gone(r *rollouts.Rollout) {
+	r.Status.Message = "Workload Not Found"
+	r.Status.Active().FinalisingStep = rollouts.FinalisingRestoreService
+}
+
+func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) {
+		a(r)
+		b(r)
+	}
+}
+
+// leavesAs is a Rollout that leaves with a release under way, and has come so far.
+func leavesAs(phase rollouts.Phase, row rollouts.FinalisingStep) func(*rollouts.Rollout) {
+	return func(r *rollouts.Rollout) { r.Status.Phase, r.Status.Active().FinalisingStep = phase, row }
+}
+
+func pausedBySpec(r *rollouts.Rollout) { r.Spec.Strategy.Paused = true }
+
+func pausedByVerb(r *rollouts.Rollout) { r.Status.Active().Paused = true }
+
+func givenBack(r *rollouts.Rollout) {
+	doing(rollouts.ActivityFinalising)(r)
+	r.Status.Active().FinalisingStep = rollouts.FinalisingResumeWorkload
+}
+
+func TestPromoteIsStored(t *testing.T) {
+	t.Parallel()
+	r := waiting()
+	want := r.DeepCopy()
+	want.Status.Active().State = rollouts.StepReady
+	want.Status.Active().LastUpdateTime = &decided
+	want.Status.Decisions = []rollouts.Decision{{
+		ID: 1, Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Time: decided,
+		Step: 2, Revision: "two", Reason: "looks good", RequestID: "r1", Via: rollouts.ViaStatus,
+	}}
+	answer(t, r, verb.Command{
+		Verb: rollouts.VerbPromote, User: "alice", UID: "u1", UserAgent: "curl", Via: rollouts.ViaStatus,
+		Options: rollouts.DecisionOptions{Reason: "looks good", RequestID: "r1"},
+	})
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func TestFullAndAbortAreStored(t *testing.T) {
+	t.Parallel()
+	r := waiting()
+	at(rollouts.StepUpgrade)(r)
+	answer(t, r, verb.Command{Verb: rollouts.VerbPromote, Full: true})
+	if p := r.Status.Active(); !p.FullyPromoted || p.State != rollouts.StepUpgrade {
+		t.Errorf("promoted in full: %+v", p)
+	}
+	answer(t, r, verb.Command{Verb: rollouts.VerbAbort})
+	p := r.Status.Active()
+	if p.FullyPromoted || r.Status.Activity() != rollouts.ActivityAborting || !p.LastUpdateTime.Equal(&decided) {
+		t.Errorf("aborted: %s, %+v", r.Status.Activity(), p)
+	}
+	if ds := r.Status.Decisions; len(ds) != 2 || ds[0].ID != 1 || ds[1].ID != 2 {
+		t.Errorf("decisions: %+v", ds)
+	}
+}
+
+// TestRequestID: the same request again changes nothing, whatever has happened
+// since; for another user or another verb it is another request.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	once := verb.Command{Verb: rollouts.VerbPromote, User: "alice", Options: rollouts.DecisionOptions{RequestID: "r1"}}
+	r := waiting()
+	answer(t, r, once)
+	after := r.DeepCopy()
+	step := int32(9)
+	again := once
+	again.Options.Expect = &rollouts.Expectation{Step: &step}
+	if got := answer(t, r, again); got != "ok" {
+		t.Errorf("the same request again is %s", got)
+	}
+	if diff := cmp.Diff(after, r); diff != "" {
+		t.Errorf("the same request again changed:\n%s", diff)
+	}
+	later := r.DeepCopy()
+	later.Status.Active().UpdateRevision = "three"
+	if got := answer(t, later, again); got != "warned" {
+		t.Errorf("the same request in another release is %s", got)
+	}
+	other := once
+	other.User = "bob"
+	if got := answer(t, r, other); got != "refused" {
+		t.Errorf("the request of another user is %s", got)
+	}
+	other = once
+	other.Verb = rollouts.VerbAbort
+	if got := answer(t, r, other); got != "ok" || len(r.Status.Decisions) != 2 {
+		t.Errorf("the request of another verb is %s", got)
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	t.Parallel()
+	two, three := int32(2), int32(3)
+	tests := map[string]struct {
+		expect rollouts.Expectation
+		want   string
+	}{
+		"nothing":          {rollouts.Expectation{}, "ok"},
+		"everything":       {rollouts.Expectation{Step: &two, Revision: "two", Plan: "plan", ResourceVersion: "7", UID: "uid-1"}, "ok"},
+		"step":             {rollouts.Expectation{Step: &three}, "refused"},
+		"revision":         {rollouts.Expectation{Revision: "three"}, "refused"},
+		"plan":             {rollouts.Expectation{Plan: "another"}, "refused"},
+		"resource version": {rollouts.Expectation{ResourceVersion: "8"}, "refused"},
+		"uid":              {rollouts.Expectation{UID: "uid-2"}, "refused"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, v := range []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbAbort} {
+				c := verb.Command{Verb: v, Options: rollouts.DecisionOptions{Expect: &test.expect}}
+				if got := answer(t, waiting(), c); got != test.want {
+					t.Errorf("%s is %s, want %s", v, got, test.want)
+				}
+			}
+		})
+	}
+	if got := answer(t, &rollouts.Rollout{}, verb.Command{
+		Verb: rollouts.VerbPromote, Options: rollouts.DecisionOptions{Expect: &rollouts.Expectation{Step: &two}},
+	}); got != "refused" {
+		t.Errorf("a step of nothing is %s", got)
+	}
+}
+
+// TestRequestIDOvertaken: a repetition of what is not in force any more says so,
+// and does nothing; what is in force is repeated quietly.
+func TestRequestIDOvertaken(t *testing.T) {
+	t.Parallel()
+	use := func(v rollouts.Verb, user, id string, step int32) verb.Command {
+		return verb.Command{Verb: v, User: user, Step: step, Options: rollouts.DecisionOptions{RequestID: id}}
+	}
+	for name, tc := range map[string]struct {
+		// Each is used once, and then the first of them again.
+		first verb.Command
+		then  []verb.Command
+		// moved is what the controller has made of it.
+		moved func(*rollouts.Rollout)
+		want  string
+	}{
+		"promote":                  {first: use(rollouts.VerbPromote, "alice", "a", 0), want: "ok"},
+		"promote, acted on":        {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: settled, want: "ok"},
+		"promote, the next step":   {first: use(rollouts.VerbPromote, "alice", "a", 0), moved: both(settled, nextStep), want: "warned"},
+		"promote, jump":            {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbJump, "bob", "b", 2)}, want: "warned"},
+		"promote, abort":           {first: use(rollouts.VerbPromote, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "bob", "b", 0)}, want: "warned"},
+		"abort":                    {first: use(rollouts.VerbAbort, "alice", "a", 0), want: "ok"},
+		"abort, aborted":           {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityAborted)), want: "ok"},
+		"abort, cancelled":         {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, doing(rollouts.ActivityCancelling)), want: "ok"},
+		"abort, retry":             {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, want: "warned"},
+		"abort, retry after a lot": {first: use(rollouts.VerbAbort, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "bob", "b", 0)}, moved: settled, want: "warned"},
+		"abort, over":              {first: use(rollouts.VerbAbort, "alice", "a", 0), moved: both(settled, func(r *rollouts.Rollout) { r.Status.Phase = rollouts.PhaseHealthy }), want: "warned"},
+		"rollback":                 {first: use(rollouts.VerbRollback, "alice", "a", 0), want: "ok"},
+		"rollback, retry":          {first: use(rollouts.VerbRollback, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbRetry, "alice", "b", 0)}, want: "warned"},
+		"rollback, retry, abort": {
+			first: use(rollouts.VerbRollback, "alice", "a", 0),
+			then:  []verb.Command{use(rollouts.VerbRetry, "alice", "b", 0), use(rollouts.VerbAbort, "alice", "c", 0)}, want: "warned",
+		},
+		"pause":         {first: use(rollouts.VerbPause, "alice", "a", 0), want: "ok"},
+		"pause, resume": {first: use(rollouts.VerbPause, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbResume, "alice", "b", 0)}, want: "warned"},
+		"pause, abort":  {first: use(rollouts.VerbPause, "alice", "a", 0), then: []verb.Command{use(rollouts.VerbAbort, "alice", "b", 0)}, want: "warned"},
+		"jump":          {first: use(rollouts.VerbJump, "alice", "a", 1), want: "ok"},
+		"jump, jump":    {first: use(rollouts.VerbJump, "alice", "a", 1), then: []verb.Command{use(rollouts.VerbJump, "alice", "b", 3)}, want: "warned"},
+		"jump, on":      {first: use(rollouts.VerbJump, "alice", "a", 2), moved: both(settled, nextStep), want: "warned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := waiting()
+			for _, c := range append([]verb.Command{tc.first}, tc.then...) {
+				if got := answer(t, r, c); got != "ok" {
+					t.Fatalf("%s is %s", c.Verb, got)
+				}
+			}
+			if tc.moved != nil {
+				tc.moved(r)
+			}
+			before := r.DeepCopy()
+			if got := answer(t, r, tc.first); got != tc.want {
+				t.Errorf("the repetition is %s, want %s", got, tc.want)
+			}
+			if diff := cmp.Diff(before, r); diff != "" {
+				t.Errorf("the repetition changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func settled(r *rollouts.Rollout) {
+	for i := range r.Status.Decisions {
+		if d := &r.Status.Decisions[i]; d.Outcome == "" {
+			d.Outcome = rollouts.OutcomeApplied
+		}
+	}
+}
+
+func nextStep(r *rollouts.Rollout) {
+	p := r.Status.Active()
+	p.CurrentStepIndex, p.State = p.CurrentStepIndex+1, rollouts.BeforeStepUpgrade
+}

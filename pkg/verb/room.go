@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verb
+
+import (
+	"slices"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The record of decisions has two shares, so that nobody can use up the room of
+// the other: one for the verbs that are always possible, one for the rest.
+const (
+	// maxDecisions bounds a share, and maxBytes what it takes in storage.
+	maxDecisions = 200
+	maxBytes     = 192 << 10
+	// maxTurns is how many pauses and resumes in a row one user has on record.
+	maxTurns = 10
+)
+
+// record appends the decision. What is filed in a history makes room first. Of
+// the rest nothing goes but what a safety verb takes the room of.
+func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
+	p := next.Active()
+	var last int64
+	for _, d := range next.Decisions {
+		last = max(last, d.ID)
+	}
+	d := rollouts.Decision{
+		ID: last + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
+		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
+		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
+	}
+	fold(next, d)
+	for full(next.Decisions, d) {
+		i := expendable(next, d)
+		if i < 0 {
+			return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+
+				"either ends this release, and the decisions about the next one have room", maxDecisions, maxBytes>>10)
+		}
+		next.Decisions = slices.Delete(next.Decisions, i, i+1)
+	}
+	next.Decisions = append(next.Decisions, d)
+	return nil
+}
+
+// fold makes one of a user's pauses and resumes in a row, about one step, that
+// go on and on: the first stays, and the latest. The numbers tell how many there
+// were.
+func fold(next *rollouts.RolloutStatus, d rollouts.Decision) {
+	first := len(next.Decisions)
+	for first > 0 && takesTurns(next.Decisions[first-1], d) {
+		first--
+	}
+	if takesTurns(d, d) && len(next.Decisions)-first >= maxTurns {
+		next.Decisions = slices.Delete(next.Decisions, first+1, len(next.Decisions)-maxTurns+2)
+	}
+}
+
+// takesTurns reports whether both are a pause or a resume of one user, in one place.
+func takesTurns(a, b rollouts.Decision) bool {
+	return turns(a.Verb) && turns(b.Verb) && a.Outcome != "" && a.User == b.User && a.UID == b.UID && a.Step == b.Step && a.Revision == b.Revision
+}
+
+func turns(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollouts.VerbResume }
+
+// full reports whether one more decision is too much for its share.
+func full(all []rollouts.Decision, more rollouts.Decision) bool {
+	count, bytes := 1, more.Size()
+	for i := range all {
+		if verbs[all[i].Verb].safety == verbs[more.Verb].safety {
+			count++
+			bytes += all[i].Size()
+		}
+	}
+	return count > maxDecisions || bytes > maxBytes
+}
+
+// expendable is the place of the decision that may go for another one, or -1.
+func expendable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
+	all, safety := next.Decisions, verbs[more.Verb].safety
+	for _, row := range dispensable {
+		i := slices.IndexFunc(all, func(d rollouts.Decision) bool {
+			return verbs[d.Verb].safety == safety && (safety || row.always) && row.may(next, d)
+		})
+		if i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// dispensable is what may go, in this order, the oldest first.
+var dispensable = []struct {
+	may func(s *rollouts.RolloutStatus, d rollouts.Decision) bool
+	// always is of what goes for any verb; the rest goes for safety verbs only.
+	always bool
+}{
+	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !unfiled(s, d) }},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
+		return turns(d.Verb) && between(s.Decisions, d)
+	}},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return between(s.Decisions, d) }},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
+		return turns(d.Verb) && outdated(s.Decisions, d)
+	}},
+	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return outdated(s.Decisions, d) }},
+	{may: func(*rollouts.RolloutStatus, rollouts.Decision) bool { return true }},
+}
+
+// between reports whether a user has used the verb before and after.
+func between(all []rollouts.Decision, d rollouts.Decision) bool {
+	same := func(o rollouts.Decision) bool {
+		return o.Verb == d.Verb && o.User == d.User && o.Revision == d.Revision
+	}
+	first := slices.IndexFunc(all, same)
+	return d.Outcome != "" && all[first].ID != d.ID && outdatedBy(all, d, same)
+}
+
+// outdated reports whether somebody has used the verb after.
+func outdated(all []rollouts.Decision, d rollouts.Decision) bool {
+	return d.Outcome != "" && outdatedBy(all, d, func(o rollouts.Decision) bool { return o.Verb == d.Verb })
+}
+
+func outdatedBy(all []rollouts.Decision, d rollouts.Decision, same func(rollouts.Decision) bool) bool {
+	return slices.ContainsFunc(all, func(o rollouts.Decision) bool { return o.ID > d.ID && same(o) })
+}
+
+// unfiled reports whether a decision is in no history yet. The first release after
+// an update of this program may have no record.
+func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
+	for _, r := range s.Releases {
+		if !r.Filed && d.ID >= r.FirstDecision {
+			return true
+		}
+	}
+	return len(s.Releases) == 0 && d.Revision == s.Active().UpdateRevision
+}

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verb
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// verb is one row of what users can do to a release.
+type verb struct {
+	// in are the states in which the verb is possible.
+	in []planner.State
+	// already says that the release is as the verb wants it; nil if it never is.
+	already func(r *rollouts.Rollout, s planner.State, c Command) string
+	// decide changes the status.
+	decide func(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
+	// overtakes are the verbs whose open decisions this one makes void.
+	overtakes []rollouts.Verb
+	// outcome is set where the decision takes effect by being stored.
+	outcome rollouts.Outcome
+	// inForce says of a decision of the release under way that what it asked for
+	// is so now.
+	inForce func(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool
+	// safety is of verbs that keep a version from serving, or undo that: there is
+	// always room for them in the record.
+	safety bool
+}
+
+// abortable are the states in which an abort has something to undo.
+var abortable = []planner.State{
+	planner.StateLeaving, planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising,
+}
+
+var verbs = map[rollouts.Verb]verb{
+	rollouts.VerbPromote: {in: []planner.State{planner.StateInitializing, planner.StateInStep}, already: promoted, decide: promote, inForce: approved},
+	rollouts.VerbAbort: {
+		in: abortable, already: aborted, decide: abort, safety: true,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
+	},
+	rollouts.VerbRollback: {
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborting}, already: rollingBack, decide: rollback, safety: true,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return goingBack(s) && p.RollingBack || s == planner.StateCancelling
+		},
+	},
+	rollouts.VerbRetry: {
+		in: []planner.State{planner.StateAborting}, decide: retry, safety: true,
+		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
+		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
+	},
+	rollouts.VerbPause: {
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding}, already: paused, decide: pause, safety: true,
+		outcome: rollouts.OutcomeApplied,
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return goingOn(s) && p.Paused
+		},
+	},
+	rollouts.VerbResume: {
+		in: []planner.State{planner.StateRefused, planner.StatePaused}, already: notPaused, decide: resume, safety: true,
+		outcome: rollouts.OutcomeApplied,
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
+			return goingOn(s) && !p.Paused
+		},
+	},
+	rollouts.VerbJump: {
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StatePaused}, decide: jump,
+		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump},
+		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, c Command) bool {
+			return goingOn(s) && p.CurrentStepIndex == c.Step
+		},
+	},
+}
+
+// goingOn is of a release that is neither over nor on its way back.
+func goingOn(s planner.State) bool {
+	return slices.Contains([]planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising}, s)
+}
+
+// goingBack is of a release on its way back to the stable revision, or there.
+func goingBack(s planner.State) bool {
+	return s == planner.StateAborting || s == planner.StateLeavingAborted || s == planner.StateCancelling
+}
+
+// approved reports whether the approval is what the release goes on by.
+func approved(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Command) bool {
+	if c.Full {
+		return goingOn(s) && p.FullyPromoted
+	}
+	return goingOn(s) && p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
+}
+
+func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
+	if c.Full && (s == planner.StateInitializing || s == planner.StateInStep) && r.Status.Active().FullyPromoted {
+		return "the rollout is fully promoted already"
+	}
+	return ""
+}
+
+// promote approves the step that waits. In full it approves every further step
+// as well, whatever the state of this one.
+func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	p := next.Active()
+	p.FullyPromoted = p.FullyPromoted || c.Full
+	switch {
+	case p.State == rollouts.StepPaused:
+		p.State = rollouts.StepReady
+		p.LastUpdateTime = &c.Now
+	case c.Full:
+	case p.State == rollouts.StepReady:
+		return refuse("step %d was approved already%s; the next step is not waiting yet", p.CurrentStepIndex, approvedBy(r, p))
+	default:
+		return refuse("step %d is in state %s and does not wait for approval yet; wait for StepPaused, or promote with full: true",
+			p.CurrentStepIndex, p.State)
+	}
+	return nil
+}
+
+func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateAborting || s == planner.StateLeavingAborted {
+		return "the release is aborted already" + planner.AbortedBy(r)
+	}
+	return ""
+}
+
+// abort goes back to stable; nothing of the plan is in force any more.
+func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	p := next.Active()
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
+	p.LastUpdateTime = &c.Now
+	restartDeadline(next)
+	next.Message = planner.AbortingMessage
+	next.SetActivity(rollouts.ActivityAborting, planner.AbortingMessage, c.Now)
+	return nil
+}
+
+func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateAborting && r.Status.Active().RollingBack {
+		return "the release is being rolled back already" + planner.AbortedBy(r)
+	}
+	return ""
+}
+
+// rollback aborts, unless that was done before, and has the controller set the
+// stable template afterwards.
+func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	if planner.StateOf(r) != planner.StateAborting {
+		if err := abort(r, next, c); err != nil {
+			return err
+		}
+	}
+	next.Active().RollingBack, next.Active().AbortedRevision = true, ""
+	next.RemoveCondition(rollouts.ConditionStalled)
+	restartDeadline(next)
+	return nil
+}
+
+// restartDeadline gives what a user has just asked for all the time there is.
+func restartDeadline(next *rollouts.RolloutStatus) {
+	p := next.Active()
+	p.LastProgressTime, p.ProgressMark = nil, 0
+	if c := next.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
+		next.RemoveCondition(rollouts.ConditionStalled)
+	}
+}
+
+// retry starts an aborted release again.
+func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	_, release := r.Spec.Strategy.Active()
+	p := next.Active()
+	p.CurrentStepIndex, p.NextStepIndex, p.State = 1, release.Next(1), rollouts.BeforeStepUpgrade
+	p.FinalisingStep, p.RollingBack, p.AbortedRevision = "", false, ""
+	p.RolloutHash = planner.PlanHashOf(r, release)
+	p.LastUpdateTime = &c.Now
+	next.Message = "Rollout starts again at step 1"
+	next.RemoveCondition(rollouts.ConditionStalled)
+	restartDeadline(next)
+	next.SetActivity(rollouts.ActivityInitializing, next.Message, c.Now)
+	return nil
+}
+
+func paused(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if (s == planner.StatePaused || s == planner.StateRefused) && r.Status.Active().Paused {
+		return "the release is paused already" + planner.PausedBy(r)
+	}
+	return ""
+}
+
+// pause freezes the release beside spec.strategy.paused. It is in force once it
+// is stored, so nobody has to wait for the controller to see it.
+func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	next.Active().Paused = true
+	restartDeadline(next)
+	next.Message = planner.PausedMessage
+	next.SetActivity(rollouts.ActivityPaused, planner.PausedMessage, c.Now)
+	return nil
+}
+
+func notPaused(r *rollouts.Rollout, s planner.State, _ Command) string {
+	if s == planner.StateInitializing || s == planner.StateInStep || s == planner.StateRefused && !r.Status.Active().Paused && !r.Spec.Strategy.Paused {
+		return "the release is not paused"
+	}
+	return ""
+}
+
+// resume ends a pause of the verb, and only that.
+func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, _ Command) error {
+	if r.Spec.Strategy.Paused {
+		return refuse("the rollout is paused by its spec; set spec.strategy.paused to false")
+	}
+	next.Active().Paused = false
+	return nil
+}
+
+// jump goes on at another step, or runs the current one again; the pause of
+// that step counts. The numbers are those of the plan as it is stored now.
+func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+	_, release := r.Spec.Strategy.Active()
+	if release.Step(c.Step) == nil {
+		return &Invalid{Step: c.Step, Why: fmt.Sprintf("the plan has the steps 1 to %d", len(release.Steps))}
+	}
+	p := next.Active()
+	p.CurrentStepIndex, p.NextStepIndex, p.State = c.Step, release.Next(c.Step), rollouts.BeforeStepUpgrade
+	p.FinalisingStep, p.FullyPromoted = "", false
+	p.RolloutHash = planner.PlanHashOf(r, release)
+	at := planner.RoundUp(c.Now.Time)
+	p.LastUpdateTime = &at
+	restartDeadline(next)
+	return nil
+}
