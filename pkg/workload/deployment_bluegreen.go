@@ -18,7 +18,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // blueGreen releases a Deployment by surge: new pods come beside the old ones,
@@ -87,7 +86,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
-	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
+	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, deploymentKind, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d)
@@ -188,7 +187,7 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
 	return surgesTo(d, beside(r, target.Partition, replicas(d))) &&
-		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
+		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, deploymentKind, owned, false)) == 0
 }
 
 func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
@@ -197,15 +196,11 @@ func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
 }
 
 // scalers are the autoscalers of a workload that are disabled, or that are not.
-func scalers(obj object.Object, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+func scalers(obj object.Object, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
 	var found []*autoscalingv2.HorizontalPodAutoscaler
-	kind := deploymentKind.GroupKind()
-	if _, ok := obj.(*CloneSet); ok {
-		kind = cloneSetKind.GroupKind()
-	}
 	for _, o := range owned {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind {
+		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind.GroupKind() {
 			continue
 		}
 		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {
@@ -240,7 +235,7 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 		b.deployment.Keep(oldObj, newObj) // before its first batch, and since an abort
 		return
 	}
-	changed := b.Changed(was, d)
+	changed := renamed(was, d) || !sameTemplate(&was.Spec.Template, &d.Spec.Template)
 	keepMarks(was, d)
 	keepHistory(was, d)
 	d.Spec.Paused = was.Spec.Paused || changed
@@ -319,7 +314,7 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 	}
 	// Before the native controller goes on, nobody else scales, and stable's pods
 	// do not count as available either: or the new ones would go on a rollback.
-	changes := aim(scalers(d, owned, false), d.Name+disabledSuffix)
+	changes := aim(scalers(d, deploymentKind, owned, false), d.Name+disabledSuffix)
 	if r.stable != nil {
 		stable := r.stable.DeepCopy()
 		stable.Spec.MinReadySeconds = foreverReady
@@ -358,7 +353,7 @@ func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object
 // but the pause, so that it can be left over a weekend.
 func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, owned, true), d.Name)...)
+	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, deploymentKind, owned, true), d.Name)...)
 }
 
 // hurried lets pods become available again when their owner says.
@@ -397,10 +392,5 @@ func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		return changes
 	}
-	return append(changes, aim(scalers(d, owned, true), d.Name)...)
-}
-
-// Scaling implements Adapter: the native controller sizes all sets.
-func (blueGreen) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
-	return sizes.Scaling{}, false
+	return append(changes, aim(scalers(d, deploymentKind, owned, true), d.Name)...)
 }

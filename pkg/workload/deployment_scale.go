@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Scaling implements Adapter. Sizes are decided here while the Deployment is
+// Scaling implements setSizer. Sizes are decided here while the Deployment is
 // under control: paused, and driven or held.
 func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
@@ -229,7 +229,7 @@ func Unjudged(rs *appsv1.ReplicaSet) bool {
 	return unseen > 1 || unseen > 0 && available(rs) < rs.Status.ReadyReplicas
 }
 
-// Sets implements Adapter.
+// Sets implements setSizer.
 func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
@@ -253,8 +253,8 @@ func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Sca
 	return changes, nil
 }
 
-// Tell implements Adapter. The status of a Deployment has no field for it.
-func (deployment) Tell(obj object.Object, owned []object.Object) []object.Change {
+// tellStatus tells how far a release is, for which the status of a Deployment has no field.
+func tellStatus(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
 	if _, news := untold(d, r); !news {

@@ -135,9 +135,6 @@ func restoreStrategy(d *appsv1.Deployment) {
 	}
 }
 
-// Discard implements Adapter: nothing is made beside it.
-func (deployment) Discard(object.Object, []object.Object) []object.Change { return nil }
-
 // Restore implements Adapter. First the sizes that the native controller noted
 // on active sets are removed where they are stale, since they would wedge it or
 // break availability; then everything goes back in one write; then, when the

@@ -19,7 +19,7 @@ func Pods(pods []corev1.Pod) []planner.Pod {
 	var out []planner.Pod
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		if !counts(p) {
 			continue
 		}
 		batch, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
@@ -33,6 +33,16 @@ func Pods(pods []corev1.Pod) []planner.Pod {
 		})
 	}
 	return out
+}
+
+// counts reports whether a pod is neither on its way out nor done.
+func counts(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
+}
+
+func isReady(p *corev1.Pod) bool {
+	c := condition(p, corev1.PodReady)
+	return counts(p) && c != nil && c.Status == corev1.ConditionTrue
 }
 
 // came is when a pod came to its revision.
