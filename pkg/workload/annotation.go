@@ -302,6 +302,12 @@ func without(m map[string]string, keys ...string) map[string]string {
 	return m
 }
 
+// unmark removes all keys of ours that a release writes.
+func unmark(obj metav1.Object) {
+	obj.SetAnnotations(without(obj.GetAnnotations(), ourAnnotations...))
+	obj.SetLabels(without(obj.GetLabels(), ourLabels...))
+}
+
 // Marked reports whether something is held or driven, or a copy of what is.
 func Marked(o metav1.Object) bool {
 	a := o.GetAnnotations()

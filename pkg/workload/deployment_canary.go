@@ -211,19 +211,9 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 		return
 	}
 	keepMarks(was, d)
-	keepHistory(was, d)
+	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
-	}
-}
-
-// keepHistory keeps a raised limit, and has what the owner writes given back.
-func keepHistory(was, d *appsv1.Deployment) {
-	v, driven := readDriving(was)
-	if driven && v.RevisionHistoryLimit != nil && d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit < minHistory {
-		v.RevisionHistoryLimit = d.Spec.RevisionHistoryLimit
-		d.Spec.RevisionHistoryLimit = was.Spec.RevisionHistoryLimit
-		writeDriving(d, v)
 	}
 }
 

@@ -45,8 +45,7 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 	seeHold(view, isHeld, k.Holder)
 	seeTarget(view, target, k)
 	if !isHeld && target == nil {
-		view.SetAnnotations(without(view.GetAnnotations(), ourAnnotations...))
-		view.SetLabels(without(view.GetLabels(), ourLabels...))
+		unmark(view)
 	}
 	seeStable(view, isHeld || target != nil, k.Stable)
 	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, target != nil)}

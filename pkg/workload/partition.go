@@ -217,8 +217,7 @@ func (v view) restored(how planner.RestoreWorkload) object.Object {
 	s := v.of(want)
 	s.restore(v, how, held(want) || controlled)
 	restoreLimit(had, s.fields().historyLimit)
-	want.SetAnnotations(without(want.GetAnnotations(), ourAnnotations...))
-	want.SetLabels(without(want.GetLabels(), ourLabels...))
+	unmark(want)
 	return want
 }
 

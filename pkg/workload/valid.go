@@ -79,35 +79,6 @@ func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
 	return why
 }
 
-// wrong says why kube-apiserver refuses what the owner wrote.
-func (o original) wrong() string {
-	return cmp.Or(o.late(), wrongUpdate(o.update()))
-}
-
-// late is about the seconds.
-func (o original) late() string {
-	switch deadline := cmp.Or(o.ProgressDeadlineSeconds, new(nativeDeadline)); {
-	case o.MinReadySeconds < 0:
-		return "spec.minReadySeconds must not be negative"
-	case *deadline <= o.MinReadySeconds:
-		return "spec.progressDeadlineSeconds must be greater than minReadySeconds, or no rollout ends in time"
-	}
-	return ""
-}
-
-// fit replaces what kube-apiserver would refuse by what it sets where nothing is written.
-func (o *original) fit() {
-	if wrongUpdate(o.update()) != "" {
-		o.MaxUnavailable, o.MaxSurge = nil, nil
-	}
-	if o.late() != "" {
-		o.ProgressDeadlineSeconds = new(nativeDeadline)
-	}
-	if o.late() != "" {
-		o.MinReadySeconds = 0
-	}
-}
-
 // deploymentWrong is about the strategy that is saved.
 func deploymentWrong(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
