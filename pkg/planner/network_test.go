@@ -16,7 +16,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
-	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // observeTraffic reads the Services and Ingresses of the plan, if it has any.
@@ -37,7 +36,7 @@ func (w *world) observeTraffic(o *observation) {
 		Routers:       traffic.Routers(ref, "spec.strategy.canary.trafficRoutings[0]"),
 	}
 	if o.workload != nil {
-		o.net.Template = workload.PodLabels(o.workload)
+		o.net.Template = o.row.PodLabels(o.workload)
 	}
 	if p := o.rollout.Status.Active(); p != nil {
 		o.net.StableRevision = p.StableRevision

@@ -326,9 +326,9 @@ func (w *world) act(o *observation, action planner.Action) error {
 func onWorkload(o *observation, action planner.Action) ([]object.Change, bool) {
 	switch a := action.(type) {
 	case planner.Label:
-		return o.row.Adapter.Label(o.workload), true
+		return o.row.Label(o.workload), true
 	case planner.Unlabel:
-		return o.row.Adapter.Unlabel(o.workload), true
+		return o.row.Unlabel(o.workload), true
 	case planner.Hold:
 		return o.row.Take(o.workload, o.rollout.Name, a.Again), true
 	case planner.ApplyPendingEdit:

@@ -228,6 +228,15 @@ func writeHeld(obj metav1.Object, by string) {
 	annotate(obj, rollouts.AnnotationInProgress, encode(inProgress{RolloutName: by}))
 }
 
+// namedStable is the revision that is on record as the stable one, which counts while the
+// workload is driven or held; empty if none is.
+func namedStable(obj metav1.Object) string {
+	if _, driven := readOwner(obj); !driven && !held(obj) {
+		return ""
+	}
+	return obj.GetLabels()[rollouts.LabelStableRevision]
+}
+
 func rolloutID(obj metav1.Object) string {
 	if id := obj.GetLabels()[rollouts.LabelRolloutID]; id != "" {
 		return id
@@ -291,6 +300,12 @@ func without(m map[string]string, keys ...string) map[string]string {
 		return nil
 	}
 	return m
+}
+
+// unmark removes all keys of ours that a release writes.
+func unmark(obj metav1.Object) {
+	obj.SetAnnotations(without(obj.GetAnnotations(), ourAnnotations...))
+	obj.SetLabels(without(obj.GetLabels(), ourLabels...))
 }
 
 // Marked reports whether something is held or driven, or a copy of what is.

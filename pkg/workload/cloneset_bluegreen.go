@@ -17,28 +17,34 @@ import (
 
 // cloneSetBlueGreen releases a CloneSet by surge, as blueGreen does a Deployment: no
 // pod is available for years, and Kruise takes no ready pod for one that is not.
-type cloneSetBlueGreen struct{ cloneSet }
-
-var _ Adapter = cloneSetBlueGreen{}
+type cloneSetBlueGreen struct{ partitioned }
 
 // inPlaceOnly is the type of update with which Kruise refuses every surge.
 const inPlaceOnly = "InPlaceOnly"
 
 // Observe implements Adapter.
-func (cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
-	o := sortClones(obj.(*CloneSet), owned)
-	w := cloneSet{}.Observe(obj, owned)
-	disabled := len(scalers(obj, owned, true)) > 0
+func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	v := s.view(obj, owned)
+	w := s.partitioned.Observe(obj, owned)
+	disabled := len(scalers(obj, cloneSetKind, owned, true)) > 0
 	w.HasManagedFields, w.Native = w.HasManagedFields || disabled, w.Native && !disabled
-	w.TargetApplied = w.Target != nil && len(change(obj, o.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj, owned, false)) == 0)
-	w.UnsupportedReason = cloneSetBlueGreen{}.UnsupportedReason(obj)
+	w.TargetApplied = w.Target != nil && len(change(obj, v.switched(*w.Target))) == 0 && (w.Target.Abort || len(scalers(obj, cloneSetKind, owned, false)) == 0)
+	w.UnsupportedReason = inPlaceOnlyUnsupported(obj)
 	w.LastStays = false // none goes before the end
-	w.Unavailable = o.natively().unavailable()
+	w.Unavailable = v.natively().unavailable
 	return w
 }
 
-// UnsupportedReason implements Adapter.
-func (cloneSetBlueGreen) UnsupportedReason(obj object.Object) string {
+// Unholdable implements Adapter.
+func (s cloneSetBlueGreen) Unholdable(old, update object.Object, isHeld bool) string {
+	if why := inPlaceOnlyUnsupported(update); why != "" && !isHeld {
+		return why
+	}
+	return s.partitioned.Unholdable(old, update, isHeld)
+}
+
+// inPlaceOnlyUnsupported says why a CloneSet cannot surge; empty if it can.
+func inPlaceOnlyUnsupported(obj object.Object) string {
 	if obj.(*CloneSet).Spec.UpdateStrategy.Type != inPlaceOnly {
 		return ""
 	}
@@ -46,15 +52,15 @@ func (cloneSetBlueGreen) UnsupportedReason(obj object.Object) string {
 }
 
 // natively is the CloneSet with the surge of its owner.
-func (o cloneSetView) natively() cloneSetView {
-	want := o.set.DeepCopyObject().(*CloneSet)
+func (v view) natively() view {
+	want := copyOf(v.obj).(*CloneSet)
 	if own := clonesOwner(want); own.MinReadySeconds != nil {
 		want.Spec.UpdateStrategy.MaxUnavailable, want.Spec.UpdateStrategy.MaxSurge = own.MaxUnavailable, own.MaxSurge
 		want.Spec.MinReadySeconds, want.Spec.ScaleStrategy.PodsToDelete = *own.MinReadySeconds, nil
 		keepClones(want, ownersClones{Partition: own.Partition, Paused: own.Paused})
 	}
-	o.set = want
-	return o
+	v.obj, v.fields = want, want.fields()
+	return v
 }
 
 // Keep implements Adapter. What the owner writes meanwhile is given back in the
@@ -62,7 +68,7 @@ func (o cloneSetView) natively() cloneSetView {
 // used up Kruise would mark pods to be replaced, and would remember that.
 func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 	was, c := oldObj.(*CloneSet), newObj.(*CloneSet)
-	s.cloneSet.Keep(oldObj, newObj)
+	s.partitioned.Keep(oldObj, newObj)
 	own := clonesOwner(c)
 	if own.MinReadySeconds == nil {
 		return
@@ -86,14 +92,14 @@ func (s cloneSetBlueGreen) Keep(oldObj, newObj object.Object) {
 }
 
 // SetTarget implements Adapter. Nobody else scales from before the first new pod.
-func (cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
-	o := sortClones(obj.(*CloneSet), owned)
+func (s cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+	v := s.view(obj, owned)
 	var changes []object.Change
 	if !to.Abort {
-		changes = aim(scalers(obj, owned, false), obj.GetName()+disabledSuffix)
+		changes = aim(scalers(obj, cloneSetKind, owned, false), obj.GetName()+disabledSuffix)
 	}
-	want := o.switched(to.Target)
-	noteTarget(want, &want.Spec.RevisionHistoryLimit, o.stable, rollouts.StyleBlueGreen, to.Target, owner)
+	want := v.switched(to.Target)
+	noteTarget(want, s.of(want).fields().historyLimit, v.stable, rollouts.StyleBlueGreen, to.Target, owner)
 	return append(changes, change(obj, want)...)
 }
 
@@ -102,21 +108,22 @@ func (cloneSetBlueGreen) SetTarget(obj object.Object, owned []object.Object, to 
 // stable template, so that Kruise takes none of stable's for too many. So it is
 // at size 0, where Kruise would otherwise take no pod at all, and until stable
 // is whole again.
-func (o cloneSetView) switched(to planner.Target) *CloneSet {
-	native := o.natively()
-	want, u := native.set, &native.set.Spec.UpdateStrategy
+func (v view) switched(to planner.Target) object.Object {
+	native := v.natively()
+	want := native.obj.(*CloneSet)
+	u := &want.Spec.UpdateStrategy
 	switch {
-	case to.Abort, o.replicas() == 0:
+	case to.Abort, v.size == 0:
 		return native.aimed(to)
-	case o.aside != "" && !o.whole():
+	case v.aside != "" && !v.whole():
 		return want
 	}
-	o.takeUp(want)
+	v.takeUp(want)
 	own := clonesOwner(want)
 	own.MaxUnavailable, own.MaxSurge, own.MinReadySeconds = u.MaxUnavailable, u.MaxSurge, new(want.Spec.MinReadySeconds)
 	keepClones(want, own)
 	u.Paused, u.MaxUnavailable, u.Partition = false, new(intstr.FromInt32(0)), new(intstr.FromInt32(0))
-	u.MaxSurge, want.Spec.ScaleStrategy.PodsToDelete = o.beside(to.Partition)
+	u.MaxSurge, want.Spec.ScaleStrategy.PodsToDelete = v.beside(to.Partition)
 	if u.MaxSurge == nil {
 		// Kruise refuses a strategy that lets nothing happen.
 		u.MaxSurge, u.Partition = new(intstr.FromInt32(1)), new(all)
@@ -130,17 +137,17 @@ func (o cloneSetView) switched(to planner.Target) *CloneSet {
 // itself it would neither add to the pods of a step nor make one again that was
 // lost. For pods that are to go it surges all the same, and a ready one goes only
 // when it may be missing. So some are named as long as new ones are to come.
-func (o cloneSetView) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
+func (v view) beside(share intstr.IntOrString) (*intstr.IntOrString, []string) {
 	var old []string
-	for _, p := range o.pods {
-		if cloneOf(p) != o.live {
+	for _, p := range v.pods {
+		if cloneOf(p) != v.live {
 			old = append(old, p.Name)
 		}
 	}
 	slices.Sort(old)
-	want, have := int(planner.Limit(rollouts.StyleBlueGreen, share, o.replicas())), len(o.pods)-len(old)
+	want, have := int(planner.Limit(rollouts.StyleBlueGreen, share, v.size)), len(v.pods)-len(old)
 	surge := want
-	if missing := int(o.replicas()) - len(old); missing > 0 {
+	if missing := int(v.size) - len(old); missing > 0 {
 		// New pods do not make up for what stable lacks.
 		surge -= missing
 		share = intstr.FromInt(surge)
@@ -156,36 +163,36 @@ func (o cloneSetView) beside(share intstr.IntOrString) (*intstr.IntOrString, []s
 }
 
 // whole reports whether all pods of stable are there.
-func (o cloneSetView) whole() bool {
+func (v view) whole() bool {
 	var n int32
-	for _, p := range o.pods {
-		if cloneOf(p) == o.stable {
+	for _, p := range v.pods {
+		if cloneOf(p) == v.stable {
 			n++
 		}
 	}
-	return o.settled() && short(o.set.Status.CurrentRevision) == o.stable && n >= o.replicas()
+	return v.settled() && v.current == v.stable && n >= v.size
 }
 
 // RestoreStrategy implements Adapter. An abort can be left over a weekend: its autoscaler is back.
 func (s cloneSetBlueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
-	return append(s.cloneSet.RestoreStrategy(obj, owned), aim(scalers(obj, owned, true), obj.GetName())...)
+	return append(s.partitioned.RestoreStrategy(obj, owned), aim(scalers(obj, cloneSetKind, owned, true), obj.GetName())...)
 }
 
 // Restore implements Adapter. A partition of the owner's would leave pods of the
 // other version, so it comes back when those are gone. Autoscalers come back last:
 // until Kruise is done, there are more pods than they should judge by.
-func (cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
-	o := sortClones(obj.(*CloneSet), owned)
-	native := o.natively()
-	if clonesOwner(o.set).Partition != nil && (how.Wait || o.live == o.stable) && !how.KeepPaused {
-		native.set.Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
-		if changes := change(obj, native.set); len(changes) > 0 || o.rolling() {
+func (s cloneSetBlueGreen) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	v := s.view(obj, owned)
+	native := v.natively()
+	if clonesOwner(obj.(*CloneSet)).Partition != nil && (how.Wait || v.live == v.stable) && !how.KeepPaused {
+		native.obj.(*CloneSet).Spec.UpdateStrategy.Partition = new(intstr.FromInt32(0))
+		if changes := change(obj, native.obj); len(changes) > 0 || v.rolling() {
 			return changes
 		}
 	}
 	changes := change(obj, native.restored(how))
-	if how.Wait && (len(changes) > 0 || o.rolling()) {
+	if how.Wait && (len(changes) > 0 || v.rolling()) {
 		return changes
 	}
-	return append(changes, aim(scalers(obj, owned, true), obj.GetName())...)
+	return append(changes, aim(scalers(obj, cloneSetKind, owned, true), obj.GetName())...)
 }

@@ -40,7 +40,7 @@ func clonesAlone(c *CloneSet) {
 func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	return func(s *cloned) []object.Change {
 		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
-		return cloneSetBlueGreen{}.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
+		return cloneSetBlueGreen{cloneSet}.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 	}
 }
 
@@ -97,13 +97,13 @@ func (s *cloned) lose(letter string, n int) *cloned {
 func (s *cloned) live(letter string) *cloned {
 	was := s.set.DeepCopyObject().(*CloneSet)
 	s.set.Spec.Template, s.set.Status.UpdateRevision = *templateOf(letter), "db-"+letter
-	cloneSetBlueGreen{}.Keep(was, s.set)
+	cloneSetBlueGreen{cloneSet}.Keep(was, s.set)
 	return s
 }
 
 // TestSurgingClonesChanges has one golden file for each case, and is done after it.
 func TestSurgingClonesChanges(t *testing.T) {
-	a := cloneSetBlueGreen{}
+	a := cloneSetBlueGreen{cloneSet}
 	restore := func(how planner.RestoreWorkload) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, how) }
 	}
@@ -156,13 +156,13 @@ func TestSurgingClonesChanges(t *testing.T) {
 // What was told is obeyed when it is written and no autoscaler acts; an abort is at
 // rest when the autoscaler is back; and nothing is ours any more in the end.
 func TestObserveSurgingClones(t *testing.T) {
-	a := cloneSetBlueGreen{}
+	a := cloneSetBlueGreen{cloneSet}
 	type facts struct {
 		obeyed, native, mine, paused bool
 		unavailable                  int32
 	}
 	rest := func(s *cloned) []object.Change { return a.RestoreStrategy(s.set, s.owned) }
-	held := func(s *cloned) []object.Change { return a.cloneSet.RestoreStrategy(s.set, s.owned) }
+	held := func(s *cloned) []object.Change { return a.partitioned.RestoreStrategy(s.set, s.owned) }
 	restore := func(s *cloned) []object.Change { return a.Restore(s.set, s.owned, planner.RestoreWorkload{}) }
 	for name, tc := range map[string]struct {
 		in   *cloned

@@ -61,7 +61,7 @@ func clonesOf(live, pods string, edits ...func(*CloneSet)) *cloned {
 	return s
 }
 
-func clonesHeld(c *CloneSet) { cloneSet{}.Hold(c, "db") }
+func clonesHeld(c *CloneSet) { cloneSet.Hold(c, "db") }
 
 // clonesTold is what a release wrote.
 func clonesTold(partition string, share int32, abort bool, more string) func(*CloneSet) {
@@ -89,7 +89,7 @@ func clonesPaused(c *CloneSet) { c.Spec.UpdateStrategy.Paused = true }
 
 // TestCloneSetChanges has one golden file for each case, and is done after it.
 func TestCloneSetChanges(t *testing.T) {
-	var a cloneSet
+	a := cloneSet
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
@@ -198,7 +198,7 @@ func TestObserveCloneSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cloneSet{}.Observe(tc.in.set, tc.in.owned)
+			got := cloneSet.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
@@ -232,7 +232,7 @@ func TestKeeps(t *testing.T) {
 func TestClonesLeaving(t *testing.T) {
 	s := clonesOf("b", "AAAAB")
 	s.owned[len(s.owned)-1].(*corev1.Pod).DeletionTimestamp = new(metav1.Time)
-	if w := (cloneSet{}).Observe(s.set, s.owned); w.UpdatedReplicas != 0 {
+	if w := cloneSet.Observe(s.set, s.owned); w.UpdatedReplicas != 0 {
 		t.Errorf("counts %d new pods", w.UpdatedReplicas)
 	}
 }
@@ -243,7 +243,7 @@ func TestClonesNeverMissing(t *testing.T) {
 	s := clonesOf("b", "AAABB", func(c *CloneSet) {
 		c.Spec.UpdateStrategy.MaxUnavailable, c.Spec.UpdateStrategy.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 	})
-	if w := (cloneSet{}).Observe(s.set, s.owned); w.Unavailable != 1 {
+	if w := cloneSet.Observe(s.set, s.owned); w.Unavailable != 1 {
 		t.Errorf("%d are replaced at once, want 1", w.Unavailable)
 	}
 }

@@ -119,24 +119,6 @@ func noteTarget(want metav1.Object, limit **int32, stable string, style rollouts
 	v, _ := readDriving(want)
 	v.RollingStyle = style
 	v.told(to)
-	if *limit != nil && **limit < minHistory {
-		v.RevisionHistoryLimit, *limit = *limit, new(minHistory)
-	}
+	raiseLimit(&v, limit)
 	writeDriving(want, v)
-}
-
-// keepLimit does so with what the owner writes meanwhile; had is what it was.
-func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
-	v, driven := readDriving(was)
-	if driven && v.RevisionHistoryLimit != nil && *limit != nil && **limit < minHistory {
-		v.RevisionHistoryLimit, *limit = *limit, had
-		writeDriving(is, v)
-	}
-}
-
-// restoreLimit gives the owner's back.
-func restoreLimit(v driving, limit **int32) {
-	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
-		*limit = v.RevisionHistoryLimit
-	}
 }

@@ -4,10 +4,12 @@
 package workload
 
 import (
+	"cmp"
+
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -18,158 +20,110 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
 // daemonSet releases a DaemonSet by its update strategy OnDelete: its native
 // controller replaces no pod, but makes one of the live template on each node that
-// has none. So old pods are deleted here, as many as a step asks for.
-type daemonSet struct{ baseAdapter }
+// has none. So old pods are deleted here, as many as a step asks for. An abort leaves
+// the stable template: an aborted version comes up on no node that joins.
+var daemonSet = partitioned{&partitionKind{
+	label:       daemonSetLabel,
+	of:          func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
+	name:        labelled,
+	revision:    revisionOf,
+	arrange:     byNode,
+	unsupported: surgeUnsupported,
+	due:         dueOnNodes,
+	joins:       true,
+}}
 
-var _ Adapter = daemonSet{}
+// What others of the API keep on a DaemonSet, which may be taken over from them in
+// the middle of a release.
+const theirType = "rollouts.kruise.io/daemonset-original-update-strategy"
 
-// Observe implements Adapter. The size is the number of nodes that are to have a pod.
-func (daemonSet) Observe(obj object.Object, owned []object.Object) planner.Workload {
-	p := place(obj.(*appsv1.DaemonSet), owned, "")
-	w := p.facts()
-	w.Paused, w.UnsupportedReason = onDelete(p.set), daemonSet{}.UnsupportedReason(p.set)
-	w.TargetApplied = w.Target != nil && len(change(p.set, p.aimed(*w.Target))) == 0 && len(p.due(*w.Target)) == 0
-	return w
+var theirAnnotations = []string{theirType, "rollouts.kruise.io/daemonset-revision", "rollouts.kruise.io/daemonset-advanced-control"}
+
+// labelled names a revision by the label value of its pods.
+func labelled(cr *appsv1.ControllerRevision) string {
+	return cr.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 }
 
-// facts are those that do not depend on how pods are replaced. A pod that comes is
-// of the live template.
-func (p daemonSetView) facts() planner.Workload {
-	d := p.set
-	w := planner.Workload{
-		Generation: d.Generation, Settled: p.settled(), Replicas: p.size(),
-		Labelled: d.Labels[rollouts.LabelWorkloadType] == daemonSetLabel, Held: held(d), PendingEdit: hasPendingEdit(d), HasManagedFields: hasKeys(d), NewPodsUseTemplate: true,
-		StableRevision: p.stable,
-		UpdateRevision: p.update, PodTemplateHash: p.update, LiveRevision: p.live,
-		AtStable: p.live != "" && p.update == p.stable, RolloutID: rolloutID(d), Target: readTarget(d),
-		Revisions: p.history.names(), Unavailable: unavailable(d),
-		Rolling: !held(d) && p.rolling(), StableGone: p.stable != "" && p.history[p.stable] == nil, RevisionKind: controllerRevision,
-	}
-	p.count(&w)
-	w.StableTemplate, w.BackByTemplate = digest(p.history.template(p.stable)), true
-	w.Native = w.Target == nil || w.Target.Abort && p.allStable()
-	return w
-}
-
-// rolling reports whether pods of another template are still to be replaced.
-func (p daemonSetView) rolling() bool {
-	return p.size() > 0 && (!p.settled() || p.set.Status.UpdatedNumberScheduled < p.size() || len(p.others()) > 0)
-}
-
-// count is the facts about pods. What the native controller has not counted yet,
-// others do not see either.
-func (p daemonSetView) count(w *planner.Workload) {
-	w.Lingers = keptPod(p.pods)
-	all, ready := census(p.pods)
-	for revision, n := range all {
-		if revision != p.update {
-			w.StableReplicas += n
-		}
-		if revision != p.update && revision != p.stable {
-			w.SupersededReplicas += n
-		}
-	}
-	w.StableReadyReplicas, w.LiveReadyReplicas = ready[p.stable], ready[p.live]
-	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[p.update], ready[p.update]
-	if p.settled() && p.live == p.update {
-		w.UpdatedReplicas = min(w.UpdatedReplicas, p.set.Status.UpdatedNumberScheduled)
-		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
-	}
-}
-
-// UnsupportedReason implements Adapter. A surge starts the new pod of a node
-// before the old one goes; whoever deletes the old one first breaks that promise.
-func (daemonSet) UnsupportedReason(obj object.Object) string {
+// surgeUnsupported says why a DaemonSet with a surge is not released. A surge starts the new pod
+// of a node before the old one goes; whoever deletes the old one first breaks that
+// promise.
+func surgeUnsupported(obj object.Object) string {
 	d := obj.(*appsv1.DaemonSet)
-	if held(d) || !surges(d) {
+	u := d.Spec.UpdateStrategy.RollingUpdate
+	if u == nil || u.MaxSurge == nil || onDelete(d) || *u.MaxSurge == intstr.FromInt32(0) || *u.MaxSurge == intstr.FromString("0%") {
 		return ""
 	}
 	return "the DaemonSet has spec.updateStrategy.rollingUpdate.maxSurge, so that no node is ever without its pod, " +
 		"and to release in steps pods are deleted before new ones start; set maxSurge to 0 and maxUnavailable to how many nodes may be without one"
 }
 
-func surges(d *appsv1.DaemonSet) bool {
-	u := d.Spec.UpdateStrategy.RollingUpdate
-	if u == nil || u.MaxSurge == nil || onDelete(d) {
-		return false
+// daemonSetWrong says what kube-apiserver would refuse at the give-back. Of an owner's
+// OnDelete the limits do not count.
+func daemonSetWrong(old, update object.Object) string {
+	was, d := old.(*appsv1.DaemonSet), update.(*appsv1.DaemonSet).DeepCopy()
+	same := equality.Semantic.DeepEqual(was.Spec.UpdateStrategy, d.Spec.UpdateStrategy)
+	daemonSet.Keep(was, d)
+	if same || owners(d).Type == onDeleteType {
+		return ""
 	}
-	return *u.MaxSurge != intstr.FromInt32(0) && *u.MaxSurge != intstr.FromString("0%")
+	return wrongNodes(d.Spec.UpdateStrategy.RollingUpdate)
 }
 
-// unavailable is how many pods may be missing at once, as the native controller
-// reckons it. One may be, or nothing could be replaced.
-func unavailable(d *appsv1.DaemonSet) int32 {
-	u := d.Spec.UpdateStrategy.RollingUpdate
-	if u == nil || u.MaxUnavailable == nil {
-		return 1
+// nativeDaemonSet is the subject of a DaemonSet of apps/v1.
+type nativeDaemonSet struct{ *appsv1.DaemonSet }
+
+func (d nativeDaemonSet) fields() fields {
+	f := fields{template: &d.Spec.Template, historyLimit: &d.Spec.RevisionHistoryLimit, unavailable: 1, stopped: onDelete(d.DaemonSet)}
+	if u := d.Spec.UpdateStrategy.RollingUpdate; u != nil {
+		f.unavailable = unavailable(u.MaxUnavailable, d.Status.DesiredNumberScheduled, true)
 	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(u.MaxUnavailable, int(d.Status.DesiredNumberScheduled), true)
-	if err != nil {
-		return 1
-	}
-	return max(int32(n), 1) //nolint:gosec // bounded by the number of nodes, or what the owner wrote
+	f.countNodes(&d.Status)
+	return f
 }
 
-// Changed implements Adapter. What a strategy with a surge asks for is not to be had
-// here. Where no node has a pod the template is held all the same, until the controller
-// sees that: at the door only a status would say so.
-func (a daemonSet) Changed(oldObj, newObj object.Object) bool {
-	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
-	return (a.Rolls(was, d) || renamed(was, d)) && !surges(d)
+func (f *fields) countNodes(st *appsv1.DaemonSetStatus) {
+	f.observed, f.total, f.updated = st.ObservedGeneration, st.DesiredNumberScheduled, st.UpdatedNumberScheduled
 }
 
-// Rolls implements Adapter.
-func (daemonSet) Rolls(oldObj, newObj object.Object) bool {
-	return !samePods(&oldObj.(*appsv1.DaemonSet).Spec.Template, &newObj.(*appsv1.DaemonSet).Spec.Template)
-}
-
-// Hold implements Adapter. How many pods may be missing is left where it is, and
-// goes on to count. Another door of admission may have held it a moment ago.
-func (daemonSet) Hold(obj object.Object, by string) {
-	d := obj.(*appsv1.DaemonSet)
-	if held(d) && onDelete(d) {
-		keepOwners(d, ownersStrategy{Type: ownersType(d)})
-	} else {
-		stop(d)
-	}
-	writeHeld(d, by)
-}
-
-// stop keeps what the owner wrote of the type for the end.
-func stop(d *appsv1.DaemonSet) {
+// stop keeps what the owner wrote of the type for the end. How many pods may be missing
+// is left where it is, and goes on to count.
+func (d nativeDaemonSet) stop() {
 	own := ownersStrategy{}
-	if onDelete(d) {
-		own.Type = string(appsv1.OnDeleteDaemonSetStrategyType)
+	if onDelete(d.DaemonSet) && (!held(d) || owners(d).Type == onDeleteType) {
+		own.Type = onDeleteType
 	}
 	keepOwners(d, own)
 	d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
-}
-
-// ownersType is what was kept of the type.
-func ownersType(d *appsv1.DaemonSet) string {
-	if own := owners(d).Type; own == string(appsv1.OnDeleteDaemonSetStrategyType) {
-		return own
-	}
-	return ""
 }
 
 func onDelete(d *appsv1.DaemonSet) bool {
 	return d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
 }
 
-// Keep implements Adapter. Another template goes nowhere until a step says how
-// far, but to nodes that have no pod. What the owner writes of the strategy is
-// given back in the end. An abort waits for available pods, so that when they count as
-// that is settled before.
-func (daemonSet) Keep(oldObj, newObj object.Object) {
-	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet)
-	KeepRecords(was, d)
-	d.Spec.MinReadySeconds = was.Spec.MinReadySeconds
-	if !onDelete(d) {
-		stop(d)
+// keep lets another template go nowhere, but to nodes that have no pod. An abort waits
+// for available pods, so that when they count as that is settled before.
+func (d nativeDaemonSet) keep(old object.Object, _ bool) {
+	d.Spec.MinReadySeconds = old.(*appsv1.DaemonSet).Spec.MinReadySeconds
+	d.setPartition(frozen)
+}
+
+// setPartition is OnDelete, whatever stays: Weir deletes the pods.
+func (d nativeDaemonSet) setPartition(int32) {
+	if !onDelete(d.DaemonSet) {
+		d.stop()
 	}
-	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
-	if !samePods(&was.Spec.Template, &d.Spec.Template) {
-		setAside(d, "")
+}
+
+// restore keeps OnDelete for a workload that stays paused as long as a pod runs another
+// template. What is given back half-way because its Rollout leaves keeps OnDelete, too:
+// as other clients of the API expect it, no pod is replaced.
+func (d nativeDaemonSet) restore(v view, how planner.RestoreWorkload, isOurs bool) {
+	if isOurs && v.mayRoll(how) {
+		own := cmp.Or(owners(d).Type, d.Annotations[theirType], rollingUpdateType)
+		d.Spec.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(own)
+		if !onDelete(d.DaemonSet) && wrongNodes(d.Spec.UpdateStrategy.RollingUpdate) != "" {
+			d.Spec.UpdateStrategy.RollingUpdate = nil // kube-apiserver sets its own
+		}
 	}
+	d.Annotations = without(d.Annotations, theirAnnotations...)
 }

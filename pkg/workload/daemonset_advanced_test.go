@@ -60,13 +60,13 @@ func (n *advancedNodes) kept(letter string, number int64) *advancedNodes {
 	return n
 }
 
-func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet{}.Hold(d, "log") }
+func advancedHeld(d *AdvancedDaemonSet) { advancedDaemonSet.Hold(d, "log") }
 
 // advancedTold is what a release wrote.
 func advancedTold(partition, share int32, abort bool, aside string) advancedEdit {
 	return func(d *AdvancedDaemonSet) {
 		advancedHeld(d)
-		d.tell(ownersStrategy{Partition: partition})
+		d.setStrategy(ownersStrategy{Partition: partition})
 		d.Labels[rollouts.LabelStableRevision] = "a"
 		d.Spec.RevisionHistoryLimit = new(minHistory)
 		writeOwner(d, owner())
@@ -88,7 +88,7 @@ func advancedNotSeen(d *AdvancedDaemonSet) { d.Generation++ }
 
 // TestAdvancedDaemonSetChanges has one golden file for each case, and is done after it.
 func TestAdvancedDaemonSetChanges(t *testing.T) {
-	var a advancedDaemonSet
+	a := advancedDaemonSet
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
@@ -202,7 +202,7 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := advancedDaemonSet{}.Observe(tc.in.set, tc.in.owned)
+			got := advancedDaemonSet.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled = tc.in.set.Generation, 5, true
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			if tc.want.Unavailable == 0 {
@@ -223,10 +223,10 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 func TestChoosyDaemonSet(t *testing.T) {
 	choose := func(d *AdvancedDaemonSet) { d.Spec.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{} }
 	n, next := advancedDaemon("a", "AAA", choose), advancedDaemon("b", "AAA", choose)
-	if why := (advancedDaemonSet{}).Observe(n.set, n.owned).UnsupportedReason; why == "" {
+	if why := advancedDaemonSet.Observe(n.set, n.owned).UnsupportedReason; why == "" {
 		t.Error("does not say why")
 	}
-	if (advancedDaemonSet{}).Changed(n.set, next.set) {
+	if rowOf(t, advancedDaemonSetKind).Changed(n.set, next.set) {
 		t.Error("it is held")
 	}
 }
@@ -239,7 +239,7 @@ func TestAdvancedDaemonSetHeldTwice(t *testing.T) {
 	if diff := cmp.Diff(was, golden.Text(t, n.set)); diff != "" {
 		t.Errorf("(-once +twice):\n%s", diff)
 	}
-	n.set.tell(ownersStrategy{Partition: 2}) // a step
+	n.set.setStrategy(ownersStrategy{Partition: 2}) // a step
 	advancedHeld(n.set)
 	if own := owners(n.set); own != (ownersStrategy{Partition: 1}) {
 		t.Errorf("its owner's is %+v after a step", own)

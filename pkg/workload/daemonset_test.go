@@ -77,7 +77,7 @@ func (n *nodes) pod(i int) *corev1.Pod {
 	return n.owned[at].(*corev1.Pod)
 }
 
-func onHold(n *nodes) { daemonSet{}.Hold(n.set, "log") }
+func onHold(n *nodes) { daemonSet.Hold(n.set, "log") }
 
 // daemonTold is what a release wrote.
 func daemonTold(share int32, abort bool, aside string) setEdit {
@@ -118,7 +118,7 @@ func silentNode(i int) setEdit {
 
 // TestDaemonSetChanges has one golden file for each case, and is done after it.
 func TestDaemonSetChanges(t *testing.T) {
-	var a daemonSet
+	a := daemonSet
 	drive := func(share string, abort bool) func(*nodes) []object.Change {
 		return func(n *nodes) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, pod := range place(tc.in.set, tc.in.owned, "").due(planner.Target{Partition: tc.share, Abort: tc.abort}) {
+			for _, pod := range daemonSet.view(tc.in.set, tc.in.owned).deletes(planner.Target{Partition: tc.share, Abort: tc.abort}) {
 				got = append(got, pod.Name)
 			}
 			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
@@ -296,7 +296,7 @@ func TestObserveDaemonSet(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := daemonSet{}.Observe(tc.in.set, tc.in.owned)
+			got := daemonSet.Observe(tc.in.set, tc.in.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = tc.in.set.Generation, 5, true, 2
 			tc.want.NewPodsUseTemplate, tc.want.RevisionKind = true, "ControllerRevision"
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
@@ -313,7 +313,7 @@ func TestObserveDaemonSet(t *testing.T) {
 // Without a node nothing rolls, also before the native controller has seen a template.
 func TestDaemonSetNowhere(t *testing.T) {
 	n := daemon("b", "", unobserved)
-	if w := (daemonSet{}).Observe(n.set, n.owned); w.Rolling || w.Settled {
+	if w := daemonSet.Observe(n.set, n.owned); w.Rolling || w.Settled {
 		t.Errorf("rolling %t, settled %t", w.Rolling, w.Settled)
 	}
 }
@@ -324,7 +324,7 @@ func TestUnfitDaemonSet(t *testing.T) {
 		intstr.FromInt32(1): true, intstr.FromString("10%"): true, intstr.FromInt32(0): false, intstr.FromString("0%"): false,
 	} {
 		n := daemon("a", "AAA", func(n *nodes) { n.set.Spec.UpdateStrategy.RollingUpdate.MaxSurge = &surge })
-		if why := (daemonSet{}).Observe(n.set, n.owned).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
+		if why := daemonSet.Observe(n.set, n.owned).UnsupportedReason; strings.Contains(why, "maxSurge") != unfit {
 			t.Errorf("maxSurge %s: says %q", surge.String(), why)
 		}
 	}

@@ -194,9 +194,6 @@ func (r revisions) haveKeys() bool {
 	return false
 }
 
-// Held implements Adapter.
-func (deployment) Held(obj object.Object) bool { return held(obj) }
-
 // Hold implements Adapter. The strategy stays: with one active ReplicaSet the
 // owner's is the safer one should somebody resume the Deployment.
 func (deployment) Hold(obj object.Object, by string) {
@@ -233,36 +230,21 @@ func keepMarks(was, d *appsv1.Deployment) {
 	KeepRecords(was, d)
 }
 
-// Changed implements Adapter.
-func (a deployment) Changed(oldObj, newObj object.Object) bool {
-	return a.Rolls(oldObj, newObj) || renamed(oldObj, newObj)
-}
-
-// Rolls implements Adapter.
-func (deployment) Rolls(oldObj, newObj object.Object) bool {
-	return !sameTemplate(&oldObj.(*appsv1.Deployment).Spec.Template, &newObj.(*appsv1.Deployment).Spec.Template)
-}
-
-// UnsupportedReason implements Adapter. A pause holds every Deployment, but its native controller
-// removes sets that have no pods where there is to be no history of them.
-func (deployment) UnsupportedReason(obj object.Object) string {
-	d := obj.(*appsv1.Deployment)
-	if limit := d.Spec.RevisionHistoryLimit; replicas(d) > 0 || limit == nil || *limit > 0 || held(d) {
+// Unholdable implements Adapter. A pause holds every Deployment, also without pods. But
+// its native controller removes sets that have no pods where there is to be no history of
+// them. And it gives pods that come to the set of the live template, or else to the
+// youngest.
+func (deployment) Unholdable(old, update object.Object, isHeld bool) string {
+	was, d := old.(*appsv1.Deployment), update.(*appsv1.Deployment)
+	switch limit := d.Spec.RevisionHistoryLimit; {
+	case !isHeld && replicas(d) == 0 && limit != nil && *limit <= 0:
+		return "with spec.replicas 0 and spec.revisionHistoryLimit 0 the native controller forgets the stable version; " +
+			"set spec.revisionHistoryLimit to 1 or more first"
+	case replicas(was) == 0 && replicas(d) > 0:
+		return "spec.replicas is 0, and pods that come with another template may be of that one; change the template first, and set spec.replicas when the release has begun"
+	default:
 		return ""
 	}
-	return "with spec.replicas 0 and spec.revisionHistoryLimit 0 the native controller forgets the stable version; " +
-		"set spec.revisionHistoryLimit to 1 or more first"
-}
-
-// Sized implements Adapter. A pause holds without pods as well, but not one that is
-// to get pods: the native controller gives them to the set of the live template, or
-// else to the youngest.
-func (deployment) Sized(oldObj, newObj object.Object, _ bool) string {
-	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	if replicas(was) > 0 || replicas(d) == 0 {
-		return ""
-	}
-	return filled
 }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.
@@ -277,20 +259,6 @@ func (deployment) SetStable(obj object.Object, owned []object.Object) []object.C
 	want := d.DeepCopy()
 	want.Spec.Template = *plain(&stable.Spec.Template).DeepCopy()
 	label(want, rollouts.LabelStableRevision, stable.Labels[hashKey])
-	return change(obj, want)
-}
-
-// Label implements Adapter.
-func (deployment) Label(obj object.Object) []object.Change {
-	want := obj.(*appsv1.Deployment).DeepCopy()
-	label(want, rollouts.LabelWorkloadType, deploymentLabel)
-	return change(obj, want)
-}
-
-// Unlabel implements Adapter.
-func (deployment) Unlabel(obj object.Object) []object.Change {
-	want := obj.(*appsv1.Deployment).DeepCopy()
-	want.Labels = without(want.Labels, rollouts.LabelWorkloadType)
 	return change(obj, want)
 }
 

@@ -4,21 +4,15 @@
 package workload
 
 import (
-	"encoding/json"
 	"math"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // blueGreen releases a Deployment by surge: new pods come beside the old ones,
@@ -35,51 +29,7 @@ const (
 	foreverDeadline int32 = math.MaxInt32
 	// nativeDeadline is the one that kube-apiserver sets where there is none.
 	nativeDeadline int32 = 600
-	// disabledSuffix ends the target of an autoscaler that must not act.
-	disabledSuffix = "-DisableByRollout"
 )
-
-// original is the value of the annotation that keeps what the owner wrote.
-type original struct {
-	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
-	MinReadySeconds         int32               `json:"minReadySeconds"`
-	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
-}
-
-func readOriginal(obj metav1.Object) (original, bool) {
-	var o original
-	err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]), &o)
-	o.fit()
-	return o, err == nil
-}
-
-// writtenBy is what the owner wrote into a spec that is not ours.
-func writtenBy(d *appsv1.Deployment) original {
-	u := &appsv1.RollingUpdateDeployment{}
-	if d.Spec.Strategy.RollingUpdate != nil {
-		u = d.Spec.Strategy.RollingUpdate.DeepCopy()
-	}
-	setDefaults(u)
-	o := original{MaxUnavailable: u.MaxUnavailable, MaxSurge: u.MaxSurge, MinReadySeconds: d.Spec.MinReadySeconds}
-	deadline := nativeDeadline
-	if d.Spec.ProgressDeadlineSeconds != nil {
-		deadline = *d.Spec.ProgressDeadlineSeconds
-	}
-	o.ProgressDeadlineSeconds = &deadline
-	return o
-}
-
-func (o original) update() *appsv1.RollingUpdateDeployment {
-	return &appsv1.RollingUpdateDeployment{MaxUnavailable: o.MaxUnavailable, MaxSurge: o.MaxSurge}
-}
-
-// giveTo writes what the owner wrote back.
-func (o original) giveTo(d *appsv1.Deployment) {
-	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: o.update()}
-	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = o.MinReadySeconds, o.ProgressDeadlineSeconds
-	d.SetAnnotations(without(d.Annotations, rollouts.AnnotationOriginalStrategy))
-}
 
 // Observe implements Adapter.
 func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workload {
@@ -87,7 +37,7 @@ func (blueGreen) Observe(obj object.Object, owned []object.Object) planner.Workl
 	r := findRevisions(d, owned)
 	w := deployment{}.Observe(obj, owned)
 	w.Surges = d.Spec.MinReadySeconds == foreverReady
-	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, owned, true)) > 0
+	w.HasManagedFields = w.HasManagedFields || len(hurried(r, d.Spec.MinReadySeconds)) > 0 || len(scalers(d, deploymentKind, owned, true)) > 0
 	if o, ours := readOriginal(d); ours {
 		_, w.Unavailable = limits(o.update(), replicas(d))
 		both, _ := r.driven(d)
@@ -188,47 +138,12 @@ func surged(d *appsv1.Deployment, r revisions, owned []object.Object) bool {
 		return stopped(d) && (replicas(d) == 0 || r.active() == 0)
 	}
 	return surgesTo(d, beside(r, target.Partition, replicas(d))) &&
-		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, owned, false)) == 0
+		(r.stable == nil || r.stable.Spec.MinReadySeconds == foreverReady) && len(scalers(d, deploymentKind, owned, false)) == 0
 }
 
 func surgesTo(d *appsv1.Deployment, surge intstr.IntOrString) bool {
 	u := d.Spec.Strategy.RollingUpdate
 	return u != nil && u.MaxSurge != nil && *u.MaxSurge == surge
-}
-
-// scalers are the autoscalers of a workload that are disabled, or that are not.
-func scalers(obj object.Object, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
-	var found []*autoscalingv2.HorizontalPodAutoscaler
-	kind := deploymentKind.GroupKind()
-	if _, ok := obj.(*CloneSet); ok {
-		kind = cloneSetKind.GroupKind()
-	}
-	for _, o := range owned {
-		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind {
-			continue
-		}
-		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {
-			found = append(found, h)
-		}
-	}
-	return found
-}
-
-// Scaled is the name of what an autoscaler scales, or would if it were not disabled.
-func Scaled(h *autoscalingv2.HorizontalPodAutoscaler) string {
-	return strings.TrimSuffix(h.Spec.ScaleTargetRef.Name, disabledSuffix)
-}
-
-// aim points autoscalers at a target.
-func aim(scalers []*autoscalingv2.HorizontalPodAutoscaler, target string) []object.Change {
-	var changes []object.Change
-	for _, h := range scalers {
-		want := h.DeepCopy()
-		want.Spec.ScaleTargetRef.Name = target
-		changes = append(changes, change(h, want)...)
-	}
-	return changes
 }
 
 // Keep implements Adapter. What the owner writes meanwhile is given back in the
@@ -240,9 +155,9 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 		b.deployment.Keep(oldObj, newObj) // before its first batch, and since an abort
 		return
 	}
-	changed := b.Changed(was, d)
+	changed := renamed(was, d) || !sameTemplate(&was.Spec.Template, &d.Spec.Template)
 	keepMarks(was, d)
-	keepHistory(was, d)
+	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
 	d.Spec.Paused = was.Spec.Paused || changed
 	if wrote := o.rewritten(was, d); wrote.wrong() == "" {
 		o = wrote
@@ -250,34 +165,6 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 	annotate(d, rollouts.AnnotationOriginalStrategy, encode(o))
 	d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = was.Spec.MinReadySeconds, was.Spec.ProgressDeadlineSeconds
-}
-
-// rewritten is what the owner wants back after an update. What stays as it is stored is
-// ours, limit by limit.
-func (o original) rewritten(was, d *appsv1.Deployment) original {
-	had := &appsv1.RollingUpdateDeployment{}
-	if u := was.Spec.Strategy.RollingUpdate; u != nil {
-		had = u
-	}
-	if u := d.Spec.Strategy.RollingUpdate; u != nil {
-		o.MaxUnavailable = wrote(had.MaxUnavailable, u.MaxUnavailable, o.MaxUnavailable)
-		o.MaxSurge = wrote(had.MaxSurge, u.MaxSurge, o.MaxSurge)
-	}
-	if d.Spec.MinReadySeconds != foreverReady {
-		o.MinReadySeconds = d.Spec.MinReadySeconds
-	}
-	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != foreverDeadline {
-		o.ProgressDeadlineSeconds = p
-	}
-	return o
-}
-
-// wrote is a limit that an update changes, or else the recorded one.
-func wrote(had, is, recorded *intstr.IntOrString) *intstr.IntOrString {
-	if is == nil || equality.Semantic.DeepEqual(had, is) {
-		return recorded
-	}
-	return is
 }
 
 // SetTarget implements Adapter.
@@ -319,7 +206,7 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, to planne
 	}
 	// Before the native controller goes on, nobody else scales, and stable's pods
 	// do not count as available either: or the new ones would go on a rollback.
-	changes := aim(scalers(d, owned, false), d.Name+disabledSuffix)
+	changes := aim(scalers(d, deploymentKind, owned, false), d.Name+disabledSuffix)
 	if r.stable != nil {
 		stable := r.stable.DeepCopy()
 		stable.Spec.MinReadySeconds = foreverReady
@@ -358,7 +245,7 @@ func (b blueGreen) back(d *appsv1.Deployment, r revisions, owned []object.Object
 // but the pause, so that it can be left over a weekend.
 func (b blueGreen) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, owned, true), d.Name)...)
+	return append(b.deployment.RestoreStrategy(obj, owned), aim(scalers(d, deploymentKind, owned, true), d.Name)...)
 }
 
 // hurried lets pods become available again when their owner says.
@@ -397,10 +284,5 @@ func (b blueGreen) Restore(obj object.Object, owned []object.Object, how planner
 	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
 		return changes
 	}
-	return append(changes, aim(scalers(d, owned, true), d.Name)...)
-}
-
-// Scaling implements Adapter: the native controller sizes all sets.
-func (blueGreen) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
-	return sizes.Scaling{}, false
+	return append(changes, aim(scalers(d, deploymentKind, owned, true), d.Name)...)
 }

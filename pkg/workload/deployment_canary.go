@@ -17,7 +17,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // canary releases a Deployment through a second one: the Deployment itself is
@@ -212,19 +211,9 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 		return
 	}
 	keepMarks(was, d)
-	keepHistory(was, d)
+	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
-	}
-}
-
-// keepHistory keeps a raised limit, and has what the owner writes given back.
-func keepHistory(was, d *appsv1.Deployment) {
-	v, driven := readDriving(was)
-	if driven && v.RevisionHistoryLimit != nil && d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit < minHistory {
-		v.RevisionHistoryLimit = d.Spec.RevisionHistoryLimit
-		d.Spec.RevisionHistoryLimit = was.Spec.RevisionHistoryLimit
-		writeDriving(d, v)
 	}
 }
 
@@ -326,8 +315,8 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	return append(changes, discarded(extras(owned), owned)...)
 }
 
-// Discard implements Adapter.
-func (canary) Discard(_ object.Object, owned []object.Object) []object.Change {
+// discardExtras removes all extra Deployments.
+func discardExtras(owned []object.Object) []object.Change {
 	return discarded(extras(owned), owned)
 }
 
@@ -346,9 +335,4 @@ func discarded(surplus []*appsv1.Deployment, owned []object.Object) []object.Cha
 		}
 	}
 	return changes
-}
-
-// Scaling implements Adapter: the native controller sizes the only set.
-func (canary) Scaling(object.Object, []object.Object) (sizes.Scaling, bool) {
-	return sizes.Scaling{}, false
 }

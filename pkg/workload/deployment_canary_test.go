@@ -150,7 +150,7 @@ func TestCanaryKept(t *testing.T) {
 	for name, changes := range map[string][]object.Change{
 		"driven":   canary{}.SetTarget(d, owned, to("25%"), owner()),
 		"aborted":  canary{}.SetTarget(d, owned, back, owner()),
-		"discard":  canary{}.Discard(d, owned),
+		"discard":  discardExtras(owned),
 		"restored": canary{}.Restore(d, owned, planner.RestoreWorkload{}),
 	} {
 		taken := slices.ContainsFunc(changes, func(c object.Change) bool {
@@ -202,7 +202,7 @@ func TestCanaryRestore(t *testing.T) {
 	if got := names(canary{}.Restore(d, owned, planner.RestoreWorkload{Wait: true})); got != "" {
 		t.Errorf("while it rolls: %s, want nothing", got)
 	}
-	if got := names(canary{}.Discard(d, owned)); got != "without "+extra.Name {
+	if got := names(discardExtras(owned)); got != "without "+extra.Name {
 		t.Errorf("discarded: %s", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestCanaryAdopted(t *testing.T) {
 	if len(changes) != 2 || changes[1].Base != extra || *changes[1].Want.(*appsv1.Deployment).Spec.Replicas != 6 {
 		t.Errorf("driven on: %v", changes)
 	}
-	left := canary{}.Discard(d, owned)
+	left := discardExtras(owned)
 	if len(left) != 1 || left[0].Want == nil || len(left[0].Want.GetFinalizers()) != 1 {
 		t.Errorf("discarded: %v", left)
 	}

@@ -114,7 +114,7 @@ func mended(e, d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, own
 		label(want, rollouts.LabelCanaryDeployment, d.Name)
 	}
 	want.Spec.Selector, want.Spec.RevisionHistoryLimit = e.Spec.Selector, e.Spec.RevisionHistoryLimit
-	want.Annotations, want.Labels = without(want.Annotations, ourAnnotations...), without(want.Labels, ourLabels...)
+	unmark(want)
 	if by, _ := readOwner(e); by == owner.UID && by != "" {
 		annotate(want, rollouts.AnnotationControlInfo, e.Annotations[rollouts.AnnotationControlInfo])
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// Scaling implements Adapter. Sizes are decided here while the Deployment is
+// Scaling implements setSizer. Sizes are decided here while the Deployment is
 // under control: paused, and driven or held.
 func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
 	d := obj.(*appsv1.Deployment)
@@ -229,7 +229,7 @@ func Unjudged(rs *appsv1.ReplicaSet) bool {
 	return unseen > 1 || unseen > 0 && available(rs) < rs.Status.ReadyReplicas
 }
 
-// Sets implements Adapter.
+// Sets implements setSizer.
 func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
 	d := obj.(*appsv1.Deployment)
 	r := findRevisions(d, owned)
@@ -251,49 +251,6 @@ func (deployment) Sets(obj object.Object, owned []object.Object, scale sizes.Sca
 		}
 	}
 	return changes, nil
-}
-
-// Tell implements Adapter. The status of a Deployment has no field for it.
-func (deployment) Tell(obj object.Object, owned []object.Object) []object.Change {
-	d := obj.(*appsv1.Deployment)
-	r := findRevisions(d, owned)
-	if _, news := untold(d, r); !news {
-		return nil
-	}
-	want := d.DeepCopy()
-	tell(want, r)
-	return change(obj, want)
-}
-
-// tell writes how many pods of the update revision are ready, and how many
-// there should be.
-func tell(d *appsv1.Deployment, r revisions) {
-	switch told, news := untold(d, r); {
-	case !news:
-	case told == "":
-		d.Annotations = without(d.Annotations, rollouts.AnnotationDeploymentExtraStatus)
-	default:
-		annotate(d, rollouts.AnnotationDeploymentExtraStatus, told)
-	}
-}
-
-// untold is what is to be told, and whether that is news. An abort has nothing
-// to tell of.
-func untold(d *appsv1.Deployment, r revisions) (told string, news bool) {
-	v, driven := readDriving(d)
-	was, said := d.Annotations[rollouts.AnnotationDeploymentExtraStatus]
-	if _, controlled := readOwner(d); !controlled || !driven || sizedElsewhere(v.RollingStyle) {
-		return "", false
-	}
-	if v.Abort {
-		return "", said
-	}
-	now := extraStatus{ExpectedUpdatedReplicas: v.target().Limit(replicas(d))}
-	if update := facts(r.update); update != nil {
-		now.UpdatedReadyReplicas = update.Ready
-	}
-	told = encode(now)
-	return told, told != was && (said || now != extraStatus{})
 }
 
 func (r revisions) byName(name string) *appsv1.ReplicaSet {

@@ -233,7 +233,7 @@ func TestTell(t *testing.T) {
 			d, owned := read(t, "driven")
 			tc.edit(t, d, owned)
 			var got, want []string
-			for _, c := range (deployment{}).Tell(d, owned) {
+			for _, c := range tellStatus(d, owned) {
 				value, there := c.Want.GetAnnotations()[rollouts.AnnotationDeploymentExtraStatus]
 				if !there {
 					value = "nothing"

@@ -17,10 +17,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// minHistory keeps the native controller from deleting the stable ReplicaSet
-// the moment it has no pods.
-const minHistory int32 = 10
-
 // SetTarget implements Adapter. It writes Recreate, so sizes must not be written
 // before the native controller has observed it; and it must not be called on
 // an aborted workload that has come to rest.
@@ -52,7 +48,7 @@ func take(d *appsv1.Deployment, v *driving) {
 		v.RollingUpdate = mixed(v.RollingUpdate, s)
 		*s = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
-	remember(d, v)
+	raiseLimit(v, &d.Spec.RevisionHistoryLimit)
 }
 
 // mixed is what the owner writes of the limits. Recreate in force is ours, and of a
@@ -70,20 +66,11 @@ func mixed(recorded *appsv1.RollingUpdateDeployment, s *appsv1.DeploymentStrateg
 	return u
 }
 
-// remember keeps the stable set where its owner keeps no history.
-func remember(d *appsv1.Deployment, v *driving) {
-	if limit := d.Spec.RevisionHistoryLimit; limit != nil && *limit < minHistory {
-		v.RevisionHistoryLimit = limit
-		raised := minHistory
-		d.Spec.RevisionHistoryLimit = &raised
-	}
-}
-
 // told completes what is written of a drive that keeps the owner's strategy.
 func told(want *appsv1.Deployment, style rollouts.Style, to planner.SetTarget, owner metav1.OwnerReference) {
 	writeOwner(want, owner)
 	v, _ := readDriving(want)
-	remember(want, &v)
+	raiseLimit(&v, &want.Spec.RevisionHistoryLimit)
 	next := driving{RollingStyle: style, RevisionHistoryLimit: v.RevisionHistoryLimit}
 	next.told(to.Target)
 	writeDriving(want, next)
@@ -135,9 +122,6 @@ func restoreStrategy(d *appsv1.Deployment) {
 	}
 }
 
-// Discard implements Adapter: nothing is made beside it.
-func (deployment) Discard(object.Object, []object.Object) []object.Change { return nil }
-
 // Restore implements Adapter. First the sizes that the native controller noted
 // on active sets are removed where they are stale, since they would wedge it or
 // break availability; then everything goes back in one write; then, when the
@@ -184,14 +168,10 @@ func restored(want, d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
 	_, controlled := readOwner(d)
 	v, driven := readDriving(d)
 	restoreStrategy(want)
-	limit := want.Spec.RevisionHistoryLimit
-	if v.RevisionHistoryLimit != nil && limit != nil && *limit == minHistory {
-		want.Spec.RevisionHistoryLimit = v.RevisionHistoryLimit
-	}
+	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
 	if (held(d) || controlled || driven) && !keepPaused {
 		want.Spec.Paused = false
 	}
-	want.Annotations = without(want.Annotations, ourAnnotations...)
-	want.Labels = without(want.Labels, ourLabels...)
+	unmark(want)
 	return want
 }

@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, ok := Find(tc.apiVersion, tc.kind, tc.style)
-			if diff := cmp.Diff(tc.want, found{r.Label, r.RevisionKey, ok}); diff != "" {
+			if diff := cmp.Diff(tc.want, found{r.TypeLabel, r.RevisionKey, ok}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -76,8 +76,12 @@ func TestChanges(t *testing.T) {
 			return a.Restore(d, owned, planner.RestoreWorkload{KeepPaused: keepPaused})
 		}
 	}
-	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Label(d) }
-	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change { return a.Unlabel(d) }
+	label := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
+		return rowOf(t, deploymentKind).Label(d)
+	}
+	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
+		return rowOf(t, deploymentKind).Unlabel(d)
+	}
 	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}
 	for name, tc := range map[string]struct {
 		in   string

@@ -226,10 +226,10 @@ func TestHold(t *testing.T) {
 	want := d.DeepCopy()
 	want.Spec.Paused = true
 	want.Annotations = map[string]string{rollouts.AnnotationInProgress: `{"rolloutName":"shop"}`}
-	before := a.Held(d)
+	before := held(d)
 	a.Hold(d, "shop")
-	if diff := cmp.Diff(want, d); diff != "" || before || !a.Held(d) {
-		t.Errorf("held %t, then %t (-want +got):\n%s", before, a.Held(d), diff)
+	if diff := cmp.Diff(want, d); diff != "" || before || !held(d) {
+		t.Errorf("held %t, then %t (-want +got):\n%s", before, held(d), diff)
 	}
 }
 
@@ -297,40 +297,6 @@ func TestKeep(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, old); diff != "" {
 				t.Errorf("the old object was changed (-before +after):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestChanged(t *testing.T) {
-	for name, tc := range map[string]struct {
-		edit func(*appsv1.Deployment)
-		want bool
-	}{
-		"nothing":    {func(*appsv1.Deployment) {}, false},
-		"image":      {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, true},
-		"pod label":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels["x"] = "y" }, true},
-		"hash label": {func(d *appsv1.Deployment) { d.Spec.Template.Labels[hashKey] = "y" }, false},
-		"empty list": {func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Volumes = nil
-			d.Spec.Template.Annotations = map[string]string{}
-		}, false},
-		"size":     {func(d *appsv1.Deployment) { *d.Spec.Replicas = 3 }, false},
-		"paused":   {func(d *appsv1.Deployment) { d.Spec.Paused = true }, false},
-		"id label": {func(d *appsv1.Deployment) { d.Labels[rollouts.LabelRolloutID] = "2" }, true},
-		"id annotation": {func(d *appsv1.Deployment) {
-			d.Annotations = map[string]string{rollouts.LabelRolloutID: "2"}
-		}, true},
-		"foreign keys": {func(d *appsv1.Deployment) {
-			d.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			old, _ := read(t, "native")
-			next := old.DeepCopy()
-			tc.edit(next)
-			if got := (deployment{}).Changed(old, next); got != tc.want {
-				t.Errorf("changed %t, want %t", got, tc.want)
 			}
 		})
 	}

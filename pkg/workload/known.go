@@ -38,15 +38,14 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 		k.Target, k.Stable = nil, "" // it was given back, and what serves is stable again
 	}
 	target := k.Target
-	view := obj.DeepCopyObject().(object.Object)
+	view := copyOf(obj)
 	// A mark holds nothing by itself: where the store knows of no release, it counts
 	// with a spec that stops the native controller.
 	isHeld := k.Holder != "" || held(obj) && (k.Releasing || r.Observe(obj, owned).Paused)
 	seeHold(view, isHeld, k.Holder)
 	seeTarget(view, target, k)
 	if !isHeld && target == nil {
-		view.SetAnnotations(without(view.GetAnnotations(), ourAnnotations...))
-		view.SetLabels(without(view.GetLabels(), ourLabels...))
+		unmark(view)
 	}
 	seeStable(view, isHeld || target != nil, k.Stable)
 	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, target != nil)}

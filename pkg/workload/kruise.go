@@ -208,3 +208,12 @@ func copied[T any](p *T) *T {
 	}
 	return new(*p)
 }
+
+func orZero[T any](p *T) T { return orElse(p, *new(T)) }
+
+func orElse[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,10 +32,7 @@ func hasPendingEdit(obj object.Object) bool {
 // Keep puts back on update what others must not change on a held workload. What a
 // policy has noted of the update counts as written by it.
 func (r Row) Keep(old, update object.Object) {
-	was := hasPendingEdit(update)
-	if was {
-		rewrite(update)
-	}
+	was := r.rewritten(update)
 	r.Adapter.Keep(old, update)
 	if was {
 		update.SetAnnotations(without(update.GetAnnotations(), rollouts.AnnotationWantedSpec))
@@ -47,7 +45,7 @@ func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
 	if !hasPendingEdit(obj) {
 		return nil
 	}
-	want := obj.DeepCopyObject().(object.Object)
+	want := copyOf(obj)
 	if r.Held(obj) {
 		r.Keep(obj, want)
 	} else {
@@ -59,7 +57,7 @@ func (r Row) ApplyPendingEdit(obj object.Object) []object.Change {
 // Take holds a workload that admission has missed, or one that is held and not stopped:
 // what stands in its spec then is ours, and what was noted of its owner's stays.
 func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
-	want, noted := obj.DeepCopyObject().(object.Object), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
+	want, noted := copyOf(obj), obj.GetAnnotations()[rollouts.AnnotationOriginalStrategy]
 	r.Hold(want, by)
 	if again {
 		want.SetAnnotations(without(want.GetAnnotations(), rollouts.AnnotationOriginalStrategy))
@@ -70,54 +68,40 @@ func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
 	return change(obj, want)
 }
 
-// rewrite writes the note into the spec; nothing if it is unreadable.
-func rewrite(obj object.Object) {
+// rewritten writes the note into the spec, and reports whether there is one. One that is
+// unreadable says nothing.
+func (r Row) rewritten(obj object.Object) bool {
+	note := obj.GetAnnotations()[rollouts.AnnotationWantedSpec]
 	var w pendingEdit
-	if err := json.Unmarshal([]byte(obj.GetAnnotations()[rollouts.AnnotationWantedSpec]), &w); err != nil {
-		return
+	if err := json.Unmarshal([]byte(note), &w); err == nil && r.rewrite != nil {
+		r.rewrite(obj, w)
 	}
-	switch o := obj.(type) {
-	case *appsv1.Deployment:
-		w.ofDeployment(&o.Spec)
-	case *appsv1.StatefulSet:
-		w.ofStatefulSet(&o.Spec)
-	case *appsv1.DaemonSet:
-		w.ofDaemonSet(&o.Spec)
-	}
+	return note != ""
 }
 
-func (w pendingEdit) ofDeployment(s *appsv1.DeploymentSpec) {
-	if w.Strategy != nil {
-		s.Strategy = *w.Strategy
-	}
-	if w.RevisionHistoryLimit != nil {
-		s.RevisionHistoryLimit = w.RevisionHistoryLimit
-	}
-	if w.MinReadySeconds != nil {
-		s.MinReadySeconds = *w.MinReadySeconds
-	}
-	if w.ProgressDeadlineSeconds != nil {
-		s.ProgressDeadlineSeconds = w.ProgressDeadlineSeconds
-	}
+func rewriteDeployment(obj object.Object, w pendingEdit) {
+	s := &obj.(*appsv1.Deployment).Spec
+	s.Strategy = orElse(w.Strategy, s.Strategy)
+	s.MinReadySeconds = orElse(w.MinReadySeconds, s.MinReadySeconds)
+	s.RevisionHistoryLimit = cmp.Or(w.RevisionHistoryLimit, s.RevisionHistoryLimit)
+	s.ProgressDeadlineSeconds = cmp.Or(w.ProgressDeadlineSeconds, s.ProgressDeadlineSeconds)
 }
 
-func (w pendingEdit) ofStatefulSet(s *appsv1.StatefulSetSpec) {
+func rewriteStatefulSet(obj object.Object, w pendingEdit) {
+	s := &obj.(*appsv1.StatefulSet).Spec
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = u.Type
 		if u.RollingUpdate != nil && u.RollingUpdate.Partition != nil {
-			setPartition(s, *u.RollingUpdate.Partition)
+			nativeStatefulSet{obj.(*appsv1.StatefulSet)}.setPartition(*u.RollingUpdate.Partition)
 		}
 	}
-	if w.RevisionHistoryLimit != nil {
-		s.RevisionHistoryLimit = w.RevisionHistoryLimit
-	}
+	s.RevisionHistoryLimit = cmp.Or(w.RevisionHistoryLimit, s.RevisionHistoryLimit)
 }
 
-func (w pendingEdit) ofDaemonSet(s *appsv1.DaemonSetSpec) {
+func rewriteDaemonSet(obj object.Object, w pendingEdit) {
+	s := &obj.(*appsv1.DaemonSet).Spec
 	if u := w.UpdateStrategy; u != nil {
 		s.UpdateStrategy.Type = appsv1.DaemonSetUpdateStrategyType(u.Type)
 	}
-	if w.RevisionHistoryLimit != nil {
-		s.RevisionHistoryLimit = w.RevisionHistoryLimit
-	}
+	s.RevisionHistoryLimit = cmp.Or(w.RevisionHistoryLimit, s.RevisionHistoryLimit)
 }

@@ -20,7 +20,7 @@ func Pods(pods []corev1.Pod) []batch.Pod {
 	var out []batch.Pod
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		if !counts(p) {
 			continue
 		}
 		number, err := strconv.ParseInt(p.Labels[rollouts.LabelRolloutBatchID], 10, 32)
@@ -34,6 +34,16 @@ func Pods(pods []corev1.Pod) []batch.Pod {
 		})
 	}
 	return out
+}
+
+// counts reports whether a pod is neither on its way out nor done.
+func counts(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
+}
+
+func isReady(p *corev1.Pod) bool {
+	c := condition(p, corev1.PodReady)
+	return counts(p) && c != nil && c.Status == corev1.ConditionTrue
 }
 
 // came is when a pod came to its revision.

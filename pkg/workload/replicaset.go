@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
@@ -53,8 +52,7 @@ func findRevisions(d *appsv1.Deployment, owned []object.Object) revisions {
 			break
 		}
 	}
-	_, driven := readOwner(d)
-	if hash := d.Labels[rollouts.LabelStableRevision]; hash != "" && (driven || held(d)) {
+	if hash := namedStable(d); hash != "" {
 		r.stableRevision = hash
 		r.stable = r.byHash(hash)
 		return r

@@ -19,7 +19,7 @@ import (
 
 // AskAgain has the native controller look at a workload: any write of it does that.
 func AskAgain(obj object.Object, how planner.AskAgain) []object.Change {
-	want := obj.DeepCopyObject().(object.Object)
+	want := copyOf(obj)
 	annotate(want, rollouts.AnnotationAskedAgain, how.At)
 	return change(obj, want)
 }
@@ -29,9 +29,9 @@ type keptTemplate struct {
 	Template *corev1.PodTemplateSpec `json:"template"`
 }
 
-// File implements Adapter. A revision is named by the whole name of its object, or by
+// fileControllerRevision is what is to be put on file of one. A revision is named by the whole name of its object, or by
 // the end of it.
-func (baseAdapter) File(obj object.Object, owned []object.Object, revision string) *File {
+func fileControllerRevision(obj object.Object, owned []object.Object, revision string) *File {
 	for _, o := range owned {
 		cr, ok := o.(*appsv1.ControllerRevision)
 		if !ok || !metav1.IsControlledBy(cr, obj) || cr.Name != revision && short(cr.Name) != revision {

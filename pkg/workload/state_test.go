@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -77,4 +78,16 @@ func apply(d *appsv1.Deployment, owned []object.Object, changes []object.Change)
 		}
 	}
 	return d, next
+}
+
+// rowOf is the first row of a kind.
+func rowOf(t *testing.T, kind schema.GroupVersionKind) Row {
+	t.Helper()
+	for _, r := range Table {
+		if r.GVK == kind {
+			return r
+		}
+	}
+	t.Fatalf("no row of %s", kind)
+	return Row{}
 }

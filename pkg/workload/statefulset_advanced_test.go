@@ -23,8 +23,9 @@ import (
 func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
 	a := &AdvancedStatefulSet{TypeMeta: s.set.TypeMeta, Status: s.set.Status}
 	a.APIVersion = advancedStatefulSetKind.GroupVersion().String()
-	a.Spec.Replicas = s.set.Spec.Replicas
-	a.take(s.set)
+	a.Spec.Replicas, a.ObjectMeta, a.Spec.Template = s.set.Spec.Replicas, s.set.ObjectMeta, s.set.Spec.Template
+	a.Spec.RevisionHistoryLimit, a.Spec.UpdateStrategy.Type = s.set.Spec.RevisionHistoryLimit, s.set.Spec.UpdateStrategy.Type
+	a.setPartition(*s.set.Spec.UpdateStrategy.RollingUpdate.Partition)
 	a.pause(paused)
 	return a
 }
@@ -36,7 +37,7 @@ func setTarget(share string, abort bool) planner.SetTarget {
 // TestAdvancedPaused has one golden file for each case: what its owner has paused
 // goes on from the first step, and is paused again in the end.
 func TestAdvancedPaused(t *testing.T) {
-	var a advancedStatefulSet
+	a := advancedStatefulSet
 	held := func(paused bool) func(*testing.T) (*AdvancedStatefulSet, []object.Object) {
 		return func(t *testing.T) (*AdvancedStatefulSet, []object.Object) {
 			s := stateful(t, "b", "AAAAA")
@@ -100,7 +101,7 @@ func TestAdvancedPaused(t *testing.T) {
 
 // What its owner writes of the pause in the middle of a release counts in the end.
 func TestAdvancedKeep(t *testing.T) {
-	var a advancedStatefulSet
+	a := advancedStatefulSet
 	was := advancedOf(stateful(t, "b", "AAAAB", toldSo(4, 1, false, "")), false)
 	paused := was.DeepCopyObject().(*AdvancedStatefulSet)
 	paused.pause(true)
@@ -139,7 +140,7 @@ func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Objec
 	set.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("3-5"), intstr.FromString("4")}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[ordinal(&appsv1.StatefulSet{}, p)])
+			p.Name = fmt.Sprintf("db-%d", []int{0, 2, 6, 7, 8}[numberOf(p)])
 		}
 	}
 	return set, s.owned
@@ -148,7 +149,7 @@ func gaps(t *testing.T, live, pods string) (*AdvancedStatefulSet, []object.Objec
 // Ordinals that are left out are no pods that are missing, nor does a step stop short
 // of them; a pod that has one is about to go.
 func TestAdvancedGaps(t *testing.T) {
-	var a advancedStatefulSet
+	a := advancedStatefulSet
 	set, owned := gaps(t, "b", "AAAAB")
 	goes := owned[len(owned)-1].DeepCopyObject().(*corev1.Pod)
 	goes.Name = "db-4"

@@ -86,13 +86,13 @@ func podOf(ordinal int, letter string, ref metav1.OwnerReference) *corev1.Pod {
 	return p
 }
 
-func isHeld(s *appsv1.StatefulSet) { statefulSet{}.Hold(s, "db") }
+func isHeld(s *appsv1.StatefulSet) { statefulSet.Hold(s, "db") }
 
 // toldSo is what a release wrote.
 func toldSo(partition, share int32, abort bool, more string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		isHeld(s)
-		setPartition(&s.Spec, partition)
+		nativeStatefulSet{s}.setPartition(partition)
 		s.Labels[rollouts.LabelStableRevision] = "db-a"
 		s.Spec.RevisionHistoryLimit = new(minHistory)
 		writeOwner(s, owner())
@@ -112,7 +112,7 @@ func notSeen(s *appsv1.StatefulSet) {
 
 // TestStatefulSetChanges has one golden file for each case, and is done after it.
 func TestStatefulSetChanges(t *testing.T) {
-	var a statefulSet
+	a := statefulSet
 	drive := func(share string, abort bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
 			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
@@ -233,7 +233,7 @@ func TestObserveStatefulSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tc.in(t)
-			got := statefulSet{}.Observe(s.set, s.owned)
+			got := statefulSet.Observe(s.set, s.owned)
 			tc.want.Generation, tc.want.Replicas, tc.want.Labelled, tc.want.Unavailable = s.set.Generation, 5, true, 1
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
@@ -250,7 +250,7 @@ func TestObserveStatefulSet(t *testing.T) {
 // One that nobody rolls says what it lacks.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := (statefulSet{}).Observe(s.set, s.owned).UnsupportedReason; !strings.Contains(why, "OnDelete") {
+	if why := statefulSet.Observe(s.set, s.owned).UnsupportedReason; !strings.Contains(why, "OnDelete") {
 		t.Errorf("says %q", why)
 	}
 }
@@ -261,10 +261,10 @@ func TestOrdinals(t *testing.T) {
 	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
 	for _, o := range s.owned {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", ordinal(&appsv1.StatefulSet{}, p)+7)
+			p.Name = fmt.Sprintf("db-%d", numberOf(p)+7)
 		}
 	}
-	if w := (statefulSet{}).Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
+	if w := statefulSet.Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
 		t.Errorf("counts %d updated, %d stable", w.UpdatedReplicas, w.StableReplicas)
 	}
 }
@@ -292,7 +292,7 @@ func TestPartition(t *testing.T) {
 		"a number is never all":            {"AAB", "3", 1},
 	} {
 		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
-		if got := sortOut(s.set, s.owned).partition(planner.Target{Partition: intstr.Parse(tc.share)}); got != tc.want {
+		if got := statefulSet.view(s.set, s.owned).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
 			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
 		}
 	}
@@ -339,12 +339,12 @@ func TestShaped(t *testing.T) {
 		"spec.updateStrategy.type OnDel": func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType },
 	} {
 		s := stateful(t, "a", "AAA", edit)
-		got := statefulSetLike{}.Observe(s.set, s.owned).UnsupportedReason
+		got := statefulSetLike.Observe(s.set, s.owned).UnsupportedReason
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("want %q, says %q", want, got)
 		}
 		isHeld(s.set)
-		if got := (statefulSetLike{}).Observe(s.set, s.owned).UnsupportedReason; got != "" {
+		if got := statefulSetLike.Observe(s.set, s.owned).UnsupportedReason; got != "" {
 			t.Errorf("held, and says %q", got)
 		}
 	}
@@ -353,8 +353,8 @@ func TestShaped(t *testing.T) {
 // What a kind has no field for is not written: it would be missed again at once.
 func TestShapedWithoutType(t *testing.T) {
 	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
-	if got := s.set.Spec.UpdateStrategy.Type; got != "" || partitionOf(s.set) != frozen {
-		t.Errorf("type %q, partition %d", got, partitionOf(s.set))
+	if got := s.set.Spec.UpdateStrategy.Type; got != "" || *s.set.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
+		t.Errorf("type %q, partition %d", got, *s.set.Spec.UpdateStrategy.RollingUpdate.Partition)
 	}
 }
 
@@ -364,9 +364,9 @@ func TestKeptPod(t *testing.T) {
 	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){
 		"StatefulSet": func() (*corev1.Pod, string) {
-			return s.owned[len(s.owned)-1].(*corev1.Pod), (statefulSet{}).Observe(s.set, s.owned).Lingers
+			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned).Lingers
 		},
-		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), (daemonSet{}).Observe(n.set, n.owned).Lingers },
+		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), daemonSet.Observe(n.set, n.owned).Lingers },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			pod, _ := observe()

@@ -22,12 +22,13 @@ import (
 // Wrong says what kube-apiserver would refuse at the give-back of what an update of a
 // held workload changes; empty if nothing.
 func (r Row) Wrong(old, update object.Object) string {
-	clean := update.DeepCopyObject().(object.Object)
-	if hasPendingEdit(clean) {
-		rewrite(clean)
+	if r.wrong == nil {
+		return ""
 	}
+	clean := copyOf(update)
+	r.rewritten(clean)
 	KeepRecords(old, clean)
-	return r.Adapter.Wrong(old, clean)
+	return r.wrong(old, clean)
 }
 
 // limit is one of the limits of a rolling update, in pods or in percent, and why
@@ -78,37 +79,8 @@ func wrongNodes(u *appsv1.RollingUpdateDaemonSet) string {
 	return why
 }
 
-// wrong says why kube-apiserver refuses what the owner wrote.
-func (o original) wrong() string {
-	return cmp.Or(o.late(), wrongUpdate(o.update()))
-}
-
-// late is about the seconds.
-func (o original) late() string {
-	switch deadline := cmp.Or(o.ProgressDeadlineSeconds, new(nativeDeadline)); {
-	case o.MinReadySeconds < 0:
-		return "spec.minReadySeconds must not be negative"
-	case *deadline <= o.MinReadySeconds:
-		return "spec.progressDeadlineSeconds must be greater than minReadySeconds, or no rollout ends in time"
-	}
-	return ""
-}
-
-// fit replaces what kube-apiserver would refuse by what it sets where nothing is written.
-func (o *original) fit() {
-	if wrongUpdate(o.update()) != "" {
-		o.MaxUnavailable, o.MaxSurge = nil, nil
-	}
-	if o.late() != "" {
-		o.ProgressDeadlineSeconds = new(nativeDeadline)
-	}
-	if o.late() != "" {
-		o.MinReadySeconds = 0
-	}
-}
-
-// Wrong implements Adapter.
-func (deployment) Wrong(oldObj, newObj object.Object) string {
+// deploymentWrong is about the strategy that is saved.
+func deploymentWrong(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment).DeepCopy()
 	v, driven := readDriving(was)
 	if !driven || was.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
@@ -122,36 +94,21 @@ func (deployment) Wrong(oldObj, newObj object.Object) string {
 	return wrongUpdate(v.RollingUpdate)
 }
 
-// Wrong implements Adapter.
-func (b blueGreen) Wrong(oldObj, newObj object.Object) string {
+// blueGreenWrong is about all that is saved.
+func blueGreenWrong(oldObj, newObj object.Object) string {
 	was, d := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	o, ours := readOriginal(was)
 	if !ours {
-		return b.deployment.Wrong(oldObj, newObj)
+		return deploymentWrong(oldObj, newObj)
 	}
 	return o.rewritten(was, d).wrong()
 }
 
-// Wrong implements Adapter. While its own sets are not sized here, the owner's strategy
+// canaryWrong is about the strategy only while the own sets are sized here. Else sets are not sized here, the owner's strategy
 // is in force.
-func (c canary) Wrong(oldObj, newObj object.Object) string {
+func canaryWrong(oldObj, newObj object.Object) string {
 	if v, _ := readDriving(oldObj); sizedElsewhere(v.RollingStyle) {
 		return ""
 	}
-	return c.deployment.Wrong(oldObj, newObj)
+	return deploymentWrong(oldObj, newObj)
 }
-
-// Wrong implements Adapter. Of an owner's OnDelete the limits do not count.
-func (a daemonSet) Wrong(oldObj, newObj object.Object) string {
-	was, d := oldObj.(*appsv1.DaemonSet), newObj.(*appsv1.DaemonSet).DeepCopy()
-	same := equality.Semantic.DeepEqual(was.Spec.UpdateStrategy, d.Spec.UpdateStrategy)
-	a.Keep(was, d)
-	if same || ownersType(d) != "" {
-		return ""
-	}
-	return wrongNodes(d.Spec.UpdateStrategy.RollingUpdate)
-}
-
-// Wrong implements Adapter: what is put aside of these is read as the default where it
-// could not be given back.
-func (baseAdapter) Wrong(object.Object, object.Object) string { return "" }

@@ -61,7 +61,7 @@ func TestGivesBackWhatIsValid(t *testing.T) {
 
 	n := daemon("b", "AAAb", onHold)
 	n.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = percent("200%")
-	for _, c := range (daemonSet{}).Restore(n.set, n.owned, planner.RestoreWorkload{Wait: true}) {
+	for _, c := range daemonSet.Restore(n.set, n.owned, planner.RestoreWorkload{Wait: true}) {
 		if u := c.Want.(*appsv1.DaemonSet).Spec.UpdateStrategy; onDelete(c.Want.(*appsv1.DaemonSet)) || u.RollingUpdate != nil {
 			t.Errorf("a DaemonSet has %+v", u)
 		}

@@ -184,26 +184,40 @@ func refusing(t *testing.T, v *admissionregistrationv1.ValidatingAdmissionPolicy
 	return p
 }
 
+// bound is the index where the policy has parameters.
+func (p policy) bound(index *corev1.ConfigMap) runtime.Object {
+	if !p.params {
+		return nil
+	}
+	return index
+}
+
+// matches evaluates conditions of the policy.
+func (p policy) matches(t *testing.T, conditions matchconditions.Matcher, index *corev1.ConfigMap, s sent) bool {
+	t.Helper()
+	match := conditions.Match(p.compiler.CreateContext(t.Context()), s.attributes(), p.bound(index), nil)
+	if match.Error != nil {
+		t.Fatalf("%s: evaluating %s: %v", p.name, match.FailedConditionName, match.Error)
+	}
+	return match.Matches
+}
+
 // admit is what the policy makes of a request, and why it refuses it.
 func (p policy) admit(t *testing.T, index *corev1.ConfigMap, s sent) (object.Object, string) {
 	t.Helper()
 	if !s.selected(p.selector, p.rules) {
 		return s.update, ""
 	}
-	attributes, resource := s.attributes(), resourceOf(s.update)
-	bound := cel.OptionalVariableBindings{}
-	var params runtime.Object
-	if p.params {
-		params, bound.VersionedParams = index, index
-	}
-	ctx := p.compiler.CreateContext(t.Context())
-	match := p.matcher.Match(ctx, attributes, params, nil)
-	if match.Error != nil {
-		t.Fatalf("%s: evaluating %s: %v", p.name, match.FailedConditionName, match.Error)
-	}
-	if !match.Matches {
+	if !p.matches(t, p.matcher, index, s) {
 		return s.update, ""
 	}
+	attributes, resource := s.attributes(), resourceOf(s.update)
+	bound := cel.OptionalVariableBindings{}
+	params := p.bound(index)
+	if params != nil {
+		bound.VersionedParams = params
+	}
+	ctx := p.compiler.CreateContext(t.Context())
 	if p.validator != nil {
 		for _, d := range p.validator.Validate(ctx, resource, attributes, params, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, nil).Decisions {
 			if d.Action == validating.ActionDeny {

@@ -73,7 +73,7 @@ func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool)
 	w := obs.workload
 	switch a := action.(type) {
 	case planner.Label:
-		return w.Row.Adapter.Label(w.Object), true
+		return w.Row.Label(w.Object), true
 	case planner.Unlabel:
 		return w.Row.Unlabel(w.Object), true
 	case planner.Hold:

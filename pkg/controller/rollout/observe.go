@@ -190,7 +190,7 @@ func (r *Reconciler) observeTraffic(ctx context.Context, obs *observation, row w
 		Made:        planner.Made(obs.rollout),
 	}
 	if obs.workload != nil {
-		obs.objects.Template = workload.PodLabels(obs.workload.Object)
+		obs.objects.Template = obs.workload.Row.PodLabels(obs.workload.Object)
 	}
 	if p := obs.rollout.Status.Active(); p != nil {
 		obs.objects.StableRevision = p.StableRevision

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// File implements Adapter.
-func (deployment) File(_ object.Object, owned []object.Object, revision string) *File {
+// fileReplicaSet is what is to be put on file of a ReplicaSet.
+func fileReplicaSet(_ object.Object, owned []object.Object, revision string) *File {
 	for _, o := range owned {
 		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[hashKey] == revision {
 			return &File{Name: rs.Name, Spec: []byte(encode(rs.Spec))}

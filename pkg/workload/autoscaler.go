@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// disabledSuffix ends the target of an autoscaler that must not act; wire format.
+const disabledSuffix = "-DisableByRollout"
+
+// scalers are the autoscalers of a workload that are disabled, or that are not.
+func scalers(obj object.Object, kind schema.GroupVersionKind, owned []object.Object, disabled bool) []*autoscalingv2.HorizontalPodAutoscaler {
+	var found []*autoscalingv2.HorizontalPodAutoscaler
+	for _, o := range owned {
+		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok || schema.FromAPIVersionAndKind(h.Spec.ScaleTargetRef.APIVersion, h.Spec.ScaleTargetRef.Kind).GroupKind() != kind.GroupKind() {
+			continue
+		}
+		if is := Scaled(h) != h.Spec.ScaleTargetRef.Name; Scaled(h) == obj.GetName() && is == disabled {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// Scaled is the name of what an autoscaler scales, or would if it were not disabled.
+func Scaled(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	return strings.TrimSuffix(h.Spec.ScaleTargetRef.Name, disabledSuffix)
+}
+
+// aim points autoscalers at a target.
+func aim(scalers []*autoscalingv2.HorizontalPodAutoscaler, target string) []object.Change {
+	var changes []object.Change
+	for _, h := range scalers {
+		want := h.DeepCopy()
+		want.Spec.ScaleTargetRef.Name = target
+		changes = append(changes, change(h, want)...)
+	}
+	return changes
+}

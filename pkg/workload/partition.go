@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// partitioned releases a workload whose own controller replaces the pods, as many as
+// its update strategy allows. A kind of such workloads is one partitionKind.
+type partitioned struct{ *partitionKind }
+
+var _ Adapter = partitioned{}
+
+// partitionKind is what distinguishes one kind from the others.
+type partitionKind struct {
+	// label is the value of the workload-type label.
+	label string
+	// of gives access to an object of the kind.
+	of func(object.Object) subject
+	// name is the name of a revision, and revision the same name on its pods.
+	name     func(*appsv1.ControllerRevision) string
+	revision func(*corev1.Pod) string
+	// arrange fills the pods of a view.
+	arrange func(*view, []*corev1.Pod)
+	// unsupported says why an object cannot be released in steps; nil if every object can.
+	unsupported func(object.Object) string
+	// lacks names a field that the release needs and the object does not have; nil if
+	// every object has all fields.
+	lacks func(view) string
+	// due returns the pods that Weir deletes for a target; nil if it deletes none.
+	due func(view, planner.Target) []*corev1.Pod
+	// named reports whether the status names the revision of the live template also
+	// where the controller does not keep the whole template.
+	named bool
+	// ordered reports whether pods have ordinals; a view has them in that order.
+	ordered bool
+	// joins reports whether a new pod always has the live template, as on a node that
+	// joins. An aborted workload of such a kind keeps the stable template.
+	joins bool
+	// inPlace reports whether the controller also updates pods in place: the status
+	// says when such a pod is ready.
+	inPlace bool
+}
+
+// subject gives access to one object of a kind. Its methods change the object.
+type subject interface {
+	fields() fields
+	// stop saves what the owner wrote of the strategy, and stops the controller.
+	stop()
+	// keep puts the strategy back as it was, and saves what the owner wrote of it.
+	// Another template stops the controller.
+	keep(was object.Object, isAnother bool)
+	// setPartition has the controller keep n pods at the earlier revision.
+	setPartition(n int32)
+	// restore puts the owner's strategy back. isOurs reports whether the strategy that
+	// is there is that of a release.
+	restore(v view, how planner.RestoreWorkload, isOurs bool)
+}
+
+// pausable is a subject that its owner can pause apart from the partition.
+type pausable interface{ resume() }
+
+// fields are what the kinds have in common. Pointers lead into the object.
+type fields struct {
+	template     *corev1.PodTemplateSpec
+	historyLimit **int32
+	// replicas is the size that the owner asks for; nil for the default, and where the
+	// number of nodes is the size.
+	replicas *int32
+	// partition is how many pods stay at the earlier revision, and stopped reports
+	// whether the strategy stops the controller apart from that.
+	partition int32
+	stopped   bool
+	// unavailable is how many pods the controller replaces at once.
+	unavailable int32
+	// What follows is the status: the generation, the revision that serves, that of the
+	// live template, and the numbers of pods.
+	observed                     int64
+	current, newest              string
+	total, updated, updatedReady int32
+}
+
+// Observe implements Adapter.
+func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.Workload {
+	v := a.view(obj, owned)
+	w := planner.Workload{
+		Generation: obj.GetGeneration(), Settled: v.settled(), Replicas: v.size,
+		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == a.label, Held: held(obj), PendingEdit: hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
+		Paused:    v.stopped || v.partition >= max(v.size, 1),
+		LastStays: v.lastStays(), NewPodsUseTemplate: a.joins,
+		StableRevision: v.stable,
+		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
+		AtStable: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: readTarget(obj),
+		Revisions: v.history.names(), Unavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
+		Rolling: !held(obj) && v.rolling(), RevisionKind: controllerRevision,
+		StableGone:     v.stable != "" && v.history[v.stable] == nil,
+		StableTemplate: digest(v.history.template(v.stable)), BackByTemplate: true,
+	}
+	v.count(&w)
+	if to := w.Target; to != nil {
+		w.TargetApplied = len(change(obj, v.aimed(*to))) == 0 && len(v.deletes(*to)) == 0
+	}
+	w.Native = w.Target == nil || v.isBack(*w.Target)
+	return w
+}
+
+// Unholdable implements Adapter.
+func (a partitioned) Unholdable(old, update object.Object, isHeld bool) string {
+	if why := a.unsupportedReason(update); why != "" && !isHeld {
+		return why
+	}
+	was := a.of(old).fields()
+	return empties(was.replicas, a.of(update).fields().replicas, was.total, isHeld)
+}
+
+// unsupportedReason says why an object that is not held cannot be released; empty if it can.
+func (a partitioned) unsupportedReason(obj object.Object) string {
+	if a.unsupported == nil || held(obj) {
+		return ""
+	}
+	return a.unsupported(obj)
+}
+
+// canHold reports whether there is something to hold. Without pods the controller takes
+// the newest template for the stable one at once. A DaemonSet without nodes is held all
+// the same until the controller sees that: admission would know from a status only.
+func (a partitioned) canHold(obj object.Object) bool {
+	return (a.unsupported == nil || a.unsupported(obj) == "") && !isZero(a.of(obj).fields().replicas)
+}
+
+// isZero reports whether no pods are wanted; the default is 1.
+func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
+
+// Hold implements Adapter. Another door of admission may have held the object a moment
+// ago: then what it saved of the owner's strategy stays.
+func (a partitioned) Hold(obj object.Object, by string) {
+	a.of(obj).stop()
+	writeHeld(obj, by)
+}
+
+// Keep implements Adapter.
+func (a partitioned) Keep(old, update object.Object) {
+	KeepRecords(old, update)
+	was, is := a.of(old).fields(), a.of(update).fields()
+	isAnother := !samePods(was.template, is.template)
+	a.of(update).keep(old, isAnother)
+	keepLimit(old, update, is.historyLimit, *was.historyLimit)
+	if isAnother {
+		setAside(update, "")
+	}
+}
+
+// SetTarget implements Adapter.
+func (a partitioned) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
+	v := a.view(obj, owned)
+	want := v.aimed(to.Target)
+	noteTarget(want, a.of(want).fields().historyLimit, v.stable, rollouts.StylePartition, to.Target, owner)
+	changes := change(obj, want)
+	if len(changes) > 0 {
+		return changes
+	}
+	for _, p := range v.deletes(to.Target) {
+		changes = append(changes, object.Change{Base: p})
+	}
+	return changes
+}
+
+// RestoreStrategy implements Adapter: the owner's template is back in its place, and held,
+// once the controller takes the stable one for the current one.
+func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
+	v := a.view(obj, owned)
+	if a.joins || !v.settled() || v.size == 0 || v.current != v.stable {
+		return nil
+	}
+	want := copyOf(obj)
+	v.takeUp(want)
+	a.of(want).setPartition(frozen)
+	return change(obj, want)
+}
+
+// SetStable implements Adapter.
+func (a partitioned) SetStable(obj object.Object, owned []object.Object) []object.Change {
+	v := a.view(obj, owned)
+	t := v.history.template(v.stable)
+	if t == nil {
+		return nil
+	}
+	want := copyOf(obj)
+	*a.of(want).fields().template = *t
+	setAside(want, "")
+	label(want, rollouts.LabelStableRevision, v.stable)
+	return change(obj, want)
+}
+
+// Restore implements Adapter.
+func (a partitioned) Restore(obj object.Object, owned []object.Object, how planner.RestoreWorkload) []object.Change {
+	return change(obj, a.view(obj, owned).restored(how))
+}
+
+// restored is the object as its owner wants it. A kind whose new pods have the live
+// template keeps the stable one where the workload stays paused.
+func (v view) restored(how planner.RestoreWorkload) object.Object {
+	want := copyOf(v.obj)
+	_, controlled := readOwner(want)
+	had, _ := readDriving(want)
+	if !v.joins || !how.KeepPaused {
+		v.takeUp(want)
+	}
+	s := v.of(want)
+	s.restore(v, how, held(want) || controlled)
+	restoreLimit(had, s.fields().historyLimit)
+	unmark(want)
+	return want
+}
+
+// copyOf is a deep copy.
+func copyOf(obj object.Object) object.Object { return obj.DeepCopyObject().(object.Object) }

@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A partition does not lead back: the controller replaces no pod by an earlier template.
+// So for the way back Weir sets the stable template, and notes which template the owner
+// asks for. Weir does the same at size 0, where the controller takes the live template
+// for the stable one and would create every later pod from it.
+
+// view is a partitioned workload with its pods and revisions by role.
+type view struct {
+	partitioned
+	fields
+	obj     object.Object
+	history history
+	// pods are those of the workload. Where they are ordered, there are as many as the
+	// size, and a pod that is missing is nil.
+	pods []*corev1.Pod
+	// size is how many pods there are to be.
+	size int32
+	// beyond reports whether pods are still there that the size has no place for.
+	beyond bool
+	// live is the revision of the live template, and update the one to release; they
+	// differ while the update template is set aside. Empty until the controller has seen
+	// the template.
+	live, update string
+	// aside is the update revision while its template is set aside, else empty.
+	aside string
+	// stable served before.
+	stable string
+}
+
+func (a partitioned) view(obj object.Object, owned []object.Object) view {
+	v := view{partitioned: a, fields: a.of(obj).fields(), obj: obj, history: historyOf(obj, owned, a.name)}
+	v.size = orElse(v.replicas, 1)
+	var pods []*corev1.Pod
+	for _, o := range owned {
+		if p, ok := o.(*corev1.Pod); ok && metav1.IsControlledBy(p, obj) {
+			pods = append(pods, p)
+		}
+	}
+	a.arrange(&v, pods)
+	named := ""
+	if a.named && v.settled() {
+		named = v.newest
+	}
+	v.live = v.history.live(v.template, named)
+	v.stable = cmp.Or(namedStable(obj), v.served())
+	v.update = v.live
+	if had, _ := readDriving(obj); had.SetAsideRevision != "" && v.live == v.stable {
+		v.update, v.aside = had.SetAsideRevision, had.SetAsideRevision
+	}
+	return v
+}
+
+// served is the revision that served before the live one, as far as pods and status
+// show it. Pods with ordinals that are on their way out count, too. A kind whose status
+// names no such revision has served the live one if no pod shows another.
+func (v view) served() string {
+	pods := map[string]int32{}
+	for _, p := range v.pods {
+		if p != nil && (v.ordered || counts(p)) {
+			pods[v.revision(p)]++
+		}
+	}
+	current := v.current
+	if v.joins {
+		current = v.live
+	}
+	return v.history.served(current, v.live, pods)
+}
+
+func (v view) settled() bool { return v.observed >= v.obj.GetGeneration() }
+
+// lastStays reports whether the controller would take the update revision for the current
+// one as soon as every pod runs it, and create all pods from it.
+func (v view) lastStays() bool { return !v.joins && v.update != v.stable }
+
+// unsupportedReason says why the workload cannot be released; empty if it can.
+func (v view) unsupportedReason() string {
+	why := v.partitioned.unsupportedReason(v.obj)
+	if why == "" && v.lacks != nil && !held(v.obj) {
+		why = v.lacks(v)
+	}
+	return why
+}
+
+// rolling reports whether pods of another template are still to be replaced.
+func (v view) rolling() bool {
+	behind := !v.settled() || v.updated < v.total || v.isMixed()
+	if v.joins {
+		return behind && v.size > 0
+	}
+	return behind || v.current != v.newest
+}
+
+// isMixed reports whether a pod of another template is there, whatever the status counts.
+func (v view) isMixed() bool {
+	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return p != nil && counts(p) && v.revision(p) != v.live })
+}
+
+// isStable reports whether the live template is the stable one, and every pod runs it.
+func (v view) isStable() bool { return v.live == v.stable && !v.isMixed() }
+
+// count is the facts about pods. What the controller has not counted yet, others do not
+// see either.
+func (v view) count(w *planner.Workload) {
+	all, ready := v.census()
+	for revision, n := range all {
+		if revision != v.update {
+			w.StableReplicas += n
+		}
+		if revision != v.update && revision != v.stable {
+			w.SupersededReplicas += n
+		}
+	}
+	w.SupersededBehind, w.Lingers, w.Shrinks = v.behind(), keptPod(v.pods), v.beyond
+	if v.inPlace && v.settled() && v.live != "" {
+		all[v.live] = min(all[v.live], v.updated)
+		ready[v.live] = min(ready[v.live], all[v.live], v.updatedReady)
+	}
+	w.StableReadyReplicas, w.LiveReadyReplicas = ready[v.stable], ready[v.live]
+	w.UpdatedReplicas, w.UpdatedReadyReplicas = all[v.update], ready[v.update]
+	if v.settled() && v.live == v.update {
+		w.UpdatedReplicas = min(w.UpdatedReplicas, v.updated)
+		w.UpdatedReadyReplicas = min(w.UpdatedReadyReplicas, w.UpdatedReplicas)
+	}
+}
+
+// census counts the pods of each revision, and those that are ready.
+func (v view) census() (all, ready map[string]int32) {
+	all, ready = map[string]int32{}, map[string]int32{}
+	for _, p := range v.pods {
+		if p == nil || !counts(p) {
+			continue
+		}
+		all[v.revision(p)]++
+		if isReady(p) {
+			ready[v.revision(p)]++
+		}
+	}
+	return all, ready
+}
+
+// aimed is the object with the template and the strategy that a target needs.
+func (v view) aimed(to planner.Target) object.Object {
+	want := copyOf(v.obj)
+	s := v.of(want)
+	if p, ok := s.(pausable); ok {
+		p.resume()
+	}
+	switch back := v.goesBack(to); {
+	case back && v.putAside(want):
+		s.setPartition(v.partitionFor(to, true))
+	case back || to.Abort:
+		s.setPartition(frozen)
+	case v.aside == "" && !v.joins:
+		s.setPartition(v.partitionFor(to, false))
+	case v.joins, v.settled() && v.current == v.stable:
+		v.takeUp(want)
+		s.setPartition(v.partitionFor(to, false))
+	}
+	return want
+}
+
+// partitionFor is the partition with which as many pods run the update revision as the
+// target says. On the way back these are the pods that keep it.
+func (v view) partitionFor(to planner.Target, isBack bool) int32 {
+	share := to.LimitOf(&planner.Workload{Replicas: v.size, LastStays: v.lastStays()})
+	switch {
+	case v.ordered && isBack:
+		return v.keeping(to.Limit(v.size))
+	case v.ordered:
+		return v.releasing(share)
+	case isBack:
+		return share
+	default:
+		return v.size - share
+	}
+}
+
+// deletes returns the pods that Weir deletes for a target.
+func (v view) deletes(to planner.Target) []*corev1.Pod {
+	if v.due == nil {
+		return nil
+	}
+	return v.due(v, to)
+}
+
+// putAside sets the stable template, and reports whether it is there.
+func (v view) putAside(want object.Object) bool {
+	if v.live == v.stable {
+		return true
+	}
+	t := v.history.template(v.stable)
+	if t == nil || v.live == "" {
+		return false
+	}
+	*v.of(want).fields().template = *t
+	setAside(want, v.live)
+	return true
+}
+
+// takeUp sets the template that was set aside; the live one stays if it is gone.
+func (v view) takeUp(want object.Object) {
+	if t := v.history.template(v.aside); v.aside != "" && t != nil {
+		*v.of(want).fields().template = *t
+	}
+	setAside(want, "")
+}
+
+// setAside notes which revision is set aside.
+func setAside(want metav1.Object, aside string) {
+	if v, _ := readDriving(want); v.SetAsideRevision != aside {
+		v.SetAsideRevision = aside
+		writeDriving(want, v)
+	}
+}
+
+// goesBack reports whether the stable template has to be the live one.
+func (v view) goesBack(to planner.Target) bool {
+	switch {
+	case v.joins:
+		return to.Abort
+	case v.size == 0:
+		return v.update != v.stable
+	case !to.Abort:
+		return false
+	case v.current != v.stable || v.aside != "":
+		return true
+	}
+	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return p != nil && v.revision(p) != v.stable })
+}
+
+// isBack reports whether an abort is complete. Without pods the stable template has to
+// stay.
+func (v view) isBack(to planner.Target) bool {
+	switch {
+	case !to.Abort:
+		return false
+	case v.joins:
+		return v.isStable()
+	default:
+		return !v.goesBack(to) || v.size == 0 && v.live == v.stable
+	}
+}
+
+// unavailable is how many pods a limit lets be missing. It is 1 at least, or the
+// controller could replace nothing.
+func unavailable(limit *intstr.IntOrString, of int32, roundUp bool) int32 {
+	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(limit, intstr.FromInt32(1)), int(of), roundUp)
+	if err != nil {
+		return 1
+	}
+	return max(int32(n), 1) //nolint:gosec // bounded by the size, or what the owner wrote
+}

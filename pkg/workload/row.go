@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"maps"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/sizes"
+)
+
+// Held reports whether the workload is taken from its native controller.
+func (r Row) Held(obj object.Object) bool { return held(obj) }
+
+// Changed reports whether an update asks for another release. It is the only home of that
+// rule in Go; the policies have it in CEL, and TestChanged of pkg/admission/workload runs
+// both.
+func (r Row) Changed(old, update object.Object) bool {
+	return (r.Rolls(old, update) || renamed(old, update)) && (r.canHold == nil || r.canHold(update))
+}
+
+// Rolls reports whether the native controller replaces pods for an update.
+func (r Row) Rolls(old, update object.Object) bool {
+	same := samePods
+	if r.same != nil {
+		same = r.same
+	}
+	return !same(r.Template(old), r.Template(update))
+}
+
+// Refused says why an update must not be: it changes the template of a workload that
+// cannot be held as it is then. It is empty if the update may be, and is asked only
+// where a Rollout in service names the workload, or holds it: then fitness counts no
+// more. Marks in the update do not count.
+func (r Row) Refused(old, update object.Object, isHeld bool) string {
+	if !r.Rolls(old, update) {
+		return ""
+	}
+	clean := copyOf(update)
+	KeepRecords(old, clean)
+	why := r.Unholdable(old, clean, isHeld)
+	if why == "" {
+		return ""
+	}
+	return "spec.template must not change in this update: " + why + ". Do one after the other"
+}
+
+// empties says why another template cannot be held in an update after which no pods are
+// wanted, while there are some: the native controller takes the newest template for the
+// stable one as soon as there are none. While the workload is held, the way back stays
+// open.
+func empties(was, is *int32, pods int32, isHeld bool) string {
+	if !isHeld && isZero(is) && (!isZero(was) || pods > 0) {
+		return "with spec.replicas 0 nothing can be held; set spec.replicas first, and change the template when no pod is left"
+	}
+	return ""
+}
+
+// PodLabels are the labels of the live template, by which a Service selects pods. They
+// are not nil.
+func (r Row) PodLabels(obj object.Object) map[string]string {
+	labels := maps.Clone(r.Template(obj).Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	return labels
+}
+
+// Label makes the workload visible to admission.
+func (r Row) Label(obj object.Object) []object.Change {
+	want := copyOf(obj)
+	label(want, rollouts.LabelWorkloadType, r.TypeLabel)
+	return change(obj, want)
+}
+
+// Unlabel takes that back.
+func (r Row) Unlabel(obj object.Object) []object.Change {
+	want := copyOf(obj)
+	want.SetLabels(without(want.GetLabels(), rollouts.LabelWorkloadType))
+	return change(obj, want)
+}
+
+// Discard removes what was made beside the workload.
+func (r Row) Discard(_ object.Object, owned []object.Object) []object.Change {
+	if r.discard == nil {
+		return nil
+	}
+	return r.discard(owned)
+}
+
+// Scaling returns the facts that sizes are decided by, and reports whether sizes are to
+// be decided here at all.
+func (r Row) Scaling(obj object.Object, owned []object.Object) (sizes.Scaling, bool) {
+	if r.sets == nil {
+		return sizes.Scaling{}, false
+	}
+	return r.sets.Scaling(obj, owned)
+}
+
+// Sets turns decided sizes into changes.
+func (r Row) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) ([]object.Change, error) {
+	if r.sets == nil {
+		return nil, nil
+	}
+	return r.sets.Sets(obj, owned, scale)
+}
+
+// Tell writes to the workload what its status cannot say, for those who drive it by its
+// annotation.
+func (r Row) Tell(obj object.Object, owned []object.Object) []object.Change {
+	if r.tell == nil {
+		return nil
+	}
+	return r.tell(obj, owned)
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// byOrdinal puts the pods of a StatefulSet in their order.
+func byOrdinal(v *view, pods []*corev1.Pod) {
+	set := statefulSetOf(v.obj)
+	v.pods = make([]*corev1.Pod, v.size)
+	for _, p := range pods {
+		switch i := set.ordinal(numberOf(p)); {
+		case i >= 0 && i < len(v.pods):
+			v.pods[i] = p
+		case i >= 0 && counts(p):
+			v.beyond = true
+		}
+	}
+}
+
+// numberOf is the number at the end of the name of a pod; -1 if there is none.
+func numberOf(p *corev1.Pod) int {
+	n, err := strconv.Atoi(p.Name[strings.LastIndex(p.Name, "-")+1:])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func revisionOf(p *corev1.Pod) string { return p.Labels[appsv1.ControllerRevisionHashLabelKey] }
+
+// behind counts superseded pods below the first of the update revision, which the
+// native controller replaces last.
+func (v view) behind() int32 {
+	var n int32
+	for _, p := range v.pods {
+		switch {
+		case !v.ordered || p == nil || !counts(p) || v.revision(p) == v.stable:
+		case v.revision(p) == v.update:
+			return n
+		default:
+			n++
+		}
+	}
+	return 0
+}
+
+// keeping is the partition with which the native controller leaves that many pods
+// of the update revision: those of the lowest ordinals.
+func (v view) keeping(n int32) int32 {
+	if n == 0 {
+		return 0
+	}
+	for i, p := range v.pods {
+		if p != nil && v.revision(p) == v.update {
+			return int32(i) + n //nolint:gosec // of the size of a workload
+		}
+	}
+	return 0
+}
+
+// releasing is the partition with which as many pods run the update revision as the
+// share says. Those below it that run it already count: on the way back in batches, which
+// the lowest ordinals have never left, and where the size has grown. Where there are as
+// many without one above it, or too many, nothing more is let through, however the pods
+// move.
+func (v view) releasing(share int32) int32 {
+	var n int32
+	for _, p := range v.pods {
+		n += v.runs(p)
+	}
+	from := v.size
+	for ; from > 0; from-- {
+		n += 1 - v.runs(v.pods[from-1])
+		if n > share {
+			break
+		}
+	}
+	if from == v.size {
+		return frozen
+	}
+	return from
+}
+
+// runs is 1 for a pod of the update revision.
+func (v view) runs(p *corev1.Pod) int32 {
+	if p != nil && v.revision(p) == v.update {
+		return 1
+	}
+	return 0
+}
+
+// stuck are pods that are to be replaced and are not ready, or are not ready and of
+// a version that was superseded. The native controller waits for such a pod to get
+// ready before it replaces it, or makes another, which may be never. Below the
+// partition it makes the one that its status names, so that none is deleted there while
+// that is not the stable one.
+func stuck(v view, _ planner.Target) []*corev1.Pod {
+	if !v.settled() || v.live == "" {
+		return nil
+	}
+	var stuck []*corev1.Pod
+	for i, p := range v.pods {
+		if p == nil || !hangs(p) || v.revision(p) == v.live {
+			continue
+		}
+		if i >= int(v.partition) || v.revision(p) != v.stable && v.current == v.stable {
+			stuck = append(stuck, p)
+		}
+	}
+	return stuck
+}
+
+// hangs reports whether a pod is not ready, and that nobody is about to replace it.
+func hangs(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && !isReady(p) && !updating(p)
+}

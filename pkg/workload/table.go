@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// Table is every kind and style that can be released.
+var Table = []Row{
+	ofDeployment(Row{
+		Style:   rollouts.StylePartition,
+		Adapter: deployment{},
+		wrong:   deploymentWrong,
+		sets:    deployment{},
+	}),
+	ofDeployment(Row{
+		Style:   rollouts.StyleCanary,
+		Adapter: canary{},
+		Extra:   true,
+		wrong:   canaryWrong,
+		discard: discardExtras,
+	}),
+	ofDeployment(Row{
+		Style:   rollouts.StyleBlueGreen,
+		Adapter: blueGreen{},
+		Opens:   true,
+		Scalers: true,
+		wrong:   blueGreenWrong,
+	}),
+	partitionedRow(statefulSet, Row{
+		GVK:         statefulSetKind,
+		New:         func() object.Object { return &appsv1.StatefulSet{} },
+		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
+		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
+		Opens:       true,
+		rewrite:     rewriteStatefulSet,
+	}),
+	partitionedRow(daemonSet, Row{
+		GVK:         daemonSetKind,
+		New:         func() object.Object { return &appsv1.DaemonSet{} },
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
+		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
+		wrong:       daemonSetWrong,
+		rewrite:     rewriteDaemonSet,
+	}),
+	partitionedRow(advancedStatefulSet.partitioned, Row{
+		GVK:         advancedStatefulSetKind,
+		New:         func() object.Object { return &AdvancedStatefulSet{} },
+		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
+		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
+		Opens:       true,
+		Adapter:     advancedStatefulSet,
+	}),
+	partitionedRow(advancedDaemonSet, Row{
+		GVK:         advancedDaemonSetKind,
+		New:         func() object.Object { return &AdvancedDaemonSet{} },
+		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
+		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
+		Opens:       true,
+	}),
+	ofCloneSet(Row{
+		Style:   rollouts.StylePartition,
+		Adapter: cloneSet,
+	}),
+	ofCloneSet(Row{
+		Style:   rollouts.StyleBlueGreen,
+		Adapter: cloneSetBlueGreen{cloneSet},
+		Scalers: true,
+	}),
+}
+
+// ofDeployment adds what all rows of Deployments have in common.
+func ofDeployment(r Row) Row {
+	r.GVK, r.TypeLabel = deploymentKind, deploymentLabel
+	r.New = func() object.Object { return &appsv1.Deployment{} }
+	r.GoesOn = "set spec.paused to false"
+	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
+	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
+	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }
+	r.File, r.same, r.rewrite, r.tell = fileReplicaSet, sameTemplate, rewriteDeployment, tellStatus
+	return r
+}
+
+// partitionedRow adds what all rows of a partitioned kind have in common.
+func partitionedRow(a partitioned, r Row) Row {
+	if r.Adapter == nil {
+		r.Adapter = a
+	}
+	if r.Style == "" {
+		r.Style = rollouts.StylePartition
+	}
+	r.TypeLabel = a.label
+	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")}
+	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return a.of(o).fields().template }
+	r.File, r.canHold = fileControllerRevision, a.canHold
+	return r
+}
+
+// ofCloneSet adds what both rows of CloneSets have in common.
+func ofCloneSet(r Row) Row {
+	r.GVK, r.New = cloneSetKind, func() object.Object { return &CloneSet{} }
+	r.GoesOn = "set spec.updateStrategy.paused to false and partition to 0"
+	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
+	r.Opens = true
+	return partitionedRow(cloneSet, r)
+}
+
+// Kinds returns one row of each kind.
+func Kinds() []Row {
+	var rows []Row
+	for _, r := range Table {
+		if !slices.ContainsFunc(rows, func(o Row) bool { return o.GVK == r.GVK }) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// Find returns the row of a kind, whatever its version, and style. A StatefulSet of a
+// group that the table does not know has the row of the native kind.
+func Find(apiVersion, kind string, style rollouts.Style) (Row, bool) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return Row{}, false
+	}
+	gvk := gv.WithKind(kind)
+	native := Row{}
+	for _, r := range Table {
+		if r.GVK.GroupKind() == gvk.GroupKind() && r.Style == style {
+			return r, true
+		}
+		if r.GVK == statefulSetKind {
+			native = r
+		}
+	}
+	if gvk.Kind != statefulSetKind.Kind || style != native.Style || !strings.Contains(gvk.Group, ".") {
+		return Row{}, false
+	}
+	native.GVK, native.Adapter = gvk, statefulSetLike
+	return native, true
+}
