@@ -28,10 +28,11 @@ import (
 
 // Entry is what the index says of one Rollout.
 type Entry struct {
-	// index is the cache's own, and may have thousands of entries: nobody changes it.
-	index              *corev1.ConfigMap
-	namespace, rollout string
-	key                string
+	// Index is the cache's own, and may have thousands of entries: nobody changes it.
+	Index   *corev1.ConfigMap
+	Rollout types.NamespacedName
+	// Key is that of the workload; empty where there is none.
+	Key string
 	// Listed reports whether it names the Rollout, and Right that it does so for the
 	// workload alone, or not at all where it cannot.
 	Listed, Right bool
@@ -45,31 +46,36 @@ func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{index: index, namespace: r.Namespace, rollout: r.Name}
-	if ref != nil {
-		e.key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
-	}
-	entries := workload.Entries(index, r.Name)
-	e.Listed = len(entries) > 0
-	e.Right = slices.Equal(entries, []string{e.key})
-	if e.Unlisted, err = s.unlisted(ctx, e); e.Unlisted != "" || e.key == "" {
-		e.key, e.Right = "", !e.Listed
+	e := EntryIn(index, r, ref)
+	if e.Unlisted, err = s.unlisted(ctx, e); e.Unlisted != "" || e.Key == "" {
+		e.Key, e.Right = "", !e.Listed
 	}
 	return e, err
+}
+
+// EntryIn is what an index says of a Rollout that releases a workload.
+func EntryIn(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.ObjectRef) *Entry {
+	e := &Entry{Index: index, Rollout: r}
+	if ref != nil {
+		e.Key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
+	}
+	entries := workload.Entries(index, r.Name)
+	e.Listed, e.Right = len(entries) > 0, slices.Equal(entries, []string{e.Key})
+	return e
 }
 
 // unlisted says why an index cannot name a workload. What names no Rollout makes room.
 func (s Server) unlisted(ctx context.Context, e *Entry) (string, error) {
 	switch {
-	case e.key == "" || e.Right:
+	case e.Key == "" || e.Right:
 		return "", nil
-	case !workload.Indexable(e.key):
+	case !workload.Indexable(e.Key):
 		return "its kind, group and name are together too long for an entry of the ConfigMap " + rollouts.IndexName, nil
-	case workload.Fits(e.index, e.key, e.rollout, nil):
+	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}
-	strangers, err := s.strangers(ctx, e.namespace, e.index)
-	if err != nil || workload.Fits(e.index, e.key, e.rollout, strangers) {
+	strangers, err := s.strangers(ctx, e.Rollout.Namespace, e.Index)
+	if err != nil || workload.Fits(e.Index, e.Key, e.Rollout.Name, strangers) {
 		return "", err
 	}
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
@@ -116,13 +122,13 @@ func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string
 // stands reports whether an index says the same of the Rollout and of its workload as
 // the one that was read.
 func (e *Entry) stands(index *corev1.ConfigMap) bool {
-	if index == e.index {
+	if index == e.Index {
 		return true
 	}
-	was, now := workload.Entries(e.index, e.rollout), workload.Entries(index, e.rollout)
+	was, now := workload.Entries(e.Index, e.Rollout.Name), workload.Entries(index, e.Rollout.Name)
 	slices.Sort(was)
 	slices.Sort(now)
-	return slices.Equal(was, now) && by(e.index, e.key) == by(index, e.key)
+	return slices.Equal(was, now) && by(e.Index, e.Key) == by(index, e.Key)
 }
 
 func by(index *corev1.ConfigMap, key string) string {
@@ -198,6 +204,6 @@ func changed(old, now map[string]string) sets.Set[string] {
 
 // Gone reports whether the server has no such Rollout.
 func (s Server) Gone(ctx context.Context, e *Entry) (bool, error) {
-	strangers, err := s.strangers(ctx, e.namespace, e.index)
-	return strangers.Has(e.rollout), err
+	strangers, err := s.strangers(ctx, e.Rollout.Namespace, e.Index)
+	return strangers.Has(e.Rollout.Name), err
 }

@@ -49,7 +49,7 @@ type edit struct {
 
 // Enter makes the entry right.
 func (s Server) Enter(ctx context.Context, e *Entry) error {
-	return s.enter(ctx, &edit{entry: e, key: e.key})
+	return s.enter(ctx, &edit{entry: e, key: e.Key})
 }
 
 // Remove removes the entry.
@@ -61,7 +61,7 @@ func (s Server) enter(ctx context.Context, e *edit) error {
 		all = &IndexWriter{}
 	}
 	r := all.join(e)
-	defer all.leave(e.entry.namespace)
+	defer all.leave(e.entry.Rollout.Namespace)
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -80,10 +80,10 @@ func (all *IndexWriter) join(e *edit) *indexQueue {
 	if all.open == nil {
 		all.open = map[string]*indexQueue{}
 	}
-	r := all.open[e.entry.namespace]
+	r := all.open[e.entry.Rollout.Namespace]
 	if r == nil {
 		r = &indexQueue{turn: make(chan struct{}, 1)}
-		all.open[e.entry.namespace] = r
+		all.open[e.entry.Rollout.Namespace] = r
 	}
 	r.users++
 	r.waiting = append(r.waiting, e)
@@ -129,17 +129,17 @@ func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
 func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) error {
 	index := r.last
 	for _, e := range edits {
-		index = newer(index, e.entry.index)
+		index = newer(index, e.entry.Index)
 	}
 	keys := map[string]string{}
 	for _, e := range edits {
 		if e.err = nil; !e.entry.stands(index) {
-			e.err = apierrors.NewConflict(corev1.Resource("configmaps"), rollouts.IndexName, fmt.Errorf("its entry of %s changed", e.entry.rollout))
+			e.err = apierrors.NewConflict(corev1.Resource("configmaps"), rollouts.IndexName, fmt.Errorf("its entry of %s changed", e.entry.Rollout.Name))
 			continue
 		}
-		keys[e.entry.rollout] = e.key
+		keys[e.entry.Rollout.Name] = e.key
 	}
-	strangers, err := s.strangers(ctx, edits[0].entry.namespace, index)
+	strangers, err := s.strangers(ctx, edits[0].entry.Rollout.Namespace, index)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 			keys[name] = ""
 		}
 	}
-	for _, c := range workload.Enter(index, edits[0].entry.namespace, keys) {
+	for _, c := range workload.Enter(index, edits[0].entry.Rollout.Namespace, keys) {
 		stored, err := s.putIndex(ctx, c)
 		switch {
 		case err == nil:

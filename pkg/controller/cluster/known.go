@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,6 +108,16 @@ func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespac
 			return o, nil
 		}
 	}
+}
+
+// Taken is the ReplicaSet of a name that does not belong to the owner; nil if there is
+// none.
+func (s Server) Taken(ctx context.Context, owner object.Object, name string) (object.Object, error) {
+	found, err := get(ctx, s, owner.GetNamespace(), name, &appsv1.ReplicaSet{})
+	if found == nil || err != nil || metav1.IsControlledBy(found, owner) {
+		return nil, err
+	}
+	return found, nil
 }
 
 // extras are what was made beside a workload. All of the namespace are looked through

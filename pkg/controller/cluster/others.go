@@ -5,14 +5,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,19 +70,6 @@ func (s Server) others(ctx context.Context, mine *rollouts.Rollout, keys []strin
 		}
 	}
 	return all, nil
-}
-
-// Unroute takes routes back. Where the server refuses what is kept on a router, since
-// somebody has written that, what is there is led to stable: an ending ends.
-func (s Server) Unroute(ctx context.Context, o traffic.Objects) error {
-	changes, err := traffic.Restore(o)
-	wrote := s.Write(ctx, changes)
-	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {
-		o.Originals = []string{}
-		changes, err = traffic.Restore(o)
-		wrote = s.Write(ctx, changes)
-	}
-	return errors.Join(wrote, err)
 }
 
 // Turns keeps who takes a Service or a router, from before that is stored until the

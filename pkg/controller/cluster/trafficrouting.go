@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -121,30 +120,17 @@ func (s Server) linkedTo(ctx context.Context, r *rollouts.Rollout, but string) (
 }
 
 // CommitTrafficRouting is CommitRollout for TrafficRoutings.
-func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus, before bool) error {
-	if !before && equality.Semantic.DeepEqual(r.Status, status) {
-		return nil
-	}
+func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	wire := &v1alpha1.TrafficRouting{}
+	wire, stored := &v1alpha1.TrafficRouting{}, &rollouts.TrafficRouting{}
 	if err := v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(next, wire, nil); err != nil {
-		return fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
+		return nil, fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
 	}
 	if err := s.Status().Update(ctx, wire); err != nil {
-		return err
+		return nil, err
 	}
-	return v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, r, nil)
-}
-
-// GuardTrafficRouting puts our finalizer on a TrafficRouting.
-func (s Server) GuardTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
-	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
-}
-
-// ReleaseTrafficRouting takes our finalizer off a TrafficRouting.
-func (s Server) ReleaseTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
+	return stored, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, stored, nil)
 }
 
 // mostGone bounds the requests that a pass makes about Rollouts which may be gone.
@@ -183,42 +169,24 @@ func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]st
 	return gone, nil
 }
 
-// RemoveStaleReference takes the mark of a Rollout off the TrafficRouting that was observed.
-func (s Server) RemoveStaleReference(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, planner.ProgressingFinalizer(rollout))
-}
-
 // Link marks a TrafficRouting as needed by a Rollout. One that is being deleted
 // takes no more marks.
 func (s Server) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
-	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
 		return err
 	}
-	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, planner.ProgressingFinalizer(r.Name))
+	return s.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
 // Unlink takes the mark of a Rollout off a TrafficRouting.
 func (s Server) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
 	mark := planner.ProgressingFinalizer(r.Name)
-	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
 		return err
 	}
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, mark)
-}
-
-// addFinalizer puts a finalizer on an object of our group.
-func (s Server) addFinalizer(ctx context.Context, base client.Object, finalizer string) error {
-	if slices.Contains(base.GetFinalizers(), finalizer) {
-		return nil
-	}
-	want, ok := base.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("adding finalizer to %s: not an object", base.GetName())
-	}
-	want.SetFinalizers(append(slices.Clone(base.GetFinalizers()), finalizer))
-	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return s.DropFinalizer(ctx, found, mark)
 }
 
 // RoutingKeys index Rollouts by the TrafficRouting that they name.

@@ -75,7 +75,7 @@ func TestPassGoesOnWithWhatIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := server.CommitBatchRelease(t.Context(), release, release.Status, true); err != nil {
+		if _, err := server.CommitBatchRelease(t.Context(), release, release.Status); err != nil {
 			t.Fatal(err)
 		}
 	}
