@@ -62,7 +62,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(fmt.Sprintf("%-5s %-9s %s", at, who, text), " ") + "\n")
 }
 
-func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
+func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
@@ -145,7 +145,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p planner.BatchPlan) {
+func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batchDecision) {
 	was, is := b.Status, p.Status
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&
