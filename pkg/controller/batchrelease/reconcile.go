@@ -57,7 +57,7 @@ type server struct {
 
 // Absent implements Cluster.
 func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Server, row)
+	return s.r.kinds.Absent(ctx, s.Reader, row)
 }
 
 // Pods implements Cluster. They are found by who owns them: another workload may have

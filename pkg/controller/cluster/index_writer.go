@@ -49,13 +49,13 @@ type edit struct {
 
 // Enter makes the entry right.
 func (s Server) Enter(ctx context.Context, e *Entry) error {
-	return s.enter(ctx, &edit{entry: e, key: e.Key})
+	return enter(ctx, s, &edit{entry: e, key: e.Key})
 }
 
 // Remove removes the entry.
-func (s Server) Remove(ctx context.Context, e *Entry) error { return s.enter(ctx, &edit{entry: e}) }
+func (s Server) Remove(ctx context.Context, e *Entry) error { return enter(ctx, s, &edit{entry: e}) }
 
-func (s Server) enter(ctx context.Context, e *edit) error {
+func enter(ctx context.Context, s Server, e *edit) error {
 	all := s.IndexWriter
 	if all == nil {
 		all = &IndexWriter{}
@@ -69,7 +69,7 @@ func (s Server) enter(ctx context.Context, e *edit) error {
 		return ctx.Err()
 	}
 	if !e.done {
-		s.enterAll(ctx, r, all.take(r))
+		enterAll(ctx, s, r, all.take(r))
 	}
 	return e.err
 }
@@ -109,14 +109,14 @@ func (all *IndexWriter) take(r *indexQueue) []*edit {
 
 // enterAll writes edits together, and one by one where that is refused for
 // another reason than that somebody else wrote first: it may be about one of them.
-func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
-	err := s.enterInto(ctx, r, edits)
+func enterAll(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
+	err := enterInto(ctx, s, r, edits)
 	alone := err != nil && !Moved(err) && len(edits) > 1
 	for i, e := range edits {
 		e.done = true
 		switch {
 		case alone:
-			e.err = s.enterInto(ctx, r, edits[i:i+1])
+			e.err = enterInto(ctx, s, r, edits[i:i+1])
 		case e.err == nil:
 			e.err = err
 		}
@@ -126,7 +126,7 @@ func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
 // enterInto writes edits at the newest version that is known. What was decided
 // from an older one stands only if that says the same of its Rollout. What names no
 // Rollout goes in the same write.
-func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) error {
+func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) error {
 	index := r.last
 	for _, e := range edits {
 		index = newer(index, e.entry.Index)
@@ -139,7 +139,7 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 		}
 		keys[e.entry.Rollout.Name] = e.key
 	}
-	strangers, err := s.strangers(ctx, edits[0].entry.Rollout.Namespace, index)
+	strangers, err := strangers(ctx, s.Reader, edits[0].entry.Rollout.Namespace, index)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 		}
 	}
 	for _, c := range workload.Enter(index, edits[0].entry.Rollout.Namespace, keys) {
-		stored, err := s.putIndex(ctx, c)
+		stored, err := putIndex(ctx, s, c)
 		switch {
 		case err == nil:
 			r.last = stored
@@ -166,7 +166,7 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 // putIndex stores an index and returns it; nil if it is gone. It is all ours, so
 // that it is sent whole: to compare thousands of entries, on both sides, is what
 // a patch would take most of its time for.
-func (s Server) putIndex(ctx context.Context, c object.Change) (*corev1.ConfigMap, error) {
+func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap, error) {
 	want, ok := c.Want.(*corev1.ConfigMap)
 	if !ok {
 		return nil, s.write(ctx, c)

@@ -25,18 +25,23 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Server reads from informer caches and writes to the API server.
-type Server struct {
+// Reader reads from informer caches.
+type Reader struct {
 	client.Client
 	// Live reads from the API server.
 	Live client.Reader
 	// Indexes reads what the policies read, from a cache of its own: of all
 	// ConfigMaps it has those of that name, and no others may be read.
 	Indexes client.Reader
-	// IndexWriter writes them.
-	IndexWriter *IndexWriter
 	// WriteTracker has the versions that the caches must show; nil to not wait for them.
 	WriteTracker *WriteTracker
+}
+
+// Server reads from informer caches and writes to the API server.
+type Server struct {
+	Reader
+	// IndexWriter writes the indexes.
+	IndexWriter *IndexWriter
 }
 
 // Create creates an object, but not in a namespace that ends: all that is in it
@@ -50,7 +55,7 @@ func (s Server) Create(ctx context.Context, o client.Object, opts ...client.Crea
 }
 
 // Rollout returns a Rollout, or nil when there is none.
-func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
+func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
 	var wire v1beta1.Rollout
 	if err := s.Get(ctx, key, &wire); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -67,7 +72,7 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 
 // AllRollouts are those of all namespaces. They are read only: they share with
 // the cache what the two versions have in common.
-func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
+func (s Reader) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 	var wire v1beta1.RolloutList
 	if err := s.List(ctx, &wire, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing rollouts: %w", err)
@@ -84,7 +89,7 @@ func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 }
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
-func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+func (s Reader) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
 	b, err := batchRelease(ctx, s, key)
 	if b == nil || err != nil {
 		return nil, err
@@ -96,7 +101,7 @@ func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*ro
 // not be its own, or nil when there is none. One that was created a moment ago is not yet in the cache, and an abort
 // that took it for absent would be over before the batch begins. So while a
 // release is under way its absence is asked of the server.
-func (s Server) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	b, err := s.BatchRelease(ctx, key)
 	if planner.Owns(r, b) || err != nil {

@@ -51,7 +51,7 @@ func AboutRouting(r *rollouts.TrafficRouting) runtime.Object {
 }
 
 // TrafficRouting returns a TrafficRouting, or nil when there is none.
-func (s Server) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+func (s Reader) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
 	return trafficRouting(ctx, s, key)
 }
 
@@ -71,12 +71,12 @@ func trafficRouting(ctx context.Context, from client.Reader, key types.Namespace
 // still route for it. A Rollout that took its own mark on one for absent would
 // end its release with the routes in place, so while a release is under way that
 // is asked of the server.
-func (s Server) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+func (s Reader) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
 	name := ""
 	if _, release := r.Spec.Strategy.Active(); release != nil {
 		name = release.TrafficRouting()
 	}
-	strays, err := s.linkedTo(ctx, r, name)
+	strays, err := linkedTo(ctx, s, r, name)
 	if err != nil || name == "" {
 		return planner.RoutingFacts(name, r.Name, nil, strays), err
 	}
@@ -103,7 +103,7 @@ func underWay(r *rollouts.Rollout) bool {
 }
 
 // linkedTo names the TrafficRoutings but one that route for a Rollout.
-func (s Server) linkedTo(ctx context.Context, r *rollouts.Rollout, but string) ([]string, error) {
+func linkedTo(ctx context.Context, s Reader, r *rollouts.Rollout, but string) ([]string, error) {
 	var list v1alpha1.TrafficRoutingList
 	mine := client.MatchingFields{ByUser: planner.ProgressingFinalizer(r.Name)}
 	if err := s.List(ctx, &list, client.InNamespace(r.Namespace), mine); err != nil {
@@ -142,7 +142,7 @@ const mostGone = 16
 // answer may say of a single object that it is not found.
 //
 // Marks are finalizers, of which users may write many: a pass asks about a few.
-func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	asked := 0
 	for _, mark := range marksOf(r) {
@@ -217,7 +217,7 @@ func marksOf(o metav1.Object) []string {
 
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
 // that have a mark on it.
-func (s Server) EnqueueUsers() handler.EventHandler {
+func EnqueueUsers(s client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var requests []reconcile.Request
 		wake := func(name string) {

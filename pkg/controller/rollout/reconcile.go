@@ -79,7 +79,7 @@ func (s server) Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlist
 
 // Absent implements Reader.
 func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Server, row)
+	return s.r.kinds.Absent(ctx, s.Reader, row)
 }
 
 // ReadNetwork implements Reader.

@@ -62,21 +62,21 @@ func (s server) ReadNetwork(ctx context.Context, namespace, service string, o *t
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	naming := func(kind string) handler.EventHandler {
-		return r.Server.Enqueue(cluster.TrafficRoutings, cluster.ByNetwork, cluster.IsNetwork(kind))
+		return cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByNetwork, cluster.IsNetwork(kind))
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
 		Watches(&corev1.Service{}, naming("Service")).
 		Watches(&networkingv1.Ingress{}, naming("Ingress")).
-		Watches(cluster.NewRollout(), r.Server.Enqueue(cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser), builder.WithPredicates(cluster.Deleted())).
-		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(cluster.TrafficRoutings)).
-		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.TrafficRoutings)).
+		Watches(cluster.NewRollout(), cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser), builder.WithPredicates(cluster.Deleted())).
+		Watches(&corev1.ConfigMap{}, cluster.EnqueueRouted(r.Server, cluster.TrafficRoutings)).
+		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.TrafficRoutings)).
 		WithOptions(fair.Options(r.Concurrency)).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
+	r.network = cluster.Network{Reader: r.Server.Reader, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		return c.Watch(source.Kind(mgr.GetCache(), o, naming(o.GetObjectKind().GroupVersionKind().Kind)))
 	}}
 	return nil
