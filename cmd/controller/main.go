@@ -111,8 +111,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		return fmt.Errorf("indexing: %w", err)
 	}
 	server := cluster.Server{
-		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, IndexWriter: &cluster.IndexWriter{}, WriteTracker: &cluster.WriteTracker{Clock: realClock},
+		Reader: cluster.Reader{
+			Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
+			Indexes: beside, WriteTracker: &cluster.WriteTracker{Clock: realClock},
+		},
+		IndexWriter: &cluster.IndexWriter{},
 	}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // promises are what users and routers rely on, whatever happens next.
@@ -74,7 +75,7 @@ func (c *checks) waited() {
 	for hash, until := range c.promises.kept {
 		o := appOf(c.w.store.objects, app0)
 		switch {
-		case !c.w.now.Before(until), o == nil, !marked(o) && !c.governed():
+		case !c.w.now.Before(until), o == nil, !workload.Marked(o) && !c.governed():
 			delete(c.promises.kept, hash)
 		case c.able(hash) == 0:
 			c.violate("grace", "%s lost its pods %s before every router knows", hash, until.Sub(c.w.now))

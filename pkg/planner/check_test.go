@@ -20,6 +20,8 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -87,24 +89,28 @@ var equal = func() conversion.Equalities {
 
 // Deterministic: the same value gives the same plan, and stays as it was.
 
-func (c *checks) rollout(o planner.Observed) planner.Plan {
-	c.begin("rollout", o.Rollout)
+func deterministic[O, D any](c *checks, what string, o O, copied func(O) O, decide func(O) D) D {
 	before := copied(o)
-	p, q := planner.Rollout(o), planner.Rollout(copied(before))
-	if !equal.DeepEqual(p, q) {
-		c.violate("deterministic", "two plans of one observation:\n%+v\n%+v", p, q)
+	d, again := decide(o), decide(copied(before))
+	if !equal.DeepEqual(d, again) {
+		c.violate("deterministic", "two decisions about one %s:\n%+v\n%+v", what, d, again)
 	}
 	if !equal.DeepEqual(o, before) {
-		c.violate("deterministic", "planning changed what was observed, rule %q", p.Rule)
+		c.violate("deterministic", "deciding about a %s changed what was observed", what)
 	}
+	return d
+}
 
-	c.tools(p.Status)
-	for _, condition := range p.Status.Conditions {
+func (c *checks) rollout(o planner.Observed) rolloutDecision {
+	c.begin("rollout", o.Rollout)
+	d := deterministic(c, "rollout", o, copied, func(o planner.Observed) rolloutDecision { return rollout.Decide(&rollout.Observation{Facts: o}) })
+	c.tools(d.Status)
+	for _, condition := range d.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
 			c.violate("our conditions", "%s is not in rollouts.ConditionTypes, so that others may write it", condition.Type)
 		}
 	}
-	return p
+	return d
 }
 
 func copied(o planner.Observed) planner.Observed {
@@ -135,25 +141,21 @@ func copied(o planner.Observed) planner.Observed {
 	return o
 }
 
-func (c *checks) batch(o batch.Observed) batch.Plan {
+func (c *checks) batch(o batch.Observed) batchDecision {
 	c.begin("batch", o.Release)
-	before := o
-	before.Release = o.Release.DeepCopy()
-	p, q := batch.Decide(o), batch.Decide(before)
-	if !equal.DeepEqual(p, q) || !equal.DeepEqual(o, before) {
-		c.violate("deterministic", "batch plans of one observation:\n%+v\n%+v", p, q)
-	}
-	return p
+	return deterministic(c, "batchrelease", o, func(o batch.Observed) batch.Observed {
+		o.Release = o.Release.DeepCopy()
+		return o
+	}, func(o batch.Observed) batchDecision {
+		return batchrelease.Decide(&batchrelease.Observation{Facts: o})
+	})
 }
 
 func (c *checks) sizes(s sizes.Scaling) sizes.Scale {
-	before := s
-	before.Others = slices.Clone(s.Others)
-	p, q := sizes.Decide(s), sizes.Decide(before)
-	if !equal.DeepEqual(p, q) || !equal.DeepEqual(s, before) {
-		c.violate("deterministic", "sizes of one observation:\n%+v\n%+v", p, q)
-	}
-	return p
+	return deterministic(c, "deployment", s, func(s sizes.Scaling) sizes.Scaling {
+		s.Others = slices.Clone(s.Others)
+		return s
+	}, sizes.Decide)
 }
 
 // Persist first: no effect without a commit just before, at the version that

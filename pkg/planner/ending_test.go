@@ -13,6 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/verb"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Whatever has happened, a release can be ended in each of these ways, and ends
@@ -129,7 +130,7 @@ func (e *end) serve() {
 
 // resume goes on with a workload that was given back paused.
 func (e *end) resume() {
-	if d := e.workload(); nativeOf(d).stopped(d) && !marked(d) {
+	if d := e.workload(); nativeOf(d).stopped(d) && !workload.Marked(d) {
 		e.change(app0, nativeOf(d).resume)
 	}
 }
@@ -187,7 +188,7 @@ func (e *end) revert() {
 	if p := e.rollout(); tag != "" && e.lost(p.Status.Active().StableRevision) && p.Status.Active().StableTemplate == "" {
 		return // lost before the release began, so that nobody knows its template
 	}
-	if tag == "" || d == nil || !marked(d) {
+	if tag == "" || d == nil || !workload.Marked(d) {
 		return
 	}
 	if e.aside(d) && (!e.settle() || e.workload() == nil || e.aside(e.workload())) {

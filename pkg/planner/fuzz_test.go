@@ -18,7 +18,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -374,13 +373,13 @@ func (s *schedule) apply(b byte) {
 // nobody is told of nothing.
 type nobody struct{}
 
-func (nobody) planned(*rollouts.Rollout, planner.Plan)         {}
-func (nobody) batchPlanned(*rollouts.BatchRelease, batch.Plan) {}
-func (nobody) did(string)                                      {}
-func (nobody) sized(sizes.Scale)                               {}
-func (nobody) acted(planner.Action)                            {}
-func (nobody) wrote(string, object.Object, object.Object)      {}
-func (nobody) died(string, string)                             {}
+func (nobody) planned(*rollouts.Rollout, rolloutDecision)         {}
+func (nobody) batchPlanned(*rollouts.BatchRelease, batchDecision) {}
+func (nobody) did(string)                                         {}
+func (nobody) sized(sizes.Scale)                                  {}
+func (nobody) acted(planner.Action)                               {}
+func (nobody) wrote(string, object.Object, object.Object)         {}
+func (nobody) died(string, string)                                {}
 
 // shorter leaves out what is not needed to break the same invariant.
 func shorter(found scenery, data []byte, invariant string) []byte {

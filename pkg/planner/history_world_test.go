@@ -15,54 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
-
-// histories are the stored ones that the next pass asks for; they are in no cache.
-func (w *world) histories(r *rollouts.Rollout) map[int64]rollouts.RolloutHistoryStatus {
-	found := map[int64]rollouts.RolloutHistoryStatus{}
-	for _, release := range planner.Unfiled(r.Status) {
-		if h := find[*rollouts.RolloutHistory](w.store.objects, kindHistory, planner.HistoryName(r, release.Number)); h != nil {
-			found[release.Number] = *h.Status.DeepCopy()
-		}
-	}
-	return found
-}
-
-// file stores histories as the controller does: made without a status, which
-// is a second write.
-func (w *world) file(o *observation, filings []planner.Filing) error {
-	r := o.rollout
-	for _, f := range filings {
-		w.acts++
-		name := planner.HistoryName(r, f.Release.Number)
-		if find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name) == nil {
-			made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(r, f.Release)}}
-			if kept := o.row.File(o.workload, o.owned, f.Release.StableRevision); f.Release.StableRevision != "" && kept != nil {
-				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
-			}
-			if err := w.write(object.Change{Want: made}); err != nil {
-				return err
-			}
-			w.filed++
-		}
-		if f.Status == nil {
-			continue
-		}
-		if err := w.spend(acting); err != nil {
-			return err
-		}
-		w.check.effect(w.actor)
-		next := clone(find[*rollouts.RolloutHistory](w.store.objects, kindHistory, name))
-		next.Status = *f.Status
-		if err := w.store.updateStatus(next); err != nil {
-			return err
-		}
-		w.filed++
-	}
-	return nil
-}
 
 // onlyRecord reports whether a status is written for the record of releases alone.
 func onlyRecord(old, next rollouts.RolloutStatus) bool {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // StatefulSets in the world, and pods that are objects of their own.
@@ -161,7 +162,7 @@ func labelled(p *corev1.Pod, labels map[string]string) *corev1.Pod {
 // helps it where nothing is held.
 func (w *world) unstick() bool {
 	o := w.check.workload()
-	if o == nil || marked(o) || nativeOf(o).stopped(o) {
+	if o == nil || workload.Marked(o) || nativeOf(o).stopped(o) {
 		return false
 	}
 	stuck := false

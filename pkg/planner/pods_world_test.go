@@ -13,8 +13,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -25,45 +25,51 @@ import (
 
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
-// podsOf are the pods of the update revision.
-func (w *world) podsOf(owned []object.Object, f planner.Workload) []batch.Pod {
-	var pods []batch.Pod
-	for _, o := range owned {
-		if p, ok := o.(*corev1.Pod); ok && p.Labels[ordinalKey] == f.PodTemplateHash {
-			pods = append(pods, workload.Pods([]corev1.Pod{*p})...)
+// kubelets show the pods of a set as they see them.
+func (w *world) kubelets(rs *appsv1.ReplicaSet) []corev1.Pod {
+	pods := make([]corev1.Pod, rs.Status.Replicas)
+	for i := range int32(len(pods)) {
+		pods[i].Name, pods[i].CreationTimestamp = podName(rs, i), metav1.Unix(int64(i), 0)
+		if m, ok := w.marks[pods[i].Name]; ok {
+			pods[i].Labels = workload.Labels(m)
 		}
-		rs, ok := o.(*appsv1.ReplicaSet)
-		if !ok || rs.Labels[hashKey] != f.PodTemplateHash {
-			continue
-		}
-		for i := range rs.Status.Replicas {
-			m := w.marks[podName(rs, i)]
-			pods = append(pods, batch.Pod{Name: podName(rs, i), Came: time.Unix(int64(i), 0), RolloutID: m.RolloutID, Batch: m.Batch})
-		}
+		pods[i].Status = w.shown(rs.Spec.Template, i < rs.Status.ReadyReplicas)
 	}
 	return pods
 }
 
-// mark is one write for each pod.
-func (w *world) mark(marks []planner.Mark) error {
-	for _, m := range marks {
-		if err := w.spend(acting); err != nil {
-			return err
-		}
-		w.check.effect(w.actor)
-		if p := find[*corev1.Pod](w.store.objects, kindPod, m.Pod); p != nil {
-			if p.UID != m.UID {
-				return errMoved
-			}
-			if err := w.store.update(labelled(p, workload.Labels(m))); err != nil {
-				return err
-			}
-			continue
-		}
-		if w.marks[m.Pod] != m {
-			w.marks[m.Pod] = m
-			w.store.tick()
-		}
+// shown is the status of a pod as its kubelet sees it.
+func (w *world) shown(t corev1.PodTemplateSpec, ready bool) (status corev1.PodStatus) {
+	c := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Add(-time.Hour))},
+	}}
+	switch {
+	case ready:
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	case bad(t):
+		c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	case !w.store.unready[tagOf(&t)]:
+		c.State.Running.StartedAt = metav1.NewTime(w.now) // any moment now
+	}
+	status.ContainerStatuses = []corev1.ContainerStatus{c}
+	return status
+}
+
+// mark labels a pod.
+func (w *world) mark(m planner.Mark) error {
+	if err := w.spend(acting); err != nil {
+		return err
+	}
+	w.check.effect(w.actor)
+	p := find[*corev1.Pod](w.store.objects, kindPod, m.Pod)
+	switch {
+	case p != nil && p.UID != m.UID:
+		return errMoved
+	case p != nil:
+		return w.store.update(labelled(p, workload.Labels(m)))
+	case w.marks[m.Pod] != m:
+		w.marks[m.Pod] = m
+		w.store.tick()
 	}
 	return nil
 }

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
 // TrafficRoutings in the world: who owns them, and who runs passes over them.
@@ -44,135 +39,19 @@ func (w *world) reroute(name string, share int32) bool {
 	return true
 }
 
-// routingOf is what a Rollout sees of TrafficRoutings. That it has no mark on
-// one is asked of the server.
-func (w *world) routingOf(r *rollouts.Rollout) *planner.Routing {
-	_, release := r.Spec.Strategy.Active()
-	name := release.TrafficRouting()
-	facts := routingFacts(w.view(kindRouting), name, r.Name)
-	if facts == nil || facts.Linked {
-		return facts
-	}
-	return routingFacts(w.store.objects, name, r.Name)
-}
-
-func routingFacts(s snapshot, name, user string) *planner.Routing {
-	var strays []string
-	for _, other := range each[*rollouts.TrafficRouting](s) {
-		if other.Name != name && slices.Contains(other.Finalizers, planner.ProgressingFinalizer(user)) {
-			strays = append(strays, other.Name)
-		}
-	}
-	return planner.RoutingFacts(name, user, find[*rollouts.TrafficRouting](s, kindRouting, name), strays)
-}
-
-// link marks a TrafficRouting, or takes the mark off.
-func (w *world) link(name, finalizer string, on bool) error {
-	r := find[*rollouts.TrafficRouting](w.store.objects, kindRouting, name)
-	if r == nil || on && r.DeletionTimestamp != nil || on == slices.Contains(r.Finalizers, finalizer) {
-		return nil
-	}
-	next := clone(r)
-	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == finalizer })
-	if on {
-		next.Finalizers = append(next.Finalizers, finalizer)
-	}
-	return w.write(object.Change{Base: r, Want: next})
-}
-
-// routingPass is one pass of the TrafficRouting controller; it returns when that
-// wants to be woken.
-func (w *world) routingPass(name string) (wake time.Duration) {
-	w.as("routing", func() error {
-		r := find[*rollouts.TrafficRouting](w.view(kindRouting), kindRouting, name)
-		if r == nil {
-			return nil
-		}
-		facts, net := w.observeRouting(r)
-		plan := w.check.routing(facts)
-		wake = plan.Wake
-		if len(plan.Actions) > 0 || !equality.Semantic.DeepEqual(r.Status, plan.Status) {
-			next := clone(r)
-			next.Status = plan.Status
-			if err := w.commit(next); err != nil {
-				return err
-			}
-			w.tell.routingPlanned(r, plan)
-		}
-		for _, a := range plan.Actions {
-			w.acts++
-			w.tell.acted(a)
-			if err := w.routingAct(name, net, a); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return wake
-}
-
-func (w *world) observeRouting(r *rollouts.TrafficRouting) (planner.RoutingObserved, traffic.Objects) {
-	ref := r.Spec.ObjectRef[0]
-	services := w.view(kindService)
-	o := &observation{net: traffic.Objects{
-		Owner: *metav1.NewControllerRef(r, wire("TrafficRouting")), Shared: true,
-		Stable:        types.NamespacedName{Name: ref.Service},
-		Service:       find[*corev1.Service](services, kindService, ref.Service),
-		CanaryService: find[*corev1.Service](services, kindService, ref.Service+rollouts.CanarySuffix),
-		Routers:       traffic.Routers(ref, "spec.objectRef[0]"),
-	}}
-	if !planner.Routes(r) {
-		o.net.Originals = []string{}
-	}
-	for i := range o.net.Routers {
-		w.observeRouter(o, &o.net.Routers[i])
-	}
-	seen := traffic.Observe(o.net, ref, planner.RoutingStep(r))
-	return planner.RoutingObserved{Now: w.now, Routing: r, Route: &seen, Gone: w.goneUsers(r)}, o.net
-}
-
-// goneUsers are Rollouts that neither the cache nor the server knows.
-func (w *world) goneUsers(r *rollouts.TrafficRouting) []string {
-	var gone []string
-	for _, f := range r.Finalizers {
-		name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/")
-		k := key{kindRollout, name}
-		if ok && w.view(kindRollout)[k] == nil && w.store.objects[k] == nil {
-			gone = append(gone, name)
-		}
-	}
-	return gone
-}
-
-func (w *world) routingAct(name string, net traffic.Objects, action planner.Action) error {
-	switch a := action.(type) {
-	case planner.RemoveStaleReference:
-		return w.link(name, planner.ProgressingFinalizer(a.Rollout), false)
-	case planner.Guard:
-		return w.link(name, rollouts.FinalizerTrafficRouting, true)
-	case planner.DropFinalizer:
-		return w.link(name, rollouts.FinalizerTrafficRouting, false)
-	}
-	changes, err := route(&observation{net: net}, action)
-	if err != nil {
-		return err
-	}
-	return w.write(changes...)
-}
-
 // routing is deterministic, as planning a Rollout is.
-func (c *checks) routing(o planner.RoutingObserved) planner.RoutingPlan {
+func (c *checks) routing(o planner.RoutingObserved) routingDecision {
 	c.begin("routing", o.Routing)
-	before := o
-	before.Routing = o.Routing.DeepCopy()
-	p, q := planner.TrafficRouting(o), planner.TrafficRouting(before)
-	if !equal.DeepEqual(p, q) || !equal.DeepEqual(o, before) {
-		c.violate("deterministic", "plans of one trafficrouting:\n%+v\n%+v", p, q)
-	}
-	if at := p.Status.LastUpdateTime; at != nil && at.Nanosecond() != 0 {
+	d := deterministic(c, "trafficrouting", o, func(o planner.RoutingObserved) planner.RoutingObserved {
+		o.Routing = o.Routing.DeepCopy()
+		return o
+	}, func(o planner.RoutingObserved) routingDecision {
+		return trafficrouting.Decide(&trafficrouting.Observation{Facts: o})
+	})
+	if at := d.Status.LastUpdateTime; at != nil && at.Nanosecond() != 0 {
 		c.violate("persist first", "trafficrouting stores %s, of which the wire keeps the seconds", at)
 	}
-	return p
+	return d
 }
 
 // together: a TrafficRouting is at rest no later than the only Rollout that used it,
@@ -194,7 +73,7 @@ func (c *checks) together(r *rollouts.Rollout) {
 	}
 }
 
-func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p planner.RoutingPlan) {
+func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingDecision) {
 	if was, is := r.Status, p.Status; was.Phase != is.Phase || was.Message != is.Message {
 		t.line("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
 	}
@@ -207,7 +86,7 @@ func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p planner.Routin
 	}
 }
 
-func (nobody) routingPlanned(*rollouts.TrafficRouting, planner.RoutingPlan) {}
+func (nobody) routingPlanned(*rollouts.TrafficRouting, routingDecision) {}
 
 func (t *transcript) showRoutings() {
 	for _, r := range each[*rollouts.TrafficRouting](t.w.store.objects) {

@@ -16,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -27,7 +29,7 @@ import (
 
 // errMoved is every answer that means "somebody else wrote first": a conflict,
 // an object that exists already, or one that is gone.
-var errMoved = errors.New("moved")
+var errMoved error = apierrors.NewConflict(schema.GroupResource{}, "it", errors.New("moved"))
 
 type kind string
 

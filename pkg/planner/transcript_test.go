@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -63,7 +62,7 @@ func (t *transcript) print(at, who, format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(fmt.Sprintf("%-5s %-9s %s", at, who, text), " ") + "\n")
 }
 
-func (t *transcript) planned(r *rollouts.Rollout, p planner.Plan) {
+func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if change := moved(r.Status, p.Status, stepsOf(r)); change != "" {
 		t.line("rollout", "%s", change)
 	}
@@ -146,7 +145,7 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batch.Plan) {
+func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batchDecision) {
 	was, is := b.Status, p.Status
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&

@@ -33,18 +33,18 @@ const gathering = 200 * time.Millisecond
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(cluster.NewBatchRelease()).
-		Watches(&corev1.Pod{}, cluster.Later(gathering, r.Server.Enqueue(cluster.BatchReleases, cluster.ByWorkload, cluster.OwnedByDriven(deployments))),
+		Watches(&corev1.Pod{}, cluster.Later(gathering, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.OwnedByDriven(deployments))),
 			builder.WithPredicates(telling())).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.Server.Enqueue(cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(retargeted())).
-		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.BatchReleases)).
+		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.BatchReleases)).
 		WithOptions(fair.Options(r.Concurrency))
 	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
 	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.BatchReleases}
-	return r.kinds.WatchNative(r.Server)
+	return r.kinds.WatchNative(r.Server.Reader)
 }
 
 // telling passes pods only when there are more or fewer of them, or when their

@@ -84,7 +84,7 @@ func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 
 // WatchAdmission wakes every Rollout when one of those objects is created, deleted
 // or changed, such as when it gets its certificate.
-func (s Server) WatchAdmission(c cache.Cache, o client.Object) source.Source {
+func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Source {
 	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var all v1beta1.RolloutList
 		if err := s.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

@@ -24,7 +24,7 @@ func TestBatchReleaseThatTheCacheHasNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
-	s := cluster.Server{
+	s := cluster.Reader{
 		Client: fake.NewClientBuilder().WithScheme(scheme).Build(),
 		Live:   fake.NewClientBuilder().WithScheme(scheme).WithObjects(&v1beta1.BatchRelease{ObjectMeta: meta}).Build(),
 	}

@@ -55,7 +55,7 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 				if tc.prepare != nil {
 					tc.prepare(s)
 				}
-				r := reconciler(cluster.Server{Client: s, Live: s, Indexes: s})
+				r := reconciler(cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s}})
 				for range tc.passes {
 					s.writes = nil
 					dies := s.dies > 0

@@ -30,7 +30,7 @@ func TestDecodeError(t *testing.T) {
 		db.SetGroupVersionKind(row.GVK)
 		db.SetNamespace("apps")
 		db.SetName("db")
-		s := cluster.Server{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(db).Build()}
+		s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(db).Build()}
 		_, err := s.Unnamed(t.Context(), row, "apps", "db")
 		var decodeError *cluster.DecodeError
 		if !errors.As(err, &decodeError) || decodeError.Why != want {

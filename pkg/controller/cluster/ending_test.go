@@ -21,9 +21,9 @@ import (
 func TestNamespaceEnds(t *testing.T) {
 	t.Parallel()
 	answer := apierrors.NewForbidden(corev1.Resource("configmaps"), "a", errors.New("it is being terminated"))
-	server := cluster.Server{Client: interceptor.NewClient(newServer(t).WithWatch, interceptor.Funcs{
+	server := cluster.Server{Reader: cluster.Reader{Client: interceptor.NewClient(newServer(t).WithWatch, interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return answer },
-	})}
+	})}}
 	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 	if err := server.Create(t.Context(), made); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v, want what the server says", err)

@@ -49,7 +49,7 @@ func TestGoneUsers(t *testing.T) {
 					}
 					return c.List(ctx, l, opts...)
 				}}).Build()
-			s := cluster.Server{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.cached...).Build(), Live: live}
+			s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.cached...).Build(), Live: live}
 			marks := []string{rollouts.FinalizerTrafficRouting, planner.ProgressingFinalizer("web"), planner.ProgressingFinalizer("other")}
 			gone, err := s.GoneUsers(t.Context(), &rollouts.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "front", Finalizers: marks}})
 			if diff := cmp.Diff(tc.want, gone); diff != "" || (err != nil) != tc.fails {

@@ -30,14 +30,14 @@ import (
 
 // Histories reads the stored histories that a pass needs to know, by number of
 // release.
-func (s Server) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
+func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
 	found := map[int64]rollouts.RolloutHistoryStatus{}
 	for _, release := range planner.Unfiled(r.Status) {
 		if status, filed := s.WriteTracker.filed(planner.HistoryName(r, release.Number)); filed {
 			found[release.Number] = status
 			continue
 		}
-		h, err := s.history(ctx, r, release.Number)
+		h, err := historyOf(ctx, s, r, release.Number)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error)
 	return hub.Status, nil
 }
 
-func (s Server) history(ctx context.Context, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
+func historyOf(ctx context.Context, s Reader, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
 	h := &v1alpha1.RolloutHistory{}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
 	err := s.Live.Get(ctx, key, h)
@@ -84,7 +84,7 @@ type Part struct {
 // File stores a history: made without a status, which is a write of its own.
 // It reports whether it was made.
 func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
-	h, err := s.history(ctx, p.Rollout, f.Release.Number)
+	h, err := historyOf(ctx, s.Reader, p.Rollout, f.Release.Number)
 	if err != nil {
 		return false, err
 	}

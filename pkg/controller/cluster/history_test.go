@@ -22,7 +22,7 @@ import (
 func TestHistoryIsKnownForAWhile(t *testing.T) {
 	t.Parallel()
 	s, clock := newServer(t), clocktesting.NewFakePassiveClock(clock().Now())
-	server := cluster.Server{Client: s, Live: s, WriteTracker: &cluster.WriteTracker{Clock: clock}}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: &cluster.WriteTracker{Clock: clock}}}
 	start := metav1.NewTime(clock.Now())
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
 	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}

@@ -28,10 +28,11 @@ import (
 
 // Entry is what the index says of one Rollout.
 type Entry struct {
-	// index is the cache's own, and may have thousands of entries: nobody changes it.
-	index              *corev1.ConfigMap
-	namespace, rollout string
-	key                string
+	// Index is the cache's own, and may have thousands of entries: nobody changes it.
+	Index   *corev1.ConfigMap
+	Rollout types.NamespacedName
+	// Key is that of the workload; empty where there is none.
+	Key string
 	// Listed reports whether it names the Rollout, and Right that it does so for the
 	// workload alone, or not at all where it cannot.
 	Listed, Right bool
@@ -40,36 +41,41 @@ type Entry struct {
 }
 
 // Entry reads what the index says of a Rollout that releases a workload.
-func (s Server) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*Entry, error) {
+func (s Reader) Entry(ctx context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*Entry, error) {
 	index, err := get(ctx, s.Indexes, r.Namespace, rollouts.IndexName, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{index: index, namespace: r.Namespace, rollout: r.Name}
-	if ref != nil {
-		e.key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
-	}
-	entries := workload.Entries(index, r.Name)
-	e.Listed = len(entries) > 0
-	e.Right = slices.Equal(entries, []string{e.key})
-	if e.Unlisted, err = s.unlisted(ctx, e); e.Unlisted != "" || e.key == "" {
-		e.key, e.Right = "", !e.Listed
+	e := EntryIn(index, r, ref)
+	if e.Unlisted, err = whyUnlisted(ctx, s, e); e.Unlisted != "" || e.Key == "" {
+		e.Key, e.Right = "", !e.Listed
 	}
 	return e, err
 }
 
-// unlisted says why an index cannot name a workload. What names no Rollout makes room.
-func (s Server) unlisted(ctx context.Context, e *Entry) (string, error) {
+// EntryIn is what an index says of a Rollout that releases a workload.
+func EntryIn(index *corev1.ConfigMap, r types.NamespacedName, ref *rollouts.ObjectRef) *Entry {
+	e := &Entry{Index: index, Rollout: r}
+	if ref != nil {
+		e.Key = workload.IndexKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), ref.Name)
+	}
+	entries := workload.Entries(index, r.Name)
+	e.Listed, e.Right = len(entries) > 0, slices.Equal(entries, []string{e.Key})
+	return e
+}
+
+// whyUnlisted says why an index cannot name a workload. What names no Rollout makes room.
+func whyUnlisted(ctx context.Context, s Reader, e *Entry) (string, error) {
 	switch {
-	case e.key == "" || e.Right:
+	case e.Key == "" || e.Right:
 		return "", nil
-	case !workload.Indexable(e.key):
+	case !workload.Indexable(e.Key):
 		return "its kind, group and name are together too long for an entry of the ConfigMap " + rollouts.IndexName, nil
-	case workload.Fits(e.index, e.key, e.rollout, nil):
+	case workload.Fits(e.Index, e.Key, e.Rollout.Name, nil):
 		return "", nil
 	}
-	strangers, err := s.strangers(ctx, e.namespace, e.index)
-	if err != nil || workload.Fits(e.index, e.key, e.rollout, strangers) {
+	strangers, err := strangers(ctx, s, e.Rollout.Namespace, e.Index)
+	if err != nil || workload.Fits(e.Index, e.Key, e.Rollout.Name, strangers) {
 		return "", err
 	}
 	return "the ConfigMap " + rollouts.IndexName + " of the namespace has no room for it; move some workloads to another namespace", nil
@@ -77,12 +83,12 @@ func (s Server) unlisted(ctx context.Context, e *Entry) (string, error) {
 
 // strangers are what an index names that is no Rollout. Where it names more than
 // is known, the server is asked, once for all of them.
-func (s Server) strangers(ctx context.Context, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
+func strangers(ctx context.Context, s Reader, namespace string, index *corev1.ConfigMap) (sets.Set[string], error) {
 	if index == nil {
 		return nil, nil
 	}
 	names := sets.New(slices.Collect(maps.Values(index.Data))...)
-	known, err := s.rollouts(ctx, namespace)
+	known, err := rolloutNames(ctx, s, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +106,8 @@ func (s Server) strangers(ctx context.Context, namespace string, index *corev1.C
 	return names, nil
 }
 
-// rollouts are the names of those of a namespace, from the cache.
-func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string], error) {
+// rolloutNames are the names of those of a namespace, from the cache.
+func rolloutNames(ctx context.Context, s client.Reader, namespace string) (sets.Set[string], error) {
 	var list v1beta1.RolloutList
 	if err := s.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -116,13 +122,13 @@ func (s Server) rollouts(ctx context.Context, namespace string) (sets.Set[string
 // stands reports whether an index says the same of the Rollout and of its workload as
 // the one that was read.
 func (e *Entry) stands(index *corev1.ConfigMap) bool {
-	if index == e.index {
+	if index == e.Index {
 		return true
 	}
-	was, now := workload.Entries(e.index, e.rollout), workload.Entries(index, e.rollout)
+	was, now := workload.Entries(e.Index, e.Rollout.Name), workload.Entries(index, e.Rollout.Name)
 	slices.Sort(was)
 	slices.Sort(now)
-	return slices.Equal(was, now) && by(e.index, e.key) == by(index, e.key)
+	return slices.Equal(was, now) && by(e.Index, e.Key) == by(index, e.Key)
 }
 
 func by(index *corev1.ConfigMap, key string) string {
@@ -133,35 +139,35 @@ func by(index *corev1.ConfigMap, key string) string {
 }
 
 // WatchIndexes wakes the Rollouts that a change of an index is about.
-func (s Server) WatchIndexes(indexes cache.Cache) source.Source {
-	return source.Kind(indexes, &corev1.ConfigMap{}, s.AboutIndexes())
+func WatchIndexes(s client.Reader, indexes cache.Cache) source.Source {
+	return source.Kind(indexes, &corev1.ConfigMap{}, AboutIndexes(s))
 }
 
 // AboutIndexes wakes those whose entries an update changes. Where an index comes,
 // goes, or is made one, these are all of the namespace, and those that it names. Of
 // those that do not exist one is enough: it takes all of them out.
-func (s Server) AboutIndexes() handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
+func AboutIndexes(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) {
-			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
+			wake(ctx, s, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) {
-			s.wake(ctx, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
+			wake(ctx, s, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
 			names, all := changed(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
 			if all {
 				names = names.Union(sets.New(slices.Collect(maps.Values(e.ObjectNew.Data))...))
 			}
-			s.wake(ctx, e.ObjectNew.Namespace, names, all, q)
+			wake(ctx, s, e.ObjectNew.Namespace, names, all, q)
 		},
 	}
 }
 
 // wake wakes the Rollouts of such names, or all of the namespace, and one of those
 // that do not exist.
-func (s Server) wake(ctx context.Context, namespace string, names sets.Set[string], all bool, q queue) {
-	known, err := s.rollouts(ctx, namespace)
+func wake(ctx context.Context, s client.Reader, namespace string, names sets.Set[string], all bool, q queue) {
+	known, err := rolloutNames(ctx, s, namespace)
 	if err != nil {
 		return // the cache answers; it fails only when it is shut down
 	}
@@ -197,7 +203,7 @@ func changed(old, now map[string]string) sets.Set[string] {
 }
 
 // Gone reports whether the server has no such Rollout.
-func (s Server) Gone(ctx context.Context, e *Entry) (bool, error) {
-	strangers, err := s.strangers(ctx, e.namespace, e.index)
-	return strangers.Has(e.rollout), err
+func (s Reader) Gone(ctx context.Context, e *Entry) (bool, error) {
+	strangers, err := strangers(ctx, s, e.Rollout.Namespace, e.Index)
+	return strangers.Has(e.Rollout.Name), err
 }

@@ -49,19 +49,19 @@ type edit struct {
 
 // Enter makes the entry right.
 func (s Server) Enter(ctx context.Context, e *Entry) error {
-	return s.enter(ctx, &edit{entry: e, key: e.key})
+	return enter(ctx, s, &edit{entry: e, key: e.Key})
 }
 
 // Remove removes the entry.
-func (s Server) Remove(ctx context.Context, e *Entry) error { return s.enter(ctx, &edit{entry: e}) }
+func (s Server) Remove(ctx context.Context, e *Entry) error { return enter(ctx, s, &edit{entry: e}) }
 
-func (s Server) enter(ctx context.Context, e *edit) error {
+func enter(ctx context.Context, s Server, e *edit) error {
 	all := s.IndexWriter
 	if all == nil {
 		all = &IndexWriter{}
 	}
 	r := all.join(e)
-	defer all.leave(e.entry.namespace)
+	defer all.leave(e.entry.Rollout.Namespace)
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -69,7 +69,7 @@ func (s Server) enter(ctx context.Context, e *edit) error {
 		return ctx.Err()
 	}
 	if !e.done {
-		s.enterAll(ctx, r, all.take(r))
+		enterAll(ctx, s, r, all.take(r))
 	}
 	return e.err
 }
@@ -80,10 +80,10 @@ func (all *IndexWriter) join(e *edit) *indexQueue {
 	if all.open == nil {
 		all.open = map[string]*indexQueue{}
 	}
-	r := all.open[e.entry.namespace]
+	r := all.open[e.entry.Rollout.Namespace]
 	if r == nil {
 		r = &indexQueue{turn: make(chan struct{}, 1)}
-		all.open[e.entry.namespace] = r
+		all.open[e.entry.Rollout.Namespace] = r
 	}
 	r.users++
 	r.waiting = append(r.waiting, e)
@@ -109,14 +109,14 @@ func (all *IndexWriter) take(r *indexQueue) []*edit {
 
 // enterAll writes edits together, and one by one where that is refused for
 // another reason than that somebody else wrote first: it may be about one of them.
-func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
-	err := s.enterInto(ctx, r, edits)
+func enterAll(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
+	err := enterInto(ctx, s, r, edits)
 	alone := err != nil && !Moved(err) && len(edits) > 1
 	for i, e := range edits {
 		e.done = true
 		switch {
 		case alone:
-			e.err = s.enterInto(ctx, r, edits[i:i+1])
+			e.err = enterInto(ctx, s, r, edits[i:i+1])
 		case e.err == nil:
 			e.err = err
 		}
@@ -126,20 +126,20 @@ func (s Server) enterAll(ctx context.Context, r *indexQueue, edits []*edit) {
 // enterInto writes edits at the newest version that is known. What was decided
 // from an older one stands only if that says the same of its Rollout. What names no
 // Rollout goes in the same write.
-func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) error {
+func enterInto(ctx context.Context, s Server, r *indexQueue, edits []*edit) error {
 	index := r.last
 	for _, e := range edits {
-		index = newer(index, e.entry.index)
+		index = newer(index, e.entry.Index)
 	}
 	keys := map[string]string{}
 	for _, e := range edits {
 		if e.err = nil; !e.entry.stands(index) {
-			e.err = apierrors.NewConflict(corev1.Resource("configmaps"), rollouts.IndexName, fmt.Errorf("its entry of %s changed", e.entry.rollout))
+			e.err = apierrors.NewConflict(corev1.Resource("configmaps"), rollouts.IndexName, fmt.Errorf("its entry of %s changed", e.entry.Rollout.Name))
 			continue
 		}
-		keys[e.entry.rollout] = e.key
+		keys[e.entry.Rollout.Name] = e.key
 	}
-	strangers, err := s.strangers(ctx, edits[0].entry.namespace, index)
+	strangers, err := strangers(ctx, s.Reader, edits[0].entry.Rollout.Namespace, index)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 			keys[name] = ""
 		}
 	}
-	for _, c := range workload.Enter(index, edits[0].entry.namespace, keys) {
-		stored, err := s.putIndex(ctx, c)
+	for _, c := range workload.Enter(index, edits[0].entry.Rollout.Namespace, keys) {
+		stored, err := putIndex(ctx, s, c)
 		switch {
 		case err == nil:
 			r.last = stored
@@ -166,7 +166,7 @@ func (s Server) enterInto(ctx context.Context, r *indexQueue, edits []*edit) err
 // putIndex stores an index and returns it; nil if it is gone. It is all ours, so
 // that it is sent whole: to compare thousands of entries, on both sides, is what
 // a patch would take most of its time for.
-func (s Server) putIndex(ctx context.Context, c object.Change) (*corev1.ConfigMap, error) {
+func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap, error) {
 	want, ok := c.Want.(*corev1.ConfigMap)
 	if !ok {
 		return nil, s.write(ctx, c)

@@ -66,7 +66,7 @@ func newIndex(t *testing.T) *index {
 			return send(o, func() error { return c.Delete(ctx, o, opts...) })
 		},
 	})
-	i.Server = cluster.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch, IndexWriter: &cluster.IndexWriter{}}
+	i.Server = cluster.Server{Reader: cluster.Reader{Client: c, Live: s.WithWatch, Indexes: s.WithWatch}, IndexWriter: &cluster.IndexWriter{}}
 	return i
 }
 
@@ -308,7 +308,7 @@ func TestAboutIndexes(t *testing.T) {
 	t.Parallel()
 	i := newIndex(t)
 	i.exist("one", "two", "three")
-	about := i.AboutIndexes()
+	about := cluster.AboutIndexes(i.Server)
 	index := func(label string, data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: rollouts.IndexName, Labels: map[string]string{rollouts.LabelIndex: label}},

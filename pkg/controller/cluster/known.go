@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,16 +24,16 @@ import (
 
 // Known is what the store says of a workload, and whether anything there names it.
 // A Rollout counts before a BatchRelease that is not its own.
-func (s Server) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
+func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
 	name, err := s.RolloutNaming(ctx, gk, workload)
 	if err != nil {
 		return k, false, err
 	}
 	if name != "" {
-		return s.knownBy(ctx, types.NamespacedName{Namespace: workload.Namespace, Name: name})
+		return knownBy(ctx, s, types.NamespacedName{Namespace: workload.Namespace, Name: name})
 	}
 	var batches v1beta1.BatchReleaseList
-	if err := s.naming(ctx, &batches, gk, workload); err != nil || len(batches.Items) == 0 {
+	if err := listNaming(ctx, s, &batches, gk, workload); err != nil || len(batches.Items) == 0 {
 		return k, false, err
 	}
 	b, err := s.BatchRelease(ctx, client.ObjectKeyFromObject(&batches.Items[0]))
@@ -41,7 +43,7 @@ func (s Server) Known(ctx context.Context, gk schema.GroupKind, workload types.N
 	return planner.KnownOf(nil, b), true, nil
 }
 
-func (s Server) knownBy(ctx context.Context, rollout types.NamespacedName) (k planner.Known, named bool, err error) {
+func knownBy(ctx context.Context, s Reader, rollout types.NamespacedName) (k planner.Known, named bool, err error) {
 	r, err := s.Rollout(ctx, rollout)
 	if err != nil || r == nil {
 		return k, false, err
@@ -55,7 +57,7 @@ func (s Server) knownBy(ctx context.Context, rollout types.NamespacedName) (k pl
 
 // Wanted reports whether the Rollout of a BatchRelease is there. Its uid never changes, so
 // that nothing is waited for that the cache does not show yet.
-func (s Server) Wanted(ctx context.Context, b *rollouts.BatchRelease) (bool, error) {
+func (s Reader) Wanted(ctx context.Context, b *rollouts.BatchRelease) (bool, error) {
 	found, err := get(ctx, s, b.Namespace, b.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
 	if found == nil || err != nil {
 		return false, err
@@ -70,9 +72,9 @@ func over(r *v1beta1.Rollout) bool {
 }
 
 // RolloutNaming is the Rollout that releases a workload; empty if none does.
-func (s Server) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
+func (s Reader) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
 	var list v1beta1.RolloutList
-	if err := s.naming(ctx, &list, gk, workload); err != nil {
+	if err := listNaming(ctx, s, &list, gk, workload); err != nil {
 		return "", err
 	}
 	for i := range list.Items {
@@ -83,7 +85,7 @@ func (s Server) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload
 	return "", nil
 }
 
-func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) error {
+func listNaming(ctx context.Context, s Reader, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) error {
 	key := WorkloadKey(gk, workload.Name)
 	err := s.List(ctx, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -92,8 +94,8 @@ func (s Server) naming(ctx context.Context, list client.ObjectList, gk schema.Gr
 	return nil
 }
 
-// named finds an object of a kind by its name; nil if there is none.
-func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespace string) func(string) (object.Object, error) {
+// byName finds an object of a kind by its name; nil if there is none.
+func byName(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace string) func(string) (object.Object, error) {
 	return func(name string) (object.Object, error) {
 		o := s.Stored(gvk)
 		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
@@ -108,24 +110,34 @@ func (s Server) named(ctx context.Context, gvk schema.GroupVersionKind, namespac
 	}
 }
 
-// extras are what was made beside a workload. All of the namespace are looked through
+// Taken is the ReplicaSet of a name that does not belong to the owner; nil if there is
+// none.
+func (s Reader) Taken(ctx context.Context, owner object.Object, name string) (object.Object, error) {
+	found, err := get(ctx, s, owner.GetNamespace(), name, &appsv1.ReplicaSet{})
+	if found == nil || err != nil || metav1.IsControlledBy(found, owner) {
+		return nil, err
+	}
+	return found, nil
+}
+
+// extrasOf are what was made beside a workload. All of the namespace are looked through
 // only where the BatchRelease does not own any more what the store names.
-func (s Server) extras(ctx context.Context, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
-	found, err := s.listed(ctx, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
+func extrasOf(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
+	found, err := listed(ctx, s, row.GVK, obj, client.MatchingFields{ByOwner: string(known.Batch)})
 	if err != nil {
 		return nil, err
 	}
 	is := func(o object.Object) bool { return o.GetUID() == known.Extra }
 	if known.Extra != "" && !slices.ContainsFunc(found, is) {
-		if found, err = s.listed(ctx, row.GVK, obj); err != nil {
+		if found, err = listed(ctx, s, row.GVK, obj); err != nil {
 			return nil, err
 		}
 	}
 	return row.Extras(obj, found, known), nil
 }
 
-// made reports whether a BatchRelease has made the object.
-func (s Server) made(ctx context.Context, o object.Object) (bool, error) {
+// madeBeside reports whether a BatchRelease has made the object.
+func madeBeside(ctx context.Context, s Reader, o object.Object) (bool, error) {
 	var batches v1beta1.BatchReleaseList
 	if err := s.List(ctx, &batches, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing who has made %s: %w", o.GetName(), err)

@@ -23,7 +23,7 @@ import (
 // Network reads Services and routers. Kinds of routers that not every cluster
 // serves are watched from the first time that somebody names one.
 type Network struct {
-	Server Server
+	Reader Reader
 	// Watch starts to watch a kind.
 	Watch func(client.Object) error
 	// Configuration is where scripts of users are looked for, in this order.
@@ -36,10 +36,10 @@ type Network struct {
 func (n *Network) Read(ctx context.Context, namespace, service string, o *traffic.Objects) error {
 	o.Stable = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
-	if o.Service, err = get(ctx, n.Server, namespace, service, &corev1.Service{}); err != nil {
+	if o.Service, err = get(ctx, n.Reader, namespace, service, &corev1.Service{}); err != nil {
 		return err
 	}
-	if o.CanaryService, err = get(ctx, n.Server, namespace, service+rollouts.CanarySuffix, &corev1.Service{}); err != nil {
+	if o.CanaryService, err = get(ctx, n.Reader, namespace, service+rollouts.CanarySuffix, &corev1.Service{}); err != nil {
 		return err
 	}
 	for i := range o.Routers {
@@ -86,7 +86,7 @@ func Again(o traffic.Objects) time.Duration {
 // readScript looks for the script of a kind of router, or a class of Ingress.
 func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 	for _, namespace := range n.Configuration {
-		scripts, err := get(ctx, n.Server, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
+		scripts, err := get(ctx, n.Reader, namespace, rollouts.ConfigurationName, &corev1.ConfigMap{})
 		if err != nil {
 			return err
 		}
@@ -106,17 +106,17 @@ func (n *Network) readScript(ctx context.Context, r *traffic.Router) error {
 // remove the Service that it sends requests to, or the pods of one that both
 // revisions share, so its absence is asked of the server.
 func (n *Network) readIngress(ctx context.Context, namespace string, r *traffic.Router, routed bool) error {
-	stable, err := get(ctx, n.Server, namespace, r.Name, &networkingv1.Ingress{})
+	stable, err := get(ctx, n.Reader, namespace, r.Name, &networkingv1.Ingress{})
 	if err != nil {
 		return err
 	}
 	r.Object = orNil(stable)
 	canary := r.Name + rollouts.CanarySuffix
-	if r.Beside, err = get(ctx, n.Server, namespace, canary, &networkingv1.Ingress{}); err != nil || r.Beside != nil {
+	if r.Beside, err = get(ctx, n.Reader, namespace, canary, &networkingv1.Ingress{}); err != nil || r.Beside != nil {
 		return err
 	}
 	if routed {
-		r.Beside, err = get(ctx, n.Server.Live, namespace, canary, &networkingv1.Ingress{})
+		r.Beside, err = get(ctx, n.Reader.Live, namespace, canary, &networkingv1.Ingress{})
 	}
 	return err
 }
@@ -132,13 +132,13 @@ func (n *Network) readOther(ctx context.Context, namespace string, r *traffic.Ro
 	if r.Version != "" {
 		versions = append(versions, r.Version)
 	}
-	kind, absence, err := n.optional.Kind(ctx, n.Server, r.Kind, n.Watch, versions...)
+	kind, absence, err := n.optional.Kind(ctx, n.Reader, r.Kind, n.Watch, versions...)
 	if r.Absent, r.Hidden = absence.Why, absence.Forbidden; err != nil || r.Absent != "" {
 		return err
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
-	found, err := get(ctx, n.Server, namespace, r.Name, obj)
+	found, err := get(ctx, n.Reader, namespace, r.Name, obj)
 	r.Object = orNil(found)
 	return err
 }

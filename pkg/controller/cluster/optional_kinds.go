@@ -60,7 +60,7 @@ type Absence struct {
 // Kind finds a kind in one of the versions, or in any if none is given, and has it
 // watched by then. A cache that may not list would never answer, so who may not
 // list reads nothing.
-func (f *OptionalKinds) Kind(ctx context.Context, s Server, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
+func (f *OptionalKinds) Kind(ctx context.Context, s Reader, kind schema.GroupKind, watch func(client.Object) error, versions ...string) (schema.GroupVersionKind, Absence, error) {
 	mapping, err := s.RESTMapper().RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
 		return schema.GroupVersionKind{}, Absence{Why: fmt.Sprintf("the cluster does not serve %s; install what brings it", kind)}, nil
@@ -137,7 +137,7 @@ type Kinds struct {
 }
 
 // WatchNative watches the rows whose kinds every cluster serves.
-func (k *Kinds) WatchNative(s Server) error {
+func (k *Kinds) WatchNative(s Reader) error {
 	for _, row := range workload.Kinds() {
 		if !s.Native(row) {
 			continue
@@ -154,13 +154,13 @@ func (k *Kinds) WatchNative(s Server) error {
 const gathering = 50 * time.Millisecond
 
 // watch watches the workloads of a row and what they own.
-func (k *Kinds) watch(s Server, row workload.Row) error {
+func (k *Kinds) watch(s Reader, row workload.Row) error {
 	gk := row.GVK.GroupKind()
-	is := s.Enqueue(k.Releases, ByWorkload, IsWorkload(gk))
+	is := Enqueue(s, k.Releases, ByWorkload, IsWorkload(gk))
 	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, WorkloadChanged())); err != nil {
 		return err
 	}
-	owned := Later(gathering, s.Enqueue(k.Releases, ByWorkload, OwnedByWorkload(gk)))
+	owned := Later(gathering, Enqueue(s, k.Releases, ByWorkload, OwnedByWorkload(gk)))
 	for _, kind := range row.Owns {
 		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, OwnedChanged())); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (k *Kinds) watch(s Server, row workload.Row) error {
 }
 
 // Absent is the reason why the workloads of a row cannot be read.
-func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence, error) {
+func (k *Kinds) Absent(ctx context.Context, s Reader, row workload.Row) (Absence, error) {
 	if s.Native(row) {
 		return Absence{}, nil
 	}
@@ -180,11 +180,11 @@ func (k *Kinds) Absent(ctx context.Context, s Server, row workload.Row) (Absence
 }
 
 // Native reports whether every cluster serves the kind of a row.
-func (s Server) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
+func (s Reader) Native(row workload.Row) bool { return s.Scheme().Recognizes(row.GVK) }
 
 // Resource is that of a workload; empty where the cluster does not serve it, and
 // where it is none.
-func (s Server) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
+func (s Reader) Resource(ref *rollouts.ObjectRef) (schema.GroupResource, error) {
 	if ref == nil {
 		return schema.GroupResource{}, nil
 	}
@@ -215,7 +215,7 @@ const Served = time.Second
 // EnqueueDefined wakes those (Rollouts or BatchReleases, as the list says) that
 // release a workload or name a router of the group of a definition, shortly after
 // that has changed: what was not served may be by then.
-func (s Server) EnqueueDefined(list func() client.ObjectList) handler.EventHandler {
+func EnqueueDefined(s client.Client, list func() client.ObjectList) handler.EventHandler {
 	return Later(Served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())
 		found := list()

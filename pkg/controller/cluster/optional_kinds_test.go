@@ -34,7 +34,7 @@ func (l *lookups) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RE
 }
 
 // listing is a cluster that serves meshes, and refuses to list them or not.
-func listing(forbidden bool) (s Server, mapper *lookups, listed *int) {
+func listing(forbidden bool) (s Reader, mapper *lookups, listed *int) {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{meshKind.GroupVersion()})
 	kinds.Add(meshKind, meta.RESTScopeNamespace)
 	mapper, listed = &lookups{RESTMapper: kinds}, new(int)
@@ -47,7 +47,7 @@ func listing(forbidden bool) (s Server, mapper *lookups, listed *int) {
 			return c.List(ctx, list, opts...)
 		},
 	}).Build()
-	return Server{Client: c, Live: c}, mapper, listed
+	return Reader{Client: c, Live: c}, mapper, listed
 }
 
 // TestForeignIsListedOnce has many name one kind: it is listed once, and watched
@@ -79,7 +79,7 @@ func TestForeignIsListedOnce(t *testing.T) {
 // script. They are not looked for; one whose script has gone still is.
 func TestRoutersOfNobody(t *testing.T) {
 	s, mapper, listed := listing(false)
-	n := &Network{Server: s, Watch: func(client.Object) error { return nil }}
+	n := &Network{Reader: s, Watch: func(client.Object) error { return nil }}
 	read := func(script string) {
 		t.Helper()
 		routers := traffic.Routers(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "web"}}}, "spec")

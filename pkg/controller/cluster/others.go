@@ -5,14 +5,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,16 +22,16 @@ import (
 )
 
 // Others are the Rollouts and TrafficRoutings that route by what a Rollout names.
-func (s Server) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.Other, error) {
-	return s.others(ctx, r, NetworkOf(r))
+func (s Reader) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.Other, error) {
+	return othersBy(ctx, s, r, NetworkOf(r))
 }
 
 // OthersOfRouting are those that route by what a TrafficRouting names. None of them
 // comes first: a record on the router says for whom it is routed.
-func (s Server) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.Other, error) {
+func (s Reader) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.Other, error) {
 	refs := r.Spec.ObjectRef
 	mine := &rollouts.Rollout{ObjectMeta: r.ObjectMeta}
-	found, err := s.others(ctx, mine, networkKeys(refs[:min(len(refs), 1)]))
+	found, err := othersBy(ctx, s, mine, networkKeys(refs[:min(len(refs), 1)]))
 	for i := range found {
 		found[i].First = false
 	}
@@ -50,13 +48,13 @@ func NetworkOf(r *rollouts.Rollout) []string {
 	return networkKeys(refs[:min(len(refs), 1)])
 }
 
-func (s Server) others(ctx context.Context, mine *rollouts.Rollout, keys []string) ([]traffic.Other, error) {
+func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.Other, error) {
 	var all []traffic.Other
 	for _, key := range keys {
 		which := []client.ListOption{client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key}}
 		kind, name, _ := strings.Cut(key, "/")
 		what := strings.ToLower(kind) + "/" + name
-		releases, err := s.otherReleases(ctx, mine, what, which)
+		releases, err := otherReleases(ctx, s, mine, what, which)
 		if err != nil {
 			return nil, err
 		}
@@ -72,19 +70,6 @@ func (s Server) others(ctx context.Context, mine *rollouts.Rollout, keys []strin
 		}
 	}
 	return all, nil
-}
-
-// Unroute takes routes back. Where the server refuses what is kept on a router, since
-// somebody has written that, what is there is led to stable: an ending ends.
-func (s Server) Unroute(ctx context.Context, o traffic.Objects) error {
-	changes, err := traffic.Restore(o)
-	wrote := s.Write(ctx, changes)
-	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {
-		o.Originals = []string{}
-		changes, err = traffic.Restore(o)
-		wrote = s.Write(ctx, changes)
-	}
-	return errors.Join(wrote, err)
 }
 
 // Turns keeps who takes a Service or a router, from before that is stored until the
@@ -132,7 +117,7 @@ func (t *Turns) Leave(by types.NamespacedName) {
 }
 
 // otherReleases are the Rollouts that route by an object.
-func (s Server) otherReleases(ctx context.Context, mine *rollouts.Rollout, what string, which []client.ListOption) ([]traffic.Other, error) {
+func otherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, what string, which []client.ListOption) ([]traffic.Other, error) {
 	var releases v1beta1.RolloutList
 	if err := s.List(ctx, &releases, which...); err != nil {
 		return nil, fmt.Errorf("listing who routes by %s: %w", what, err)

@@ -57,7 +57,7 @@ func TestChangeDespiteStatus(t *testing.T) {
 			}
 			want := base.DeepCopy()
 			want.Annotations[rollouts.AnnotationDeploymentStrategy] = "{}"
-			err := cluster.Server{Client: c}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
+			err := cluster.Server{Reader: cluster.Reader{Client: c}}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
 			if cluster.Moved(err) != tc.moved || !tc.moved && err != nil {
 				t.Errorf("the answer is %v", err)
 			}

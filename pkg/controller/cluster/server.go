@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,23 +19,29 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Server reads from informer caches and writes to the API server.
-type Server struct {
+// Reader reads from informer caches.
+type Reader struct {
 	client.Client
 	// Live reads from the API server.
 	Live client.Reader
 	// Indexes reads what the policies read, from a cache of its own: of all
 	// ConfigMaps it has those of that name, and no others may be read.
 	Indexes client.Reader
-	// IndexWriter writes them.
-	IndexWriter *IndexWriter
 	// WriteTracker has the versions that the caches must show; nil to not wait for them.
 	WriteTracker *WriteTracker
+}
+
+// Server reads from informer caches and writes to the API server.
+type Server struct {
+	Reader
+	// IndexWriter writes the indexes.
+	IndexWriter *IndexWriter
 }
 
 // Create creates an object, but not in a namespace that ends: all that is in it
@@ -49,7 +55,7 @@ func (s Server) Create(ctx context.Context, o client.Object, opts ...client.Crea
 }
 
 // Rollout returns a Rollout, or nil when there is none.
-func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
+func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
 	var wire v1beta1.Rollout
 	if err := s.Get(ctx, key, &wire); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -66,7 +72,7 @@ func (s Server) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 
 // AllRollouts are those of all namespaces. They are read only: they share with
 // the cache what the two versions have in common.
-func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
+func (s Reader) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 	var wire v1beta1.RolloutList
 	if err := s.List(ctx, &wire, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing rollouts: %w", err)
@@ -83,7 +89,7 @@ func (s Server) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 }
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
-func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+func (s Reader) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
 	b, err := batchRelease(ctx, s, key)
 	if b == nil || err != nil {
 		return nil, err
@@ -95,7 +101,7 @@ func (s Server) BatchRelease(ctx context.Context, key types.NamespacedName) (*ro
 // not be its own, or nil when there is none. One that was created a moment ago is not yet in the cache, and an abort
 // that took it for absent would be over before the batch begins. So while a
 // release is under way its absence is asked of the server.
-func (s Server) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	b, err := s.BatchRelease(ctx, key)
 	if planner.Owns(r, b) || err != nil {
@@ -124,50 +130,42 @@ func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedN
 	return hub, nil
 }
 
-// CommitRollout stores the next status at the version that it was planned
-// from, and brings r to what is stored. Before an effect even an unchanged
-// status is sent: the server refuses it when somebody moved.
-func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus, before bool) error {
-	if !before && equality.Semantic.DeepEqual(r.Status, status) {
-		return nil
-	}
+// CommitRollout stores the next status at the version that it was planned from, and
+// returns what is stored.
+func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	wire := &v1beta1.Rollout{}
+	wire, stored := &v1beta1.Rollout{}, &rollouts.Rollout{}
 	if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(next, wire, nil); err != nil {
-		return fmt.Errorf("converting rollout %s: %w", r.Name, err)
+		return nil, fmt.Errorf("converting rollout %s: %w", r.Name, err)
 	}
 	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
-		return err
+		return nil, err
 	}
-	return v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, r, nil)
+	return stored, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, stored, nil)
 }
 
 // CommitBatchRelease is CommitRollout for BatchReleases.
-func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus, before bool) error {
-	if !before && equality.Semantic.DeepEqual(b.Status, status) {
-		return nil
-	}
+func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := b.DeepCopy()
 	next.Status = status
-	wire := &v1beta1.BatchRelease{}
+	wire, stored := &v1beta1.BatchRelease{}, &rollouts.BatchRelease{}
 	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(next, wire, nil); err != nil {
-		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
+		return nil, fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
 	}
 	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
-		return err
+		return nil, err
 	}
-	return v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, b, nil)
+	return stored, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, stored, nil)
 }
 
-// PutBatchRelease creates the BatchRelease, or replaces the spec of one that
-// has a resourceVersion.
-func (s Server) PutBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
+// PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
+func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error {
 	wire := &v1beta1.BatchRelease{}
 	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(b, wire, nil); err != nil {
 		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
 	}
-	if b.ResourceVersion == "" {
+	if was == nil {
 		return s.Create(ctx, wire)
 	}
 	return s.noting(wire, s.Update(ctx, wire))
@@ -187,19 +185,33 @@ func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease
 	return client.IgnoreNotFound(s.Delete(ctx, wire, client.Preconditions{UID: &b.UID}))
 }
 
-// dropFinalizer takes a finalizer off an object of our group.
-func (s Server) dropFinalizer(ctx context.Context, base client.Object, finalizer string) error {
-	want, ok := base.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("dropping finalizer of %s: not an object", base.GetName())
+// AddFinalizer puts a finalizer on an object of our group.
+func (s Server) AddFinalizer(ctx context.Context, o object.Object, finalizer string) error {
+	if slices.Contains(o.GetFinalizers(), finalizer) {
+		return nil
 	}
-	var kept []string
-	for _, f := range base.GetFinalizers() {
-		if f != finalizer {
-			kept = append(kept, f)
-		}
+	return s.setFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), finalizer))
+}
+
+// DropFinalizer takes a finalizer off an object of our group.
+func (s Server) DropFinalizer(ctx context.Context, o object.Object, finalizer string) error {
+	it := func(f string) bool { return f == finalizer }
+	return s.setFinalizers(ctx, o, slices.DeleteFunc(slices.Clone(o.GetFinalizers()), it))
+}
+
+func (s Server) setFinalizers(ctx context.Context, o object.Object, finalizers []string) error {
+	var base, want client.Object
+	switch o := o.(type) {
+	case *rollouts.Rollout:
+		base, want = &v1beta1.Rollout{ObjectMeta: o.ObjectMeta}, &v1beta1.Rollout{ObjectMeta: *o.ObjectMeta.DeepCopy()}
+	case *rollouts.BatchRelease:
+		base, want = &v1beta1.BatchRelease{ObjectMeta: o.ObjectMeta}, &v1beta1.BatchRelease{ObjectMeta: *o.ObjectMeta.DeepCopy()}
+	case *rollouts.TrafficRouting:
+		base, want = &v1alpha1.TrafficRouting{ObjectMeta: o.ObjectMeta}, &v1alpha1.TrafficRouting{ObjectMeta: *o.ObjectMeta.DeepCopy()}
+	default:
+		return fmt.Errorf("changing finalizers of %s: %T is not of our group", o.GetName(), o)
 	}
-	want.SetFinalizers(kept)
+	want.SetFinalizers(finalizers)
 	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }
 

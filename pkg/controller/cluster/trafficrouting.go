@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +51,7 @@ func AboutRouting(r *rollouts.TrafficRouting) runtime.Object {
 }
 
 // TrafficRouting returns a TrafficRouting, or nil when there is none.
-func (s Server) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+func (s Reader) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
 	return trafficRouting(ctx, s, key)
 }
 
@@ -72,12 +71,12 @@ func trafficRouting(ctx context.Context, from client.Reader, key types.Namespace
 // still route for it. A Rollout that took its own mark on one for absent would
 // end its release with the routes in place, so while a release is under way that
 // is asked of the server.
-func (s Server) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+func (s Reader) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
 	name := ""
 	if _, release := r.Spec.Strategy.Active(); release != nil {
 		name = release.TrafficRouting()
 	}
-	strays, err := s.linkedTo(ctx, r, name)
+	strays, err := linkedTo(ctx, s, r, name)
 	if err != nil || name == "" {
 		return planner.RoutingFacts(name, r.Name, nil, strays), err
 	}
@@ -104,7 +103,7 @@ func underWay(r *rollouts.Rollout) bool {
 }
 
 // linkedTo names the TrafficRoutings but one that route for a Rollout.
-func (s Server) linkedTo(ctx context.Context, r *rollouts.Rollout, but string) ([]string, error) {
+func linkedTo(ctx context.Context, s Reader, r *rollouts.Rollout, but string) ([]string, error) {
 	var list v1alpha1.TrafficRoutingList
 	mine := client.MatchingFields{ByUser: planner.ProgressingFinalizer(r.Name)}
 	if err := s.List(ctx, &list, client.InNamespace(r.Namespace), mine); err != nil {
@@ -121,30 +120,17 @@ func (s Server) linkedTo(ctx context.Context, r *rollouts.Rollout, but string) (
 }
 
 // CommitTrafficRouting is CommitRollout for TrafficRoutings.
-func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus, before bool) error {
-	if !before && equality.Semantic.DeepEqual(r.Status, status) {
-		return nil
-	}
+func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	wire := &v1alpha1.TrafficRouting{}
+	wire, stored := &v1alpha1.TrafficRouting{}, &rollouts.TrafficRouting{}
 	if err := v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(next, wire, nil); err != nil {
-		return fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
+		return nil, fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
 	}
 	if err := s.Status().Update(ctx, wire); err != nil {
-		return err
+		return nil, err
 	}
-	return v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, r, nil)
-}
-
-// GuardTrafficRouting puts our finalizer on a TrafficRouting.
-func (s Server) GuardTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
-	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
-}
-
-// ReleaseTrafficRouting takes our finalizer off a TrafficRouting.
-func (s Server) ReleaseTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting) error {
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerTrafficRouting)
+	return stored, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, stored, nil)
 }
 
 // mostGone bounds the requests that a pass makes about Rollouts which may be gone.
@@ -156,7 +142,7 @@ const mostGone = 16
 // answer may say of a single object that it is not found.
 //
 // Marks are finalizers, of which users may write many: a pass asks about a few.
-func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	asked := 0
 	for _, mark := range marksOf(r) {
@@ -183,42 +169,24 @@ func (s Server) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]st
 	return gone, nil
 }
 
-// RemoveStaleReference takes the mark of a Rollout off the TrafficRouting that was observed.
-func (s Server) RemoveStaleReference(ctx context.Context, r *rollouts.TrafficRouting, rollout string) error {
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: *r.ObjectMeta.DeepCopy()}, planner.ProgressingFinalizer(rollout))
-}
-
 // Link marks a TrafficRouting as needed by a Rollout. One that is being deleted
 // takes no more marks.
 func (s Server) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
-	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || found.DeletionTimestamp != nil {
 		return err
 	}
-	return s.addFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, planner.ProgressingFinalizer(r.Name))
+	return s.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
 // Unlink takes the mark of a Rollout off a TrafficRouting.
 func (s Server) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
 	mark := planner.ProgressingFinalizer(r.Name)
-	found, err := get(ctx, s.Live, r.Namespace, name, &v1alpha1.TrafficRouting{})
+	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
 	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
 		return err
 	}
-	return s.dropFinalizer(ctx, &v1alpha1.TrafficRouting{ObjectMeta: found.ObjectMeta}, mark)
-}
-
-// addFinalizer puts a finalizer on an object of our group.
-func (s Server) addFinalizer(ctx context.Context, base client.Object, finalizer string) error {
-	if slices.Contains(base.GetFinalizers(), finalizer) {
-		return nil
-	}
-	want, ok := base.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("adding finalizer to %s: not an object", base.GetName())
-	}
-	want.SetFinalizers(append(slices.Clone(base.GetFinalizers()), finalizer))
-	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return s.DropFinalizer(ctx, found, mark)
 }
 
 // RoutingKeys index Rollouts by the TrafficRouting that they name.
@@ -249,7 +217,7 @@ func marksOf(o metav1.Object) []string {
 
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
 // that have a mark on it.
-func (s Server) EnqueueUsers() handler.EventHandler {
+func EnqueueUsers(s client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var requests []reconcile.Request
 		wake := func(name string) {

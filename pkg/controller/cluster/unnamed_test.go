@@ -47,7 +47,7 @@ func TestUnnamed(t *testing.T) {
 			}
 			none := b.DeepCopy()
 			none.Name, none.UID, none.Status.ExtraUID = "other", "b-2", ""
-			s := cluster.Server{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(d, b, none).
+			s := cluster.Reader{Client: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(d, b, none).
 				WithIndex(&appsv1.ReplicaSet{}, cluster.ByOwner, cluster.OwnerKeys).Build()}
 			w, err := s.Unnamed(t.Context(), row, "shop", d.Name)
 			if err != nil || (w != nil) != tc.found {

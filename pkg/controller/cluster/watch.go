@@ -105,7 +105,7 @@ func IsNetwork(kind string) KeyFunc {
 
 // Enqueue maps an object to those Rollouts (or objects of another kind, as the
 // list says) of its namespace that the index finds by its key.
-func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
+func Enqueue(s client.Reader, list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, k := range key(o) {
@@ -126,7 +126,7 @@ func (s Server) Enqueue(list func() client.ObjectList, index string, key KeyFunc
 
 // EnqueueRouted wakes the objects of all namespaces that route traffic: the
 // scripts that they may use have changed.
-func (s Server) EnqueueRouted(list func() client.ObjectList) handler.EventHandler {
+func EnqueueRouted(s client.Reader, list func() client.ObjectList) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		found := list()
 		if err := s.List(ctx, found, client.UnsafeDisableDeepCopy); err != nil {

@@ -4,12 +4,11 @@
 package cluster
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -58,22 +57,15 @@ func AboutBatch(b *rollouts.BatchRelease) runtime.Object {
 	return about
 }
 
-// EventType is how an event is shown.
-func EventType(e planner.Event) string {
-	if e.Warning {
-		return corev1.EventTypeWarning
+// Announce tells what has happened to an object.
+func Announce(to events.EventRecorder, about runtime.Object, action string, announced []planner.Event) {
+	for _, e := range announced {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		to.Eventf(about, nil, kind, e.Reason, action, "%s", e.Message)
 	}
-	return corev1.EventTypeNormal
-}
-
-// ReleaseRollout takes our finalizer off a Rollout.
-func (s Server) ReleaseRollout(ctx context.Context, r *rollouts.Rollout) error {
-	return s.dropFinalizer(ctx, &v1beta1.Rollout{ObjectMeta: *r.ObjectMeta.DeepCopy()}, rollouts.FinalizerRollout)
-}
-
-// ReleaseBatchRelease takes our finalizer off a BatchRelease.
-func (s Server) ReleaseBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
-	return s.dropFinalizer(ctx, &v1beta1.BatchRelease{ObjectMeta: *b.ObjectMeta.DeepCopy()}, rollouts.FinalizerBatchRelease)
 }
 
 // OwnedByDriven takes a pod for one of a workload of the kind, through the set

@@ -42,7 +42,7 @@ func TestRecordWriteError(t *testing.T) {
 					return c.Patch(ctx, o, p, opts...)
 				},
 			})
-			server := cluster.Server{Client: c, Live: s.WithWatch, Indexes: s.WithWatch}
+			server := cluster.Server{Reader: cluster.Reader{Client: c, Live: s.WithWatch, Indexes: s.WithWatch}}
 			told := events.NewFakeRecorder(10)
 			passes := map[string]reconciler{
 				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s.WithWatch}},

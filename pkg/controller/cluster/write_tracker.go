@@ -115,7 +115,7 @@ func (w *WriteTracker) shown(o metav1.Object) error {
 	defer w.mu.Unlock()
 	was, noted := w.by[o.GetUID()]
 	if noted && w.Clock.Since(was.at) < Patience && older(o.GetResourceVersion(), was.version) {
-		return fmt.Errorf("reading %s: %w", o.GetName(), errBehind)
+		return fmt.Errorf("reading %s: %w", o.GetName(), ErrBehind)
 	}
 	return nil
 }
@@ -126,9 +126,8 @@ func older(a, b string) bool {
 	return err == nil && order < 0
 }
 
-var errBehind = errors.New("the cache does not show yet what was written")
+// ErrBehind is for a pass whose cache is older than the writes of this process.
+var ErrBehind = errors.New("the cache does not show yet what was written")
 
-// Behind reports whether a pass failed because its cache is older than the writes
-// of this process.
-// It is no failure: what was written wakes the next pass.
-func Behind(err error) bool { return errors.Is(err, errBehind) }
+// Behind reports whether a pass failed for that. It is no failure: what was written wakes the next pass.
+func Behind(err error) bool { return errors.Is(err, ErrBehind) }

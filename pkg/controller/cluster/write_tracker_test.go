@@ -39,7 +39,7 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 			t.Parallel()
 			s, clock := newServer(t), clocktesting.NewFakePassiveClock(clock().Now())
 			behind := lagging{server: s, old: newServer(t)}
-			r := reconciler(cluster.Server{Client: behind, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock}})
+			r := reconciler(cluster.Server{Reader: cluster.Reader{Client: behind, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock}}})
 			var got [][]string
 			var again []time.Duration
 			pass := func() {
@@ -69,13 +69,13 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 func TestPassGoesOnWithWhatIsShown(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	server := cluster.Server{Client: s, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock()}}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock()}}}
 	for range 2 {
 		release, err := server.BatchRelease(t.Context(), request.NamespacedName)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := server.CommitBatchRelease(t.Context(), release, release.Status, true); err != nil {
+		if _, err := server.CommitBatchRelease(t.Context(), release, release.Status); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func (r *OptionalKinds) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !ok || r.Server.Native(row) {
 		return ctrl.Result{}, nil
 	}
-	_, _, err := r.kinds.Kind(ctx, r.Server, row.GVK.GroupKind(), func(o client.Object) error {
+	_, _, err := r.kinds.Kind(ctx, r.Server.Reader, row.GVK.GroupKind(), func(o client.Object) error {
 		row.GVK = o.GetObjectKind().GroupVersionKind()
 		return (&Reconciler{Server: r.Server, Recorder: r.Recorder, Row: row}).SetupWithManager(r.mgr)
 	}, row.GVK.Version)

@@ -5,52 +5,45 @@ package rollout
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // act carries out one action: on our own objects here, on others by what the
 // adapters and providers want changed.
-func (r *Reconciler) act(ctx context.Context, obs *observation, action planner.Action) error {
+func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
 	switch a := action.(type) {
 	case planner.RunBatch:
-		return r.runBatch(ctx, obs, a.Plan)
+		return p.runBatch(ctx, obs, a.Plan)
 	case planner.ReleaseBatch:
-		return r.Server.DeleteBatchRelease(ctx, obs.batch)
+		return p.DeleteBatchRelease(ctx, obs.batch)
 	case planner.DropFinalizer:
-		return r.Server.ReleaseRollout(ctx, obs.rollout)
+		return p.DropFinalizer(ctx, obs.Rollout, rollouts.FinalizerRollout)
 	case planner.Link:
-		return r.Server.Link(ctx, obs.rollout, a.Name)
-	case planner.Index:
-		return r.Server.Enter(ctx, obs.entry)
-	case planner.Unindex:
-		return r.Server.Remove(ctx, obs.entry)
+		return p.Link(ctx, obs.Rollout, a.Name)
 	case planner.Unlink:
-		return r.Server.Unlink(ctx, obs.rollout, a.Name)
+		return p.Unlink(ctx, obs.Rollout, a.Name)
+	case planner.Index:
+		return p.Enter(ctx, obs.entry)
+	case planner.Unindex:
+		return p.Remove(ctx, obs.entry)
 	}
-	if _, ok := action.(planner.Unroute); ok {
-		return r.Server.Unroute(ctx, obs.objects)
+	if changes, ok := onWorkload(obs, action); ok {
+		return p.Write(ctx, changes)
 	}
-	changes, ok := onWorkload(obs, action)
-	var err error
-	if !ok {
-		changes, err = onNetwork(obs, action)
-	}
-	return errors.Join(r.Server.Write(ctx, changes), err)
+	return pass.OnNetwork(ctx, p, obs.objects, action)
 }
 
 // onWorkload is what an action changes on the workload; false when it is not
 // about the workload.
-func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool) {
+func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool) {
 	w := obs.workload
 	changes, ok := onMetadata(obs, action)
 	if ok {
@@ -69,7 +62,7 @@ func onWorkload(obs *observation, action planner.Action) ([]object.Change, bool)
 
 // onMetadata is what it changes of its labels and annotations, and with them of its
 // strategy.
-func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool) {
+func onMetadata(obs *Observation, action planner.Action) ([]object.Change, bool) {
 	w := obs.workload
 	switch a := action.(type) {
 	case planner.Label:
@@ -77,7 +70,7 @@ func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool)
 	case planner.Unlabel:
 		return w.Row.Unlabel(w.Object), true
 	case planner.Hold:
-		return w.Row.Take(w.Object, obs.rollout.Name, a.Again), true
+		return w.Row.Take(w.Object, obs.Rollout.Name, a.Again), true
 	case planner.ApplyPendingEdit:
 		return w.Row.ApplyPendingEdit(w.Object), true
 	case planner.AskAgain:
@@ -89,28 +82,9 @@ func onMetadata(obs *observation, action planner.Action) ([]object.Change, bool)
 	}
 }
 
-// onNetwork is what an action changes on Services and routers.
-func onNetwork(obs *observation, action planner.Action) ([]object.Change, error) {
-	o := obs.objects
-	switch a := action.(type) {
-	case planner.Pin:
-		return traffic.Pin(o, a.Revision)
-	case planner.Unpin:
-		return traffic.Unpin(o), nil
-	case planner.ServeCanary:
-		return traffic.CanaryService(o, a.Revision)
-	case planner.RouteTo:
-		return traffic.Route(o, a.Revision, a.Want)
-	case planner.RemoveCanaryService:
-		return traffic.RemoveCanaryService(o), nil
-	default:
-		return nil, fmt.Errorf("no effect for %q", action)
-	}
-}
-
 // runBatch creates the BatchRelease or gives it another plan.
-func (r *Reconciler) runBatch(ctx context.Context, obs *observation, plan rollouts.ReleasePlan) error {
-	ro := obs.rollout
+func (p passes) runBatch(ctx context.Context, obs *Observation, plan rollouts.ReleasePlan) error {
+	ro := obs.Rollout
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
@@ -120,5 +94,5 @@ func (r *Reconciler) runBatch(ctx context.Context, obs *observation, plan rollou
 		b = obs.batch.DeepCopy()
 	}
 	b.Spec.WorkloadRef, b.Spec.Plan = ro.Spec.WorkloadRef.DeepCopy(), plan
-	return r.Server.PutBatchRelease(ctx, b)
+	return p.PutBatchRelease(ctx, obs.batch, b)
 }

@@ -5,9 +5,6 @@ package rollout
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -16,9 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Reconciler runs one pass at a time over each Rollout.
@@ -42,78 +43,71 @@ type Reconciler struct {
 	Keep planner.Keep
 }
 
-// moved is how soon to look again when somebody else wrote first.
-const moved = 20 * time.Millisecond
-
-// Reconcile runs one pass: observe, plan, commit, announce, apply.
+// Reconcile runs one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	obs, err := r.observe(ctx, req.NamespacedName)
-	if err == nil && obs == nil {
-		r.turns.Leave(req.NamespacedName)
-		err = r.forget(ctx, req.NamespacedName)
+	steps := Steps(server{r.Server, r}, r.Clock.Now)
+	observe := steps.Observe
+	steps.Observe = func(ctx context.Context, key types.NamespacedName) (*Observation, error) {
+		obs, err := observe(ctx, key)
+		if obs == nil && err == nil {
+			r.turns.Leave(key)
+			err = r.forget(ctx, key)
+		}
+		return obs, err
 	}
-	if cluster.Behind(err) {
-		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
+	steps.Claim, steps.Stored, steps.Values = r.takes, r.stored, values
+	steps.Announce = func(obs *Observation, announced []planner.Event) {
+		cluster.Announce(r.Recorder, cluster.About(obs.Rollout), "Release", announced)
 	}
-	if err != nil || obs == nil {
-		return ctrl.Result{}, err
-	}
-	plan := planner.Rollout(obs.facts)
-	filings := planner.Filings(plan.Status, obs.facts.Histories)
-	before := obs.rollout.Status
-	ctx = naming(ctx, plan.Status)
-	if !r.takes(obs, plan) {
-		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
-	}
-	err = r.Server.CommitRollout(ctx, obs.rollout, plan.Status, len(plan.Actions)+len(filings) > 0)
-	if err == nil {
-		say(ctx, before, plan)
-		r.Metrics.Stored(obs.rollout, before.Releases, plan.Events)
-		r.announce(obs, plan.Events)
-		err = r.apply(ctx, obs, plan, filings)
-	}
-	return r.next(obs, plan, filings, err)
+	return steps.Reconcile(ctx, req)
 }
 
-// next is when to look again after a pass that ended so.
-func (r *Reconciler) next(obs *observation, plan planner.Plan, filings []planner.Filing, err error) (ctrl.Result, error) {
-	switch {
-	case cluster.Moved(err):
-		return ctrl.Result{RequeueAfter: moved}, nil
-	case cluster.Vanished(err, obs.rollout.Name):
-		return ctrl.Result{}, nil
-	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("applying %q: %w", plan.Rule, err)
-	case over(filings):
-		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
-	}
-	return ctrl.Result{RequeueAfter: sooner(plan.Wake, obs.again())}, nil
+// server is the API server for the passes of a Reconciler.
+type server struct {
+	cluster.Server
+	r *Reconciler
 }
 
-// takes reports whether the plan may be stored: one that takes the network may not
+// Unprotected implements Reader.
+func (s server) Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error) {
+	resource, err := s.Resource(ref)
+	if err != nil {
+		return "", err
+	}
+	return s.r.AdmissionStatus.Missing(ctx, resource, unlisted)
+}
+
+// Absent implements Reader.
+func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
+	return s.r.kinds.Absent(ctx, s.Reader, row)
+}
+
+// ReadNetwork implements Reader.
+func (s server) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
+	return s.r.network.Read(ctx, namespace, service, o)
+}
+
+// File implements Writer. It makes room when a history was made.
+func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) error {
+	made, err := s.Server.File(ctx, p, f)
+	if err != nil || !made {
+		return err
+	}
+	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
+}
+
+// takes reports whether the decision may be stored: one that takes the network may not
 // while another Rollout has just taken it, and the caches may not show that yet.
-func (r *Reconciler) takes(obs *observation, plan planner.Plan) bool {
-	ro := obs.rollout
+func (r *Reconciler) takes(obs *Observation, d pass.Decision[rollouts.RolloutStatus]) bool {
+	ro := obs.Rollout
 	by := types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name}
 	switch {
-	case ro.Status.Network == nil && plan.Status.Network != nil:
+	case ro.Status.Network == nil && d.Status.Network != nil:
 		return r.turns.Take(r.Clock.Now(), by, cluster.NetworkOf(ro))
 	case ro.Status.Network == nil:
 		r.turns.Leave(by)
 	}
 	return true
-}
-
-// unread is how soon to look again for a workload that may not be read: nothing
-// tells when it may.
-const unread = 10 * time.Second
-
-// sooner is the shorter of two waits; one of 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // forget takes what is not there out of the index: a Rollout that lost its
@@ -132,53 +126,27 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	return nil // what they wrote wakes the next pass
 }
 
-// announce tells what has happened, now that it is stored.
-func (r *Reconciler) announce(obs *observation, announced []planner.Event) {
-	about := cluster.About(obs.rollout)
-	for _, e := range announced {
-		r.Recorder.Eventf(about, nil, cluster.EventType(e), e.Reason, "Release", "%s", e.Message)
+// values say which release a pass is about, and where that is; which Rollout is in the
+// log already.
+func values(d pass.Decision[rollouts.RolloutStatus]) []any {
+	all := []any{"phase", d.Status.Phase}
+	if p := d.Status.Active(); p != nil && p.UpdateRevision != "" {
+		all = append(all, "revision", p.UpdateRevision, "step", p.CurrentStepIndex, "state", p.State)
 	}
+	return all
 }
 
-// apply files what is to be filed and carries out the plan. A release does not
-// wait for its history; only a Rollout that is about to go does.
-func (r *Reconciler) apply(ctx context.Context, obs *observation, plan planner.Plan, filings []planner.Filing) error {
-	err := r.file(ctx, obs, filings)
-	if err != nil && leaves(plan) {
-		if !hopeless(err) {
-			return err
-		}
-		logf.FromContext(ctx).Error(err, "Leaving without a history")
-		err = nil
+// stored logs what became of decisions, and counts what is stored.
+func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
+	before := obs.Facts.Rollout.Status
+	open := map[int64]bool{}
+	for _, was := range before.Decisions {
+		open[was.ID] = was.Outcome == ""
 	}
-	return errors.Join(r.recordWriteError(ctx, obs, r.carryOut(ctx, obs, plan)), err)
-}
-
-// recordWriteError notes that the server has denied an action, unless it denies the batches
-// one. The planner takes that back when nothing is to be written any more.
-func (r *Reconciler) recordWriteError(ctx context.Context, obs *observation, err error) error {
-	writeError, denied := cluster.WriteError(err)
-	if b := obs.facts.Batch; !denied || b != nil && b.WriteError != nil {
-		return err
-	}
-	next, news := *obs.rollout.Status.DeepCopy(), false
-	next.Conditions, news = planner.RecordWriteError(next.Conditions, writeError, r.Clock.Now())
-	if commit := r.Server.CommitRollout(ctx, obs.rollout, next, false); commit != nil {
-		return errors.Join(err, commit)
-	}
-	if news {
-		r.announce(obs, []planner.Event{{Warning: true, Reason: planner.EventDenied, Message: writeError.Message}})
-	}
-	return err
-}
-
-// carryOut reaches the targets in order and stops at the first that fails.
-func (r *Reconciler) carryOut(ctx context.Context, obs *observation, plan planner.Plan) error {
-	for _, action := range plan.Actions {
-		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", plan.Rule)
-		if err := r.act(ctx, obs, action); err != nil {
-			return err
+	for _, is := range d.Status.Decisions {
+		if open[is.ID] && is.Outcome != "" {
+			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
 		}
 	}
-	return nil
+	r.Metrics.Stored(obs.Rollout, before.Releases, d.Events)
 }

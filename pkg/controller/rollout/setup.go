@@ -22,24 +22,24 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(cluster.NewRollout()).
 		// It has the name of its Rollout, and so has one that is in the way of it.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
-		Watches(cluster.NewTrafficRouting(), r.Server.EnqueueUsers()).
-		Watches(&corev1.Service{}, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Service"))).
-		Watches(&networkingv1.Ingress{}, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Ingress"))).
-		Watches(&corev1.ConfigMap{}, r.Server.EnqueueRouted(cluster.Rollouts)).
-		Watches(cluster.Definitions(), r.Server.EnqueueDefined(cluster.Rollouts)).
-		WatchesRawSource(r.Server.WatchIndexes(r.Beside)).
+		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).
+		Watches(&corev1.Service{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Service"))).
+		Watches(&networkingv1.Ingress{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork("Ingress"))).
+		Watches(&corev1.ConfigMap{}, cluster.EnqueueRouted(r.Server, cluster.Rollouts)).
+		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.Rollouts)).
+		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
 		WithOptions(fair.Options(r.Concurrency))
 	for _, object := range r.AdmissionStatus.Objects() {
-		b = b.WatchesRawSource(r.Server.WatchAdmission(r.Beside, object))
+		b = b.WatchesRawSource(cluster.WatchAdmission(r.Server, r.Beside, object))
 	}
 	c, err := b.Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.Network{Server: r.Server, Configuration: r.Configuration, Watch: func(o client.Object) error {
+	r.network = cluster.Network{Reader: r.Server.Reader, Configuration: r.Configuration, Watch: func(o client.Object) error {
 		kind := o.GetObjectKind().GroupVersionKind().Kind
-		return c.Watch(source.Kind(mgr.GetCache(), o, r.Server.Enqueue(cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork(kind))))
+		return c.Watch(source.Kind(mgr.GetCache(), o, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByNetwork, cluster.IsNetwork(kind))))
 	}}
 	r.kinds = cluster.Kinds{Controller: c, Cache: mgr.GetCache(), Releases: cluster.Rollouts}
-	return r.kinds.WatchNative(r.Server)
+	return r.kinds.WatchNative(r.Server.Reader)
 }

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Indexes of the caches.
+const (
+	// ByOwner finds objects by the uid of their controller.
+	ByOwner = "metadata.controller.uid"
+	// ByWorkload finds Rollouts and BatchReleases by what they release.
+	ByWorkload = "spec.workloadRef"
+	// ByGroup finds them by the group of its kind, and of those of their routers.
+	ByGroup = "spec.groups"
+	// ByScaled finds autoscalers by the name of what they scale, disabled or not.
+	ByScaled = "spec.scaleTargetRef.name"
+	// ByNetwork finds Rollouts by the Services and routers that they change.
+	ByNetwork = "spec.strategy.trafficRoutings"
+)
+
+// WorkloadKey is how a workload is found in an index, whatever its version.
+func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
+
+// WorkloadKeys indexes Rollouts and BatchReleases.
+func WorkloadKeys(o client.Object) []string {
+	if gk, name := released(o); name != "" {
+		return []string{WorkloadKey(gk, name)}
+	}
+	return nil
+}
+
+// GroupKeys indexes them, too, and TrafficRoutings.
+func GroupKeys(o client.Object) []string {
+	groups := sets.New[string]()
+	if gk, name := released(o); name != "" {
+		groups.Insert(gk.Group)
+	}
+	for _, ref := range routingsOf(o) {
+		for _, router := range traffic.Routers(ref, "") {
+			groups.Insert(router.Kind.Group)
+		}
+	}
+	return sets.List(groups)
+}
+
+// Released is the kind of what a Rollout or a BatchRelease releases.
+func Released(o client.Object) schema.GroupKind {
+	gk, _ := released(o)
+	return gk
+}
+
+// ReleasedAs is the name of the workload of a kind that a Rollout or a BatchRelease
+// releases; empty if it is of another kind.
+func ReleasedAs(o client.Object, kind schema.GroupKind) string {
+	gk, name := released(o)
+	if gk != kind {
+		return ""
+	}
+	return name
+}
+
+// released is what a Rollout or a BatchRelease releases; no name if nothing.
+func released(o client.Object) (gk schema.GroupKind, name string) {
+	var ref v1beta1.ObjectRef
+	switch o := o.(type) {
+	case *v1beta1.Rollout:
+		ref = o.Spec.WorkloadRef
+	case *v1beta1.BatchRelease:
+		if o.Spec.WorkloadRef != nil {
+			ref = *o.Spec.WorkloadRef
+		}
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return schema.GroupKind{}, ""
+	}
+	return gv.WithKind(ref.Kind).GroupKind(), ref.Name
+}
+
+// ScaledKeys indexes autoscalers.
+func ScaledKeys(o client.Object) []string {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return nil
+	}
+	return []string{workload.Scaled(h)}
+}
+
+// ScaledBy names what an autoscaler scales, or would if it were not disabled.
+func ScaledBy(o client.Object) []string {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return nil
+	}
+	ref := h.Spec.ScaleTargetRef
+	return []string{WorkloadKey(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), workload.Scaled(h))}
+}
+
+// OwnerKeys indexes anything by its controller.
+func OwnerKeys(o client.Object) []string {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return nil
+}
+
+// NetworkKey is how a Service or a router is found in an index. What is made
+// beside the original counts as the original.
+func NetworkKey(kind, name string) string { return kind + "/" + name }
+
+// NetworkKeys indexes Rollouts and TrafficRoutings.
+func NetworkKeys(o client.Object) []string {
+	return networkKeys(routingsOf(o))
+}
+
+// routingsOf is what a Rollout or a TrafficRouting routes by, of which one counts.
+func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
+	var refs []rollouts.TrafficRoutingRef
+	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
+		hub := &rollouts.TrafficRouting{}
+		if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(routing.DeepCopy(), hub, nil); err != nil {
+			return nil
+		}
+		refs = hub.Spec.ObjectRef
+	} else if release := releaseOf(o); release != nil {
+		refs = release.TrafficRoutings
+	}
+	return refs[:min(len(refs), 1)]
+}
+
+// releaseOf is the release that a Rollout asks for, or nil.
+func releaseOf(o client.Object) *rollouts.Release {
+	r, ok := o.(*v1beta1.Rollout)
+	if !ok {
+		return nil
+	}
+	hub := &rollouts.Rollout{}
+	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(r, hub, nil); err != nil {
+		return nil
+	}
+	_, release := hub.Spec.Strategy.Active()
+	return release
+}
+
+func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
+	var keys []string
+	for _, t := range refs {
+		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
+		for _, router := range traffic.Routers(t, "") {
+			keys = append(keys, NetworkKey(router.Kind.Kind, router.Name))
+			if router.Ingress() {
+				keys = append(keys, NetworkKey(router.Kind.Kind, router.Name+rollouts.CanarySuffix))
+			}
+		}
+	}
+	return keys
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deployment
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Cluster is what a pass reads and writes. An object that does not exist is nil.
+type Cluster interface {
+	pass.Writer
+	// Known is what the store says of a workload, and whether anything there names it.
+	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.Known, named bool, err error)
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	// Unnamed is a workload that nothing in the store is about, unless it was made beside
+	// another one.
+	Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*cluster.Workload, error)
+	// Taken is the ReplicaSet of a name where another one than the owner has it.
+	Taken(ctx context.Context, owner object.Object, name string) (object.Object, error)
+}
+
+// Observation is a Deployment whose sizes are decided here.
+type Observation struct {
+	Facts    sizes.Scaling
+	workload *cluster.Workload
+}
+
+// passes are those over the Deployments of a cluster.
+type passes struct{ Cluster }
+
+// Run runs one pass over a Deployment. There is no status to commit: what it goes by is
+// stored already, and every write carries the version that it was planned from.
+func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*Observation) sizes.Scale) error {
+	p := passes{c}
+	observe := func(ctx context.Context) (*Observation, error) { return p.observe(ctx, key) }
+	commit := func(context.Context, *Observation, sizes.Scale) error { return nil }
+	_, _, err := pass.Run(ctx, observe, decide, commit, announce, p.apply)
+	return err
+}
+
+// Decide is sizes.Decide.
+func Decide(o *Observation) sizes.Scale { return sizes.Decide(o.Facts) }
+
+func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
+	w, err := p.read(ctx, key)
+	if w == nil || err != nil {
+		return nil, err
+	}
+	facts, ok := w.Row.Sizing(w.Seen, w.Owned)
+	if !ok {
+		return nil, nil
+	}
+	return &Observation{Facts: facts, workload: w}, nil
+}
+
+// read reads a Deployment whose sizes are decided here, or nil. What it says of
+// itself counts only where nothing in the store names it.
+func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Workload, error) {
+	row, ok := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	if !ok {
+		return nil, errors.New("finding the row of deployments: there is none")
+	}
+	known, named, err := p.Known(ctx, deployments, key)
+	if err != nil {
+		return nil, err
+	}
+	if !named {
+		return p.unnamed(ctx, row, key)
+	}
+	if known.Batch != "" && known.Target == nil {
+		return nil, nil // it is about to be told, or was given back
+	}
+	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
+	if err != nil || w == nil || !workload.Marked(w.Object) || w.Another() {
+		return nil, err
+	}
+	return w, nil
+}
+
+// unnamed reads a Deployment that its own annotation drives, or nil. A held one that
+// nothing names is given back; until then its sizes stay.
+func (p passes) unnamed(ctx context.Context, row workload.Row, key types.NamespacedName) (*cluster.Workload, error) {
+	w, err := p.Unnamed(ctx, row, key.Namespace, key.Name)
+	if err != nil || w == nil || !workload.Marked(w.Object) || row.Held(w.Object) {
+		return nil, err
+	}
+	return w, nil
+}
+
+func announce(ctx context.Context, _ *Observation, scale sizes.Scale) {
+	if len(scale.Steps) > 0 {
+		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
+	}
+}
+
+// apply writes sizes. What is told is told when they rest, since each time is a write, and
+// by the batch where there is one.
+func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) error {
+	w := o.workload
+	var changes []object.Change
+	var err error
+	switch {
+	case len(scale.Steps) > 0:
+		changes, err = p.sets(ctx, w, scale)
+	case o.Facts.Alone:
+		changes = w.Row.Tell(w.Object, w.Owned)
+	}
+	if err != nil {
+		return err
+	}
+	return p.Write(ctx, w.Based(changes))
+}
+
+// sets are changes of ReplicaSets. One that is to be made needs another name where what
+// does not belong to the Deployment has it.
+func (p passes) sets(ctx context.Context, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
+	changes, err := w.Row.Sets(w.Object, w.Owned, scale)
+	for err == nil {
+		taken, failed := p.taken(ctx, w, changes)
+		if taken == nil || failed != nil {
+			return changes, failed
+		}
+		w.Owned = append(w.Owned, taken)
+		changes, err = w.Row.Sets(w.Object, w.Owned, scale)
+	}
+	return nil, err
+}
+
+func (p passes) taken(ctx context.Context, w *cluster.Workload, changes []object.Change) (object.Object, error) {
+	for _, c := range changes {
+		if c.Base != nil {
+			continue
+		}
+		if taken, err := p.Taken(ctx, w.Object, c.Want.GetName()); taken != nil || err != nil {
+			return taken, err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+)
+
+// Writer writes objects of others.
+type Writer interface {
+	// Write performs changes in order and stops at the first that fails.
+	Write(context.Context, []object.Change) error
+}
+
+// OnNetwork carries out an action on Services and routers.
+func OnNetwork(ctx context.Context, w Writer, o traffic.Objects, action planner.Action) error {
+	if _, ok := action.(planner.Unroute); ok {
+		return unroute(ctx, w, o)
+	}
+	changes, err := networkChanges(o, action)
+	return errors.Join(w.Write(ctx, changes), err)
+}
+
+func networkChanges(o traffic.Objects, action planner.Action) ([]object.Change, error) {
+	switch a := action.(type) {
+	case planner.Pin:
+		return traffic.Pin(o, a.Revision)
+	case planner.Unpin:
+		return traffic.Unpin(o), nil
+	case planner.ServeCanary:
+		return traffic.CanaryService(o, a.Revision)
+	case planner.RouteTo:
+		return traffic.Route(o, a.Revision, a.Want)
+	case planner.RemoveCanaryService:
+		return traffic.RemoveCanaryService(o), nil
+	default:
+		return nil, fmt.Errorf("no effect for %q", action)
+	}
+}
+
+// unroute takes routes back. Where the server refuses what is kept on a router, since
+// somebody has written that, what is there is led to stable: an ending ends.
+func unroute(ctx context.Context, w Writer, o traffic.Objects) error {
+	changes, err := traffic.Restore(o)
+	wrote := w.Write(ctx, changes)
+	if apierrors.IsInvalid(wrote) || apierrors.IsBadRequest(wrote) || apierrors.IsForbidden(wrote) {
+		o.Originals = []string{}
+		changes, err = traffic.Restore(o)
+		wrote = w.Write(ctx, changes)
+	}
+	return errors.Join(wrote, err)
+}

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pass runs passes: it observes, decides, commits, announces and applies, in
+// this order (ADR 3). The reconcilers run it against the API server, and the stories of
+// the planner against their own store. It must not know what is observed or decided.
+package pass
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Run is one pass: each function gets what the ones before it have made. It ends without a
+// decision where there is nothing to observe, and with the first function that fails.
+func Run[O, D any](
+	ctx context.Context,
+	observe func(context.Context) (*O, error),
+	decide func(*O) D,
+	commit func(context.Context, *O, D) error,
+	announce func(context.Context, *O, D),
+	apply func(context.Context, *O, D) error,
+) (o *O, d D, err error) {
+	if o, err = observe(ctx); o == nil || err != nil {
+		return nil, d, err
+	}
+	d = decide(o)
+	if err = commit(ctx, o, d); err != nil {
+		return o, d, err
+	}
+	announce(ctx, o, d)
+	return o, d, apply(ctx, o, d)
+}
+
+// Decision is what a pass decided about an object with a status S.
+type Decision[S any] struct {
+	// Rule names what decided, for logs and transcripts.
+	Rule string
+	// Status is the whole next status, never a patch.
+	Status S
+	// Filings are histories to be stored before the actions.
+	Filings []planner.Filing
+	// Actions are targets to reach, in order; empty when the world agrees.
+	Actions []planner.Action
+	// Events are to be announced once Status is stored.
+	Events []planner.Event
+	// Wake says when to look again; zero means when something changes.
+	Wake time.Duration
+}
+
+// Steps are those of the passes over objects of one kind, observed as an O with a status S.
+type Steps[O, S any] struct {
+	// Observe returns nil where there is nothing to decide about.
+	Observe func(context.Context, types.NamespacedName) (*O, error)
+	Decide  func(*O) Decision[S]
+	// Claim reports whether the decision may be stored now; nil where it always may.
+	Claim func(*O, Decision[S]) bool
+	// Status is the stored status, and Commit stores the next one at the version that
+	// the observation is based on.
+	Status func(*O) S
+	Commit func(context.Context, *O, S) error
+	// Stored is told each decision that is stored; nil where nobody wants to know.
+	Stored func(context.Context, *O, Decision[S])
+	// Announce announces events; nil where nobody listens.
+	Announce func(*O, []planner.Event)
+	// Act carries out one action, and File stores one history.
+	Act  func(context.Context, *O, planner.Action) error
+	File func(context.Context, *O, planner.Filing) error
+	// Denied is the status that has a write which the server denies, and reports whether
+	// that is to be announced; nil where the status has no place for it.
+	Denied func(*O, planner.WriteError) (next S, news bool)
+	// Again is how soon to look again whatever was decided; nil or zero where a watch tells.
+	Again func(*O) time.Duration
+	// Values are keys and values for each line of the log.
+	Values func(Decision[S]) []any
+}
+
+// Run runs one pass over the object of a name.
+func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (*O, Decision[S], error) {
+	observe := func(ctx context.Context) (*O, error) { return s.Observe(ctx, key) }
+	return Run(ctx, observe, s.Decide, s.commit, s.announce, s.apply)
+}
+
+// commit stores the next status. Before an effect even an unchanged one is sent: the
+// server refuses it when somebody moved.
+func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
+	if s.Claim != nil && !s.Claim(o, d) {
+		return cluster.ErrBehind
+	}
+	log := logf.FromContext(s.named(ctx, d)).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
+	if len(d.Actions)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
+		log.V(4).Info("Planned")
+		return nil
+	}
+	err := s.Commit(ctx, o, d.Status)
+	if err == nil {
+		log.V(2).Info("Planned")
+	}
+	return err
+}
+
+// named has the log say what a decision is about.
+func (s Steps[O, S]) named(ctx context.Context, d Decision[S]) context.Context {
+	if s.Values == nil {
+		return ctx
+	}
+	return logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(s.Values(d)...))
+}
+
+// announce tells what has happened, now that it is stored.
+func (s Steps[O, S]) announce(ctx context.Context, o *O, d Decision[S]) {
+	if s.Stored != nil {
+		s.Stored(s.named(ctx, d), o, d)
+	}
+	if s.Announce != nil {
+		s.Announce(o, d.Events)
+	}
+}
+
+// apply files what is to be filed and carries out the actions. An object does not wait for
+// its history, unless it is about to go.
+func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S]) error {
+	ctx = s.named(ctx, d)
+	filed := s.file(ctx, o, d)
+	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
+		if !hopeless(filed) {
+			return filed
+		}
+		logf.FromContext(ctx).Error(filed, "Leaving without a history")
+		filed = nil
+	}
+	return errors.Join(s.recordWriteError(ctx, o, s.carryOut(ctx, o, d)), filed)
+}
+
+func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {
+	for _, f := range d.Filings {
+		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
+		if err := s.File(ctx, o, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hopeless reports whether a history cannot be stored, however often it is tried: the
+// namespace is being deleted, or this program may not.
+func hopeless(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
+}
+
+// carryOut reaches the targets in order and stops at the first that fails.
+func (s Steps[O, S]) carryOut(ctx context.Context, o *O, d Decision[S]) error {
+	for _, action := range d.Actions {
+		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", d.Rule)
+		if err := s.Act(ctx, o, action); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordWriteError notes that the server has denied an action. The planner takes that
+// back when nothing is to be written any more.
+func (s Steps[O, S]) recordWriteError(ctx context.Context, o *O, err error) error {
+	denial, denied := cluster.WriteError(err)
+	if !denied || s.Denied == nil {
+		return err
+	}
+	next, news := s.Denied(o, denial)
+	if !equality.Semantic.DeepEqual(s.Status(o), next) {
+		if commit := s.Commit(ctx, o, next); commit != nil {
+			return errors.Join(err, commit)
+		}
+	}
+	if news && s.Announce != nil {
+		s.Announce(o, []planner.Event{{Warning: true, Reason: planner.EventDenied, Message: denial.Message}})
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pass
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// moved is how soon to look again when somebody else wrote first.
+const moved = 20 * time.Millisecond
+
+// Reconcile runs one pass and says when to look again.
+func (s Steps[O, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, d, err := s.Run(ctx, req.NamespacedName)
+	switch {
+	case o == nil:
+		return Result(err)
+	case cluster.Vanished(err, req.Name):
+		return ctrl.Result{}, nil
+	case err != nil:
+		return Result(fmt.Errorf("applying %q: %w", d.Rule, err))
+	case slices.ContainsFunc(d.Filings, func(f planner.Filing) bool { return f.Release.EndTime != nil }):
+		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
+	case s.Again != nil:
+		return ctrl.Result{RequeueAfter: sooner(d.Wake, s.Again(o))}, nil
+	}
+	return ctrl.Result{RequeueAfter: d.Wake}, nil
+}
+
+// Result is when to look again after a pass that ended so.
+func Result(err error) (ctrl.Result, error) {
+	switch {
+	case cluster.Behind(err):
+		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
+	case cluster.Moved(err):
+		return ctrl.Result{RequeueAfter: moved}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// sooner is the shorter of two waits; one of 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Reader is what a pass reads. An object that does not exist is nil.
+type Reader interface {
+	Rollout(context.Context, types.NamespacedName) (*rollouts.Rollout, error)
+	// BatchReleaseOf has the name of the Rollout, and may be another's.
+	BatchReleaseOf(context.Context, *rollouts.Rollout) (*rollouts.BatchRelease, error)
+	// Entry is what the index of the policies says of the Rollout.
+	Entry(context.Context, types.NamespacedName, *rollouts.ObjectRef) (*cluster.Entry, error)
+	// Unprotected says which part of admission is missing for a workload, of which
+	// unlisted says why the policies do not know it.
+	Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error)
+	// Absent is the reason why the workloads of a row cannot be read.
+	Absent(context.Context, workload.Row) (cluster.Absence, error)
+	// CatchUp has a pass wait for what the cache does not show yet of a workload.
+	CatchUp(ctx context.Context, row workload.Row, namespace, name string) error
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	// Others route by what the Rollout names.
+	Others(context.Context, *rollouts.Rollout) ([]traffic.Other, error)
+	// ReadNetwork fills in the Services and the routers that are named.
+	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
+	RoutingOf(context.Context, *rollouts.Rollout) (*planner.Routing, error)
+	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
+}
+
+// Writer is what a pass writes.
+type Writer interface {
+	pass.Writer
+	// CommitRollout stores a status at the version of the Rollout, and returns what is stored.
+	CommitRollout(context.Context, *rollouts.Rollout, rollouts.RolloutStatus) (*rollouts.Rollout, error)
+	// PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
+	PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error
+	DeleteBatchRelease(context.Context, *rollouts.BatchRelease) error
+	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
+	// Link marks a TrafficRouting as needed by the Rollout, and Unlink takes that back.
+	Link(ctx context.Context, r *rollouts.Rollout, name string) error
+	Unlink(ctx context.Context, r *rollouts.Rollout, name string) error
+	// Enter makes the entry of the index right, and Remove removes it.
+	Enter(context.Context, *cluster.Entry) error
+	Remove(context.Context, *cluster.Entry) error
+	// File stores a history.
+	File(context.Context, cluster.Part, planner.Filing) error
+}
+
+// Cluster is where a pass reads and writes.
+type Cluster interface {
+	Reader
+	Writer
+}
+
+// passes are those over the Rollouts of a cluster.
+type passes struct {
+	Cluster
+	now func() time.Time
+}
+
+// Steps are those of the passes over the Rollouts of a cluster.
+func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.RolloutStatus] {
+	p := passes{Cluster: c, now: now}
+	return pass.Steps[Observation, rollouts.RolloutStatus]{
+		Observe: p.observe,
+		Decide:  Decide,
+		Status:  func(o *Observation) rollouts.RolloutStatus { return o.Rollout.Status },
+		Commit:  p.commit,
+		Act:     p.act,
+		File:    p.file,
+		Denied:  p.denied,
+		Again:   (*Observation).again,
+	}
+}
+
+// Decide is planner.Rollout, and what is to be filed by the status that it returns.
+func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
+	plan := planner.Rollout(o.Facts)
+	return pass.Decision[rollouts.RolloutStatus]{
+		Rule: plan.Rule, Status: plan.Status, Filings: planner.Filings(plan.Status, o.Facts.Histories),
+		Actions: plan.Actions, Events: plan.Events, Wake: plan.Wake,
+	}
+}
+
+func (p passes) commit(ctx context.Context, o *Observation, status rollouts.RolloutStatus) error {
+	stored, err := p.CommitRollout(ctx, o.Rollout, status)
+	if err == nil {
+		o.Rollout = stored
+	}
+	return err
+}
+
+// denied has a write error, unless the batches have one.
+func (p passes) denied(o *Observation, e planner.WriteError) (next rollouts.RolloutStatus, news bool) {
+	next = *o.Rollout.Status.DeepCopy()
+	if b := o.Facts.Batch; b != nil && b.WriteError != nil {
+		return next, false
+	}
+	next.Conditions, news = planner.RecordWriteError(next.Conditions, e, p.now())
+	return next, news
+}
+
+// file stores a history of what takes part in a release, as it is now.
+func (p passes) file(ctx context.Context, o *Observation, f planner.Filing) error {
+	return p.File(ctx, cluster.Part{Rollout: o.Rollout, Workload: o.workload, Stable: f.Release.StableRevision, Traffic: o.objects}, f)
+}

@@ -1,0 +1,419 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// api is the world as controllers read and write it: reads are as old as their caches.
+type api struct{ *world }
+
+var (
+	_ rollout.Cluster        = api{}
+	_ batchrelease.Cluster   = api{}
+	_ trafficrouting.Cluster = api{}
+	_ deployment.Cluster     = api{}
+)
+
+func (a api) Rollout(_ context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
+	return find[*rollouts.Rollout](a.view(kindRollout), kindRollout, key.Name), nil
+}
+
+func (a api) BatchRelease(_ context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
+	return find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, key.Name), nil
+}
+
+func (a api) BatchReleaseOf(_ context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
+	return find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, r.Name), nil
+}
+
+func (a api) TrafficRouting(_ context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return find[*rollouts.TrafficRouting](a.view(kindRouting), kindRouting, key.Name), nil
+}
+
+func (a api) Entry(_ context.Context, r types.NamespacedName, ref *rollouts.ObjectRef) (*cluster.Entry, error) {
+	return cluster.EntryIn(find[*corev1.ConfigMap](a.view(kindIndex), kindIndex, rollouts.IndexName), r, ref), nil
+}
+
+func (a api) Unprotected(context.Context, *rollouts.ObjectRef, string) (string, error) {
+	return "", nil
+}
+
+func (a api) Absent(context.Context, workload.Row) (cluster.Absence, error) {
+	return cluster.Absence{}, nil
+}
+
+func (a api) CatchUp(_ context.Context, row workload.Row, _, _ string) error {
+	a.lag[kindOf(row.GVK.Kind)] = 0
+	return nil
+}
+
+func (a api) Workload(_ context.Context, row workload.Row, _, name string, known planner.Known) (*cluster.Workload, error) {
+	w := a.read(row, name, known)
+	if w == nil {
+		return nil, nil
+	}
+	w.Seen = row.See(w.Object, w.Owned, known)
+	k := kindOf(row.GVK.Kind)
+	var err error
+	w.Rival, err = row.Rival(w.Object, w.Owned, func(name string) (object.Object, error) {
+		return find[object.Object](a.view(k), k, name), nil
+	})
+	return w, err
+}
+
+func (a api) Unnamed(_ context.Context, row workload.Row, _, name string) (*cluster.Workload, error) {
+	w := a.read(row, name, planner.Known{})
+	made := func(b *rollouts.BatchRelease) bool { return planner.Beside(b, w.Object) }
+	if w == nil || slices.ContainsFunc(each[*rollouts.BatchRelease](a.view(kindBatch)), made) {
+		return nil, nil
+	}
+	return w, nil
+}
+
+// ownedKinds are what workloads own.
+var ownedKinds = map[string]kind{"ReplicaSet": kindSet, "ControllerRevision": kindRevision, "Pod": kindPod}
+
+// read reads a workload as it is stored.
+func (a api) read(row workload.Row, name string, known planner.Known) *cluster.Workload {
+	k := kindOf(row.GVK.Kind)
+	o := find[object.Object](a.view(k), k, name)
+	if o == nil {
+		return nil
+	}
+	w := &cluster.Workload{Row: row, Seen: workload.Seen{Object: o, Stored: o}}
+	owners := []metav1.Object{o}
+	if row.Extra {
+		for _, e := range row.Extras(o, all(a.view(k), k), known) {
+			owners, w.Owned = append(owners, e), append(w.Owned, e)
+		}
+	}
+	for _, gvk := range row.Owns {
+		k := ownedKinds[gvk.Kind]
+		for _, own := range all(a.view(k), k) {
+			if slices.ContainsFunc(owners, func(owner metav1.Object) bool { return metav1.IsControlledBy(own, owner) }) {
+				w.Owned = append(w.Owned, own)
+			}
+		}
+	}
+	return w
+}
+
+func (a api) Taken(_ context.Context, owner object.Object, name string) (object.Object, error) {
+	if rs := find[*appsv1.ReplicaSet](a.view(kindSet), kindSet, name); rs != nil && !metav1.IsControlledBy(rs, owner) {
+		return rs, nil
+	}
+	return nil, nil
+}
+
+func (a api) RolloutNaming(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (string, error) {
+	for _, r := range each[*rollouts.Rollout](a.view(kindRollout)) {
+		if r.Spec.WorkloadRef.Name == workload.Name && (r.Status.Phase != rollouts.PhaseDisabled || !r.Spec.Disabled) && !planner.Over(r) {
+			return r.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func (a api) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (planner.Known, bool, error) {
+	b := find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, workload.Name)
+	if name, _ := a.RolloutNaming(ctx, gk, workload); name != "" {
+		return planner.KnownOf(find[*rollouts.Rollout](a.view(kindRollout), kindRollout, name), b), true, nil
+	}
+	if b == nil {
+		return planner.Known{}, false, nil
+	}
+	return planner.KnownOf(nil, b), true, nil
+}
+
+func (a api) Wanted(_ context.Context, b *rollouts.BatchRelease) (bool, error) {
+	r := find[*rollouts.Rollout](a.view(kindRollout), kindRollout, b.Name)
+	return planner.Owns(r, b) && !planner.Over(r), nil
+}
+
+// Pods are those of the sets of a revision as kubelets show them, and those that are
+// stored.
+func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error) {
+	var pods []corev1.Pod
+	for _, o := range w.Owned {
+		switch o := o.(type) {
+		case *appsv1.ReplicaSet:
+			if o.Labels[hashKey] == revision {
+				pods = append(pods, a.kubelets(o)...)
+			}
+		case *corev1.Pod:
+			if o.Labels[ordinalKey] == revision {
+				p := *o
+				p.Status.ContainerStatuses = a.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(o)).ContainerStatuses
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods, nil
+}
+
+// Others are the Rollouts that name the same Service or router, and those that are
+// only told of.
+func (a api) Others(_ context.Context, mine *rollouts.Rollout) ([]traffic.Other, error) {
+	all := slices.Clone(a.elsewhere)
+	_, release := mine.Spec.Strategy.Active()
+	for _, other := range each[*rollouts.Rollout](a.view(kindRollout)) {
+		_, theirs := other.Spec.Strategy.Active()
+		if other.Name == mine.Name || len(theirs.TrafficRoutings) == 0 || theirs.TrafficRoutings[0].Service != release.TrafficRoutings[0].Service {
+			continue
+		}
+		if routes, first := planner.RoutesBefore(other, mine); routes {
+			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: "service/" + theirs.TrafficRoutings[0].Service, First: first})
+		}
+	}
+	return all, nil
+}
+
+func (a api) OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error) {
+	return nil, nil
+}
+
+func (a api) ReadNetwork(_ context.Context, _, service string, o *traffic.Objects) error {
+	services := a.view(kindService)
+	o.Stable = types.NamespacedName{Name: service}
+	o.Service = find[*corev1.Service](services, kindService, service)
+	o.CanaryService = find[*corev1.Service](services, kindService, service+rollouts.CanarySuffix)
+	for i := range o.Routers {
+		a.readRouter(&o.Routers[i], o.CanaryService != nil || o.Shared)
+	}
+	return nil
+}
+
+func (a api) readRouter(r *traffic.Router, routed bool) {
+	if !r.Ingress() {
+		if obj := a.router(r); obj != nil {
+			r.Object = obj
+		}
+		return
+	}
+	ingresses := a.view(kindIngress)
+	if in := find[*networkingv1.Ingress](ingresses, kindIngress, r.Name); in != nil {
+		r.Object = in
+	}
+	r.Beside = find[*networkingv1.Ingress](ingresses, kindIngress, r.Name+rollouts.CanarySuffix)
+	if routed && r.Beside == nil {
+		// Its absence is asked of the server.
+		r.Beside = find[*networkingv1.Ingress](a.store.objects, kindIngress, r.Name+rollouts.CanarySuffix)
+	}
+}
+
+// RoutingOf is what a Rollout sees of TrafficRoutings. That it has no mark on one is asked
+// of the server.
+func (a api) RoutingOf(_ context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+	_, release := r.Spec.Strategy.Active()
+	name := release.TrafficRouting()
+	facts := routingFacts(a.view(kindRouting), name, r.Name)
+	if facts == nil || facts.Linked {
+		return facts, nil
+	}
+	return routingFacts(a.store.objects, name, r.Name), nil
+}
+
+func routingFacts(s snapshot, name, user string) *planner.Routing {
+	var strays []string
+	for _, other := range each[*rollouts.TrafficRouting](s) {
+		if other.Name != name && slices.Contains(other.Finalizers, planner.ProgressingFinalizer(user)) {
+			strays = append(strays, other.Name)
+		}
+	}
+	return planner.RoutingFacts(name, user, find[*rollouts.TrafficRouting](s, kindRouting, name), strays)
+}
+
+// GoneUsers are Rollouts that neither the cache nor the server knows.
+func (a api) GoneUsers(_ context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+	var gone []string
+	for _, f := range r.Finalizers {
+		name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/")
+		k := key{kindRollout, name}
+		if ok && a.view(kindRollout)[k] == nil && a.store.objects[k] == nil {
+			gone = append(gone, name)
+		}
+	}
+	return gone, nil
+}
+
+// Histories are in no cache.
+func (a api) Histories(_ context.Context, r *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error) {
+	found := map[int64]rollouts.RolloutHistoryStatus{}
+	for _, release := range planner.Unfiled(r.Status) {
+		if h := find[*rollouts.RolloutHistory](a.store.objects, kindHistory, planner.HistoryName(r, release.Number)); h != nil {
+			found[release.Number] = *h.Status.DeepCopy()
+		}
+	}
+	return found, nil
+}
+
+// commit stores a status at the version that it was planned from.
+func commit[T object.Object](a api, next T) (T, error) {
+	var none T
+	if err := a.spend(committing); err != nil {
+		return none, err
+	}
+	if err := a.store.updateStatus(next); err != nil {
+		return none, err
+	}
+	a.check.commit(a.actor, next)
+	return find[T](a.store.objects, keyOf(next).kind, next.GetName()), nil
+}
+
+func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
+	next := clone(r)
+	next.Status = status
+	return commit(a, next)
+}
+
+func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
+	next := clone(b)
+	next.Status = status
+	return commit(a, next)
+}
+
+func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
+	next := clone(r)
+	next.Status = status
+	return commit(a, next)
+}
+
+// Write performs changes in order and stops at the first that fails.
+func (a api) Write(_ context.Context, changes []object.Change) error {
+	for _, c := range changes {
+		if err := a.write(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a api) write(c object.Change) error {
+	if err := a.spend(acting); err != nil {
+		return err
+	}
+	a.check.effect(a.actor)
+	a.check.useful(a.actor, c)
+	switch {
+	case c.Base == nil:
+		return a.store.create(c.Want)
+	case c.Want != nil:
+		return a.store.update(a.store.despiteStatus(c.Base, typed(c.Want)))
+	case keyOf(c.Base).kind == kindBatch:
+		return a.store.remove(c.Base)
+	default:
+		return a.store.removeAt(c.Base)
+	}
+}
+
+func (a api) PutBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) error {
+	c := object.Change{Want: b}
+	if was != nil {
+		c.Base = was
+	}
+	return a.write(c)
+}
+
+func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
+	return a.write(object.Change{Base: b})
+}
+
+func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
+	next := clone(o)
+	next.SetFinalizers(append(next.GetFinalizers(), finalizer))
+	return a.write(object.Change{Base: o, Want: next})
+}
+
+func (a api) DropFinalizer(_ context.Context, o object.Object, finalizer string) error {
+	next := clone(o)
+	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	return a.write(object.Change{Base: o, Want: next})
+}
+
+func (a api) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
+	found := find[*rollouts.TrafficRouting](a.store.objects, kindRouting, name)
+	mark := planner.ProgressingFinalizer(r.Name)
+	if found == nil || found.DeletionTimestamp != nil || slices.Contains(found.Finalizers, mark) {
+		return nil
+	}
+	return a.AddFinalizer(ctx, found, mark)
+}
+
+func (a api) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+	found := find[*rollouts.TrafficRouting](a.store.objects, kindRouting, name)
+	mark := planner.ProgressingFinalizer(r.Name)
+	if found == nil || !slices.Contains(found.Finalizers, mark) {
+		return nil
+	}
+	return a.DropFinalizer(ctx, found, mark)
+}
+
+func (a api) Enter(ctx context.Context, e *cluster.Entry) error {
+	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
+}
+
+func (a api) Remove(ctx context.Context, e *cluster.Entry) error {
+	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
+}
+
+// File makes a history without a status, which is a second write.
+func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
+	a.acts++
+	name := planner.HistoryName(p.Rollout, f.Release.Number)
+	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
+		made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}}
+		if p.Workload != nil && p.Stable != "" {
+			if kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable); kept != nil {
+				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
+			}
+		}
+		if err := a.write(object.Change{Want: made}); err != nil {
+			return err
+		}
+		a.filed++
+	}
+	if f.Status == nil {
+		return nil
+	}
+	if err := a.spend(acting); err != nil {
+		return err
+	}
+	a.check.effect(a.actor)
+	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
+	next.Status = *f.Status
+	a.filed++
+	return a.store.updateStatus(next)
+}
+
+// Mark is one write for each pod.
+func (a api) Mark(_ context.Context, _ string, marks []planner.Mark) error {
+	for _, m := range marks {
+		if err := a.mark(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
