@@ -73,7 +73,7 @@ func TestDespiteStatus(t *testing.T) {
 			if err := tc.meanwhile(t.Context(), base.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
-			err := cluster.Server{Client: here.client}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
+			err := cluster.Server{Reader: cluster.Reader{Client: here.client}}.Write(t.Context(), []object.Change{{Base: base, Want: want}})
 			if (err == nil) != tc.stored || cluster.Moved(err) != tc.moved {
 				t.Errorf("the answer is %v", err)
 			}
