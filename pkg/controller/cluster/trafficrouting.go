@@ -60,11 +60,7 @@ func trafficRouting(ctx context.Context, from client.Reader, key types.Namespace
 	if wire == nil || err != nil {
 		return nil, err
 	}
-	hub := &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire.DeepCopy(), hub, nil); err != nil {
-		return nil, fmt.Errorf("converting trafficrouting %s: %w", key, err)
-	}
-	return hub, nil
+	return converted(wire.DeepCopy(), v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
 }
 
 // LiveTrafficRouting is TrafficRouting, asked of the server.
@@ -85,20 +81,6 @@ func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, er
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// CommitTrafficRouting is CommitRollout for TrafficRoutings.
-func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
-	next := r.DeepCopy()
-	next.Status = status
-	wire, stored := &v1alpha1.TrafficRouting{}, &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(next, wire, nil); err != nil {
-		return nil, fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
-	}
-	if err := s.Status().Update(ctx, wire); err != nil {
-		return nil, err
-	}
-	return stored, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, stored, nil)
 }
 
 // mostGone bounds the requests that a pass makes about Rollouts which may be gone.
