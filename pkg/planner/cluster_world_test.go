@@ -361,13 +361,9 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 	a.acts++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
-		made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}}
-		if p.Workload != nil && p.Stable != "" {
-			if kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable); kept != nil {
-				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
-			}
-		}
-		if err := a.write(object.Change{Want: made}); err != nil {
+		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
+		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
+		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
 			return err
 		}
 		a.filed++
@@ -383,6 +379,18 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 	next.Status = *f.Status
 	a.filed++
 	return a.store.updateStatus(next)
+}
+
+// stableIn is what a history keeps of the stable revision.
+func stableIn(p cluster.Part) *rollouts.ObjectInfo {
+	if p.Workload == nil || p.Stable == "" {
+		return nil
+	}
+	kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable)
+	if kept == nil {
+		return nil
+	}
+	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 }
 
 // Mark is one write for each pod.
