@@ -224,26 +224,18 @@ func (a api) readRouter(r *traffic.Router, routed bool) {
 	}
 }
 
-// RoutingOf is what a Rollout sees of TrafficRoutings. That it has no mark on one is asked
-// of the server.
-func (a api) RoutingOf(_ context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
-	_, release := r.Spec.Strategy.Active()
-	name := release.TrafficRouting()
-	facts := routingFacts(a.view(kindRouting), name, r.Name)
-	if facts == nil || facts.Linked {
-		return facts, nil
-	}
-	return routingFacts(a.store.objects, name, r.Name), nil
+func (a api) LiveTrafficRouting(_ context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return find[*rollouts.TrafficRouting](a.store.objects, kindRouting, key.Name), nil
 }
 
-func routingFacts(s snapshot, name, user string) *planner.Routing {
-	var strays []string
-	for _, other := range each[*rollouts.TrafficRouting](s) {
-		if other.Name != name && slices.Contains(other.Finalizers, planner.ProgressingFinalizer(user)) {
-			strays = append(strays, other.Name)
+func (a api) LinkedTo(_ context.Context, r *rollouts.Rollout) ([]string, error) {
+	var names []string
+	for _, t := range each[*rollouts.TrafficRouting](a.view(kindRouting)) {
+		if slices.Contains(t.Finalizers, planner.ProgressingFinalizer(r.Name)) {
+			names = append(names, t.Name)
 		}
 	}
-	return planner.RoutingFacts(name, user, find[*rollouts.TrafficRouting](s, kindRouting, name), strays)
+	return names, nil
 }
 
 // GoneUsers are Rollouts that neither the cache nor the server knows.
@@ -342,6 +334,9 @@ func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) err
 }
 
 func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
+	if slices.Contains(o.GetFinalizers(), finalizer) {
+		return nil
+	}
 	next := clone(o)
 	next.SetFinalizers(append(next.GetFinalizers(), finalizer))
 	return a.write(object.Change{Base: o, Want: next})
@@ -351,24 +346,6 @@ func (a api) DropFinalizer(_ context.Context, o object.Object, finalizer string)
 	next := clone(o)
 	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	return a.write(object.Change{Base: o, Want: next})
-}
-
-func (a api) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
-	found := find[*rollouts.TrafficRouting](a.store.objects, kindRouting, name)
-	mark := planner.ProgressingFinalizer(r.Name)
-	if found == nil || found.DeletionTimestamp != nil || slices.Contains(found.Finalizers, mark) {
-		return nil
-	}
-	return a.AddFinalizer(ctx, found, mark)
-}
-
-func (a api) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
-	found := find[*rollouts.TrafficRouting](a.store.objects, kindRouting, name)
-	mark := planner.ProgressingFinalizer(r.Name)
-	if found == nil || !slices.Contains(found.Finalizers, mark) {
-		return nil
-	}
-	return a.DropFinalizer(ctx, found, mark)
 }
 
 func (a api) Enter(ctx context.Context, e *cluster.Entry) error {
@@ -384,13 +361,9 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 	a.acts++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
-		made := &rollouts.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}}
-		if p.Workload != nil && p.Stable != "" {
-			if kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable); kept != nil {
-				made.Spec.Stable = &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
-			}
-		}
-		if err := a.write(object.Change{Want: made}); err != nil {
+		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
+		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
+		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
 			return err
 		}
 		a.filed++
@@ -406,6 +379,18 @@ func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 	next.Status = *f.Status
 	a.filed++
 	return a.store.updateStatus(next)
+}
+
+// stableIn is what a history keeps of the stable revision.
+func stableIn(p cluster.Part) *rollouts.ObjectInfo {
+	if p.Workload == nil || p.Stable == "" {
+		return nil
+	}
+	kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable)
+	if kept == nil {
+		return nil
+	}
+	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
 }
 
 // Mark is one write for each pod.

@@ -77,13 +77,7 @@ func (t *transcript) routingPlanned(r *rollouts.TrafficRouting, p routingDecisio
 	if was, is := r.Status, p.Status; was.Phase != is.Phase || was.Message != is.Message {
 		t.line("routing", "%s -> %s, %q", r.Name, is.Phase, is.Message)
 	}
-	for _, e := range p.Events {
-		if e.Warning {
-			t.under("warning", "%s: %s", e.Reason, e.Message)
-		} else {
-			t.under("event", "%s", e.Reason)
-		}
-	}
+	t.announced(p.Events)
 }
 
 func (nobody) routingPlanned(*rollouts.TrafficRouting, routingDecision) {}

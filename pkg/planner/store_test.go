@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -59,43 +60,26 @@ type key struct {
 	name string
 }
 
-func keyOf(o object.Object) key {
-	switch o.(type) {
-	case *rollouts.Rollout:
-		return key{kindRollout, o.GetName()}
-	case *rollouts.BatchRelease:
-		return key{kindBatch, o.GetName()}
-	case *appsv1.Deployment:
-		return key{kindDeployment, o.GetName()}
-	case *appsv1.ReplicaSet:
-		return key{kindSet, o.GetName()}
-	case *appsv1.StatefulSet:
-		return key{kindStatefulSet, o.GetName()}
-	case *appsv1.DaemonSet:
-		return key{kindDaemonSet, o.GetName()}
-	case *workload.CloneSet:
-		return key{kindCloneSet, o.GetName()}
-	case *corev1.Node:
-		return key{kindNode, o.GetName()}
-	case *appsv1.ControllerRevision:
-		return key{kindRevision, o.GetName()}
-	case *corev1.Pod:
-		return key{kindPod, o.GetName()}
-	case *corev1.Service:
-		return key{kindService, o.GetName()}
-	case *networkingv1.Ingress:
-		return key{kindIngress, o.GetName()}
-	case *rollouts.RolloutHistory:
-		return key{kindHistory, o.GetName()}
-	case *rollouts.TrafficRouting:
-		return key{kindRouting, o.GetName()}
-	case *unstructured.Unstructured:
-		return key{kindOf(o.GetObjectKind().GroupVersionKind().Kind), o.GetName()}
-	case *corev1.ConfigMap:
-		return key{kindIndex, o.GetName()}
-	default:
-		panic(fmt.Sprintf("no kind for %T", o))
+// typedKinds are the kinds that have a type of their own.
+var typedKinds = map[reflect.Type]kind{}
+
+func init() {
+	for k, o := range map[kind]object.Object{
+		kindRollout: &rollouts.Rollout{}, kindBatch: &rollouts.BatchRelease{}, kindRouting: &rollouts.TrafficRouting{}, kindHistory: &rollouts.RolloutHistory{},
+		kindDeployment: &appsv1.Deployment{}, kindSet: &appsv1.ReplicaSet{}, kindStatefulSet: &appsv1.StatefulSet{}, kindDaemonSet: &appsv1.DaemonSet{},
+		kindCloneSet: &workload.CloneSet{}, kindRevision: &appsv1.ControllerRevision{}, kindPod: &corev1.Pod{}, kindNode: &corev1.Node{},
+		kindService: &corev1.Service{}, kindIngress: &networkingv1.Ingress{}, kindIndex: &corev1.ConfigMap{},
+	} {
+		typedKinds[reflect.TypeOf(o)] = k
 	}
+}
+
+func keyOf(o object.Object) key {
+	k, ok := typedKinds[reflect.TypeOf(o)]
+	if !ok {
+		k = kindOf(o.GetObjectKind().GroupVersionKind().Kind)
+	}
+	return key{k, o.GetName()}
 }
 
 // snapshot is all objects at one moment. Objects in it are never changed.
@@ -189,7 +173,7 @@ func (s *store) replace(o object.Object, status bool) error {
 	}
 	next := clone(o)
 	if status {
-		keepAllButStatus(old, next)
+		next = withStatus(old, next)
 	} else {
 		keepStatus(old, next)
 	}
@@ -252,45 +236,19 @@ func clone[T object.Object](o T) T { return o.DeepCopyObject().(T) }
 // A Deployment counts its annotations as well.
 func keepStatus(old, next object.Object) {
 	changed := false
-	switch n := next.(type) {
-	case *rollouts.Rollout:
-		o := old.(*rollouts.Rollout)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *rollouts.BatchRelease:
-		o := old.(*rollouts.BatchRelease)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *rollouts.TrafficRouting:
-		o := old.(*rollouts.TrafficRouting)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *appsv1.Deployment:
-		o := old.(*appsv1.Deployment)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec) || !equality.Semantic.DeepEqual(o.Annotations, n.Annotations)
-	case *appsv1.ReplicaSet:
-		o := old.(*appsv1.ReplicaSet)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *appsv1.StatefulSet:
-		o := old.(*appsv1.StatefulSet)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *appsv1.DaemonSet:
-		o := old.(*appsv1.DaemonSet)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *workload.CloneSet:
-		o := old.(*workload.CloneSet)
-		n.Status = o.Status
-		changed = !equality.Semantic.DeepEqual(o.Spec, n.Spec)
-	case *corev1.Pod:
-		n.Status = old.(*corev1.Pod).Status
-	case *unstructured.Unstructured:
+	if n, ok := next.(*unstructured.Unstructured); ok {
 		o := old.(*unstructured.Unstructured)
 		setStatus(n, o)
 		changed = !equality.Semantic.DeepEqual(o.Object["spec"], n.Object["spec"])
+	} else if field(next, "Status").IsValid() {
+		field(next, "Status").Set(field(old, "Status"))
+		changed = !equality.Semantic.DeepEqual(field(old, "Spec").Interface(), field(next, "Spec").Interface())
+	}
+	if _, ok := next.(*corev1.Pod); ok {
+		changed = false
+	}
+	if _, ok := next.(*appsv1.Deployment); ok {
+		changed = changed || !equality.Semantic.DeepEqual(old.GetAnnotations(), next.GetAnnotations())
 	}
 	next.SetGeneration(old.GetGeneration())
 	if changed {
@@ -298,54 +256,27 @@ func keepStatus(old, next object.Object) {
 	}
 }
 
-func keepAllButStatus(old, next object.Object) {
+// withStatus is old with the status of next. Of a Deployment the real strategy keeps the
+// annotations of a status write, too.
+func withStatus(old, next object.Object) object.Object {
+	made := clone(old)
 	switch n := next.(type) {
-	case *rollouts.Rollout:
-		status := n.Status
-		*n = *clone(old.(*rollouts.Rollout))
-		n.Status = status
-	case *rollouts.BatchRelease:
-		status := n.Status
-		*n = *clone(old.(*rollouts.BatchRelease))
-		n.Status = status
-	case *rollouts.RolloutHistory:
-		status := n.Status
-		*n = *clone(old.(*rollouts.RolloutHistory))
-		n.Status = status
-	case *rollouts.TrafficRouting:
-		status := n.Status
-		*n = *clone(old.(*rollouts.TrafficRouting))
-		n.Status = status
-	case *appsv1.Deployment:
-		// The real strategy keeps annotations of a status write, too.
-		status, annotations := n.Status, n.Annotations
-		*n = *clone(old.(*appsv1.Deployment))
-		n.Status, n.Annotations = status, annotations
-	case *appsv1.ReplicaSet:
-		status := n.Status
-		*n = *clone(old.(*appsv1.ReplicaSet))
-		n.Status = status
-	case *appsv1.StatefulSet:
-		status := n.Status
-		*n = *clone(old.(*appsv1.StatefulSet))
-		n.Status = status
-	case *appsv1.DaemonSet:
-		status := n.Status
-		*n = *clone(old.(*appsv1.DaemonSet))
-		n.Status = status
-	case *workload.CloneSet:
-		status := n.Status
-		*n = *clone(old.(*workload.CloneSet))
-		n.Status = status
-	case *corev1.Pod:
-		status := n.Status
-		*n = *clone(old.(*corev1.Pod))
-		n.Status = status
 	case *unstructured.Unstructured:
-		given := *n
-		*n = *clone(old.(*unstructured.Unstructured))
-		setStatus(n, &given)
+		setStatus(made.(*unstructured.Unstructured), n)
+	case *appsv1.Deployment:
+		made.SetAnnotations(n.Annotations)
+		made.(*appsv1.Deployment).Status = n.Status
+	default:
+		if field(next, "Status").IsValid() {
+			field(made, "Status").Set(field(next, "Status"))
+		}
 	}
+	return made
+}
+
+// field is a field of a typed object.
+func field(o object.Object, name string) reflect.Value {
+	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
 // find returns the object of a name in a snapshot, or nil. It must not be changed.

@@ -72,7 +72,11 @@ func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if was, is := routable(r.Status), routable(p.Status); is != was {
 		t.under("routable", "%s", cmp.Or(is, "again"))
 	}
-	for _, e := range p.Events {
+	t.announced(p.Events)
+}
+
+func (t *transcript) announced(announced []planner.Event) {
+	for _, e := range announced {
 		if e.Warning {
 			t.under("warning", "%s: %s", e.Reason, e.Message)
 		} else {

@@ -11,10 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -52,24 +50,15 @@ func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]r
 }
 
 func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error) {
-	hub := &rollouts.RolloutHistory{}
-	if err := v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory(h, hub, nil); err != nil {
-		return rollouts.RolloutHistoryStatus{}, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+	hub, err := converted(h, v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory)
+	if err != nil {
+		return rollouts.RolloutHistoryStatus{}, err
 	}
 	return hub.Status, nil
 }
 
 func historyOf(ctx context.Context, s Reader, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
-	h := &v1alpha1.RolloutHistory{}
-	key := types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
-	err := s.Live.Get(ctx, key, h)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading rollouthistory %s: %w", key, err)
-	}
-	return h, nil
+	return get(ctx, s.Live, r.Namespace, planner.HistoryName(r, number), &v1alpha1.RolloutHistory{})
 }
 
 // Part is what takes part in a release.
@@ -100,10 +89,9 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 	if f.Status == nil {
 		return made, s.filed(h)
 	}
-	hub := &rollouts.RolloutHistory{Status: *f.Status}
-	wire := &v1alpha1.RolloutHistory{}
-	if err := v1alpha1.Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory(hub, wire, nil); err != nil {
-		return made, fmt.Errorf("converting rollouthistory %s: %w", h.Name, err)
+	wire, err := converted(&rollouts.RolloutHistory{Status: *f.Status}, v1alpha1.Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory)
+	if err != nil {
+		return made, err
 	}
 	h.Status = wire.Status
 	if err := s.Status().Update(ctx, h); err != nil {
@@ -170,15 +158,15 @@ func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.
 // say blue-green, which is spelled as in v1beta1.
 func rolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
 	if style, _ := r.Spec.Strategy.Active(); style == rollouts.StyleBlueGreen {
-		wire := &v1beta1.Rollout{}
-		if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(r.DeepCopy(), wire, nil); err != nil {
-			return v1alpha1.RawJSON{}, fmt.Errorf("converting rollout %s: %w", r.Name, err)
+		wire, err := converted(r.DeepCopy(), v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout)
+		if err != nil {
+			return v1alpha1.RawJSON{}, err
 		}
 		return specOf(wire)
 	}
-	wire := &v1alpha1.Rollout{}
-	if err := v1alpha1.Convert_rollouts_Rollout_To_v1alpha1_Rollout(r.DeepCopy(), wire, nil); err != nil {
-		return v1alpha1.RawJSON{}, fmt.Errorf("converting rollout %s: %w", r.Name, err)
+	wire, err := converted(r.DeepCopy(), v1alpha1.Convert_rollouts_Rollout_To_v1alpha1_Rollout)
+	if err != nil {
+		return v1alpha1.RawJSON{}, err
 	}
 	return specOf(wire)
 }

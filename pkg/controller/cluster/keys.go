@@ -130,8 +130,8 @@ func NetworkKeys(o client.Object) []string {
 func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
 	var refs []rollouts.TrafficRoutingRef
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
-		hub := &rollouts.TrafficRouting{}
-		if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(routing.DeepCopy(), hub, nil); err != nil {
+		hub, err := converted(routing.DeepCopy(), v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
+		if err != nil {
 			return nil
 		}
 		refs = hub.Spec.ObjectRef
@@ -147,8 +147,8 @@ func releaseOf(o client.Object) *rollouts.Release {
 	if !ok {
 		return nil
 	}
-	hub := &rollouts.Rollout{}
-	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(r, hub, nil); err != nil {
+	hub, err := converted(r, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+	if err != nil {
 		return nil
 	}
 	_, release := hub.Spec.Strategy.Active()

@@ -124,9 +124,9 @@ func otherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, what s
 	}
 	var all []traffic.Other
 	for i := range releases.Items {
-		other := &rollouts.Rollout{}
-		if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&releases.Items[i], other, nil); err != nil {
-			return nil, fmt.Errorf("converting rollout %s: %w", releases.Items[i].Name, err)
+		other, err := converted(&releases.Items[i], v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+		if err != nil {
+			return nil, err
 		}
 		if routes, first := planner.RoutesBefore(other, mine); routes && other.UID != mine.UID {
 			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: what, First: first})

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,16 +57,13 @@ func (s Server) Create(ctx context.Context, o client.Object, opts ...client.Crea
 
 // Rollout returns a Rollout, or nil when there is none.
 func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
-	var wire v1beta1.Rollout
-	if err := s.Get(ctx, key, &wire); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading rollout %s: %w", key, err)
+	wire, err := get(ctx, s, key.Namespace, key.Name, &v1beta1.Rollout{})
+	if wire == nil || err != nil {
+		return nil, err
 	}
-	hub := &rollouts.Rollout{}
-	if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire, hub, nil); err != nil {
-		return nil, fmt.Errorf("converting rollout %s: %w", key, err)
+	hub, err := converted(wire, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+	if err != nil {
+		return nil, err
 	}
 	return hub, s.WriteTracker.shown(hub)
 }
@@ -79,9 +77,9 @@ func (s Reader) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
 	}
 	all := make([]*rollouts.Rollout, 0, len(wire.Items))
 	for i := range wire.Items {
-		hub := &rollouts.Rollout{}
-		if err := v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(&wire.Items[i], hub, nil); err != nil {
-			return nil, fmt.Errorf("converting rollout %s: %w", wire.Items[i].Name, err)
+		hub, err := converted(&wire.Items[i], v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, hub)
 	}
@@ -116,18 +114,11 @@ func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollo
 }
 
 func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.BatchRelease, error) {
-	var wire v1beta1.BatchRelease
-	if err := from.Get(ctx, key, &wire); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading batchrelease %s: %w", key, err)
+	wire, err := get(ctx, from, key.Namespace, key.Name, &v1beta1.BatchRelease{})
+	if wire == nil || err != nil {
+		return nil, err
 	}
-	hub := &rollouts.BatchRelease{}
-	if err := v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(&wire, hub, nil); err != nil {
-		return nil, fmt.Errorf("converting batchrelease %s: %w", key, err)
-	}
-	return hub, nil
+	return converted(wire, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease)
 }
 
 // CommitRollout stores the next status at the version that it was planned from, and
@@ -135,40 +126,59 @@ func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedN
 func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	wire, stored := &v1beta1.Rollout{}, &rollouts.Rollout{}
-	if err := v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout(next, wire, nil); err != nil {
-		return nil, fmt.Errorf("converting rollout %s: %w", r.Name, err)
-	}
-	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
-		return nil, err
-	}
-	return stored, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout(wire, stored, nil)
+	return commit(ctx, s, next, v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
 }
 
 // CommitBatchRelease is CommitRollout for BatchReleases.
 func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := b.DeepCopy()
 	next.Status = status
-	wire, stored := &v1beta1.BatchRelease{}, &rollouts.BatchRelease{}
-	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(next, wire, nil); err != nil {
-		return nil, fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
-	}
-	if err := s.noting(wire, s.Status().Update(ctx, wire)); err != nil {
+	return commit(ctx, s, next, v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease)
+}
+
+// CommitTrafficRouting is CommitRollout for TrafficRoutings.
+func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
+	next := r.DeepCopy()
+	next.Status = status
+	return commit(ctx, s, next,
+		v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
+}
+
+// commit stores the status of an object and returns what is stored.
+func commit[H, W any, P interface {
+	*W
+	client.Object
+}](ctx context.Context, s Server, next *H, to func(*H, *W, conversion.Scope) error, from func(*W, *H, conversion.Scope) error) (*H, error) {
+	wire, err := converted(next, to)
+	if err != nil {
 		return nil, err
 	}
-	return stored, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease(wire, stored, nil)
+	if err := s.noting(P(wire), s.Status().Update(ctx, P(wire))); err != nil {
+		return nil, err
+	}
+	return converted(wire, from)
+}
+
+// converted is an object of the wire as the hub has it, or the other way round.
+func converted[I, O any](in *I, convert func(*I, *O, conversion.Scope) error) (*O, error) {
+	out := new(O)
+	if err := convert(in, out, nil); err != nil {
+		return nil, fmt.Errorf("converting to %T: %w", out, err)
+	}
+	return out, nil
 }
 
 // PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
 func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error {
-	wire := &v1beta1.BatchRelease{}
-	if err := v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease(b, wire, nil); err != nil {
-		return fmt.Errorf("converting batchrelease %s: %w", b.Name, err)
-	}
-	if was == nil {
+	wire, err := converted(b, v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease)
+	switch {
+	case err != nil:
+		return err
+	case was == nil:
 		return s.Create(ctx, wire)
+	default:
+		return s.noting(wire, s.Update(ctx, wire))
 	}
-	return s.noting(wire, s.Update(ctx, wire))
 }
 
 // noting remembers a write that was done.

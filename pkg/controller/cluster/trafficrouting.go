@@ -60,50 +60,16 @@ func trafficRouting(ctx context.Context, from client.Reader, key types.Namespace
 	if wire == nil || err != nil {
 		return nil, err
 	}
-	hub := &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire.DeepCopy(), hub, nil); err != nil {
-		return nil, fmt.Errorf("converting trafficrouting %s: %w", key, err)
-	}
-	return hub, nil
+	return converted(wire.DeepCopy(), v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
 }
 
-// RoutingOf reads the TrafficRouting that a Rollout names, and finds others that
-// still route for it. A Rollout that took its own mark on one for absent would
-// end its release with the routes in place, so while a release is under way that
-// is asked of the server.
-func (s Reader) RoutingOf(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
-	name := ""
-	if _, release := r.Spec.Strategy.Active(); release != nil {
-		name = release.TrafficRouting()
-	}
-	strays, err := linkedTo(ctx, s, r, name)
-	if err != nil || name == "" {
-		return planner.RoutingFacts(name, r.Name, nil, strays), err
-	}
-	key := types.NamespacedName{Namespace: r.Namespace, Name: name}
-	found, err := s.TrafficRouting(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	facts := planner.RoutingFacts(name, r.Name, found, strays)
-	if facts.Linked || !underWay(r) {
-		return facts, nil
-	}
-	found, err = trafficRouting(ctx, s.Live, key)
-	return planner.RoutingFacts(name, r.Name, found, strays), err
+// LiveTrafficRouting is TrafficRouting, asked of the server.
+func (s Reader) LiveTrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return trafficRouting(ctx, s.Live, key)
 }
 
-func underWay(r *rollouts.Rollout) bool {
-	switch r.Status.Phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
-		return true
-	default:
-		return false
-	}
-}
-
-// linkedTo names the TrafficRoutings but one that route for a Rollout.
-func linkedTo(ctx context.Context, s Reader, r *rollouts.Rollout, but string) ([]string, error) {
+// LinkedTo names the TrafficRoutings that have the mark of a Rollout.
+func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
 	var list v1alpha1.TrafficRoutingList
 	mine := client.MatchingFields{ByUser: planner.ProgressingFinalizer(r.Name)}
 	if err := s.List(ctx, &list, client.InNamespace(r.Namespace), mine); err != nil {
@@ -111,26 +77,10 @@ func linkedTo(ctx context.Context, s Reader, r *rollouts.Rollout, but string) ([
 	}
 	var names []string
 	for i := range list.Items {
-		if name := list.Items[i].Name; name != but {
-			names = append(names, name)
-		}
+		names = append(names, list.Items[i].Name)
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// CommitTrafficRouting is CommitRollout for TrafficRoutings.
-func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
-	next := r.DeepCopy()
-	next.Status = status
-	wire, stored := &v1alpha1.TrafficRouting{}, &rollouts.TrafficRouting{}
-	if err := v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting(next, wire, nil); err != nil {
-		return nil, fmt.Errorf("converting trafficrouting %s: %w", r.Name, err)
-	}
-	if err := s.Status().Update(ctx, wire); err != nil {
-		return nil, err
-	}
-	return stored, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting(wire, stored, nil)
 }
 
 // mostGone bounds the requests that a pass makes about Rollouts which may be gone.
@@ -167,26 +117,6 @@ func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]st
 		}
 	}
 	return gone, nil
-}
-
-// Link marks a TrafficRouting as needed by a Rollout. One that is being deleted
-// takes no more marks.
-func (s Server) Link(ctx context.Context, r *rollouts.Rollout, name string) error {
-	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
-	if found == nil || err != nil || found.DeletionTimestamp != nil {
-		return err
-	}
-	return s.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
-}
-
-// Unlink takes the mark of a Rollout off a TrafficRouting.
-func (s Server) Unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
-	mark := planner.ProgressingFinalizer(r.Name)
-	found, err := trafficRouting(ctx, s.Live, types.NamespacedName{Namespace: r.Namespace, Name: name})
-	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
-		return err
-	}
-	return s.DropFinalizer(ctx, found, mark)
 }
 
 // RoutingKeys index Rollouts by the TrafficRouting that they name.

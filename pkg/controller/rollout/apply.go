@@ -5,8 +5,10 @@ package rollout
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
@@ -27,9 +29,9 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 	case planner.DropFinalizer:
 		return p.DropFinalizer(ctx, obs.Rollout, rollouts.FinalizerRollout)
 	case planner.Link:
-		return p.Link(ctx, obs.Rollout, a.Name)
+		return p.link(ctx, obs.Rollout, a.Name)
 	case planner.Unlink:
-		return p.Unlink(ctx, obs.Rollout, a.Name)
+		return p.unlink(ctx, obs.Rollout, a.Name)
 	case planner.Index:
 		return p.Enter(ctx, obs.entry)
 	case planner.Unindex:
@@ -95,4 +97,24 @@ func (p passes) runBatch(ctx context.Context, obs *Observation, plan rollouts.Re
 	}
 	b.Spec.WorkloadRef, b.Spec.Plan = ro.Spec.WorkloadRef.DeepCopy(), plan
 	return p.PutBatchRelease(ctx, obs.batch, b)
+}
+
+// link marks a TrafficRouting as needed by a Rollout. One that is being deleted
+// takes no more marks.
+func (p passes) link(ctx context.Context, r *rollouts.Rollout, name string) error {
+	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
+	if found == nil || err != nil || found.DeletionTimestamp != nil {
+		return err
+	}
+	return p.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
+}
+
+// unlink takes the mark of a Rollout off a TrafficRouting.
+func (p passes) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
+	mark := planner.ProgressingFinalizer(r.Name)
+	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
+	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
+		return err
+	}
+	return p.DropFinalizer(ctx, found, mark)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -60,7 +61,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if err := p.observeTraffic(ctx, obs, row); err != nil {
 		return nil, err
 	}
-	if obs.Facts.Routing, err = p.RoutingOf(ctx, ro); err != nil {
+	if obs.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
 		return nil, err
 	}
 	// A release does not wait for its history. What is not known to be filed is
@@ -210,4 +211,40 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 	obs.Facts.Route = &route
 	obs.Facts.Originals, obs.Facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
 	return nil
+}
+
+// observeRouting reads the TrafficRouting that a Rollout names, and finds others that
+// still route for it. A Rollout that took its own mark on one for absent would
+// end its release with the routes in place, so while a release is under way that
+// is asked of the server.
+func (p passes) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
+	name := ""
+	if _, release := r.Spec.Strategy.Active(); release != nil {
+		name = release.TrafficRouting()
+	}
+	strays, err := p.LinkedTo(ctx, r)
+	strays = slices.DeleteFunc(strays, func(stray string) bool { return stray == name })
+	if err != nil || name == "" {
+		return planner.RoutingFacts(name, r.Name, nil, strays), err
+	}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: name}
+	found, err := p.TrafficRouting(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	facts := planner.RoutingFacts(name, r.Name, found, strays)
+	if facts.Linked || !underWay(r) {
+		return facts, nil
+	}
+	found, err = p.LiveTrafficRouting(ctx, key)
+	return planner.RoutingFacts(name, r.Name, found, strays), err
+}
+
+func underWay(r *rollouts.Rollout) bool {
+	switch r.Status.Phase {
+	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
+		return true
+	default:
+		return false
+	}
 }

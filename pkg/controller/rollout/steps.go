@@ -37,7 +37,11 @@ type Reader interface {
 	Others(context.Context, *rollouts.Rollout) ([]traffic.Other, error)
 	// ReadNetwork fills in the Services and the routers that are named.
 	ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error
-	RoutingOf(context.Context, *rollouts.Rollout) (*planner.Routing, error)
+	// LiveTrafficRouting is asked of the server, TrafficRouting of a cache.
+	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
+	LiveTrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
+	// LinkedTo names the TrafficRoutings that have the mark of the Rollout.
+	LinkedTo(context.Context, *rollouts.Rollout) ([]string, error)
 	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
 }
 
@@ -49,10 +53,8 @@ type Writer interface {
 	// PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
 	PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error
 	DeleteBatchRelease(context.Context, *rollouts.BatchRelease) error
+	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
 	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	// Link marks a TrafficRouting as needed by the Rollout, and Unlink takes that back.
-	Link(ctx context.Context, r *rollouts.Rollout, name string) error
-	Unlink(ctx context.Context, r *rollouts.Rollout, name string) error
 	// Enter makes the entry of the index right, and Remove removes it.
 	Enter(context.Context, *cluster.Entry) error
 	Remove(context.Context, *cluster.Entry) error
