@@ -59,7 +59,8 @@ func (c *checks) routing(o planner.RoutingObserved) routingDecision {
 func (c *checks) together(r *rollouts.Rollout) {
 	_, release := r.Spec.Strategy.Active()
 	t := find[*rollouts.TrafficRouting](c.w.store.objects, kindRouting, release.TrafficRouting())
-	over := r.Status.Phase == rollouts.PhaseHealthy || r.Status.Activity() == rollouts.ActivityAborted
+	leaves := c.lost && r.Status.Phase == rollouts.PhaseDisabling // aborted as far as it can be
+	over := r.Status.Phase == rollouts.PhaseHealthy || r.Status.Activity() == rollouts.ActivityAborted && !leaves
 	w := c.workload()
 	begins := w != nil && w.GetAnnotations()[rollouts.AnnotationInProgress] != "" && r.Status.Phase == rollouts.PhaseHealthy
 	if t == nil || !over || begins || r.DeletionTimestamp != nil {

@@ -21,8 +21,8 @@ var lostCells = []cell{
 	{who: reviser, what: blockAbort, how: "deletes the new one of a StatefulSet", on: scene{kind: statefulSets, at: midway}, do: deletesRevision("v2"), expect: lostNothing(takenBackWhole)},
 	{who: reviser, what: blockAbort, how: "deletes the new one of a StatefulSet that is promoted", on: scene{kind: statefulSets, at: midway}, do: deletesRevision("v2"), expect: lostNothing(finished)},
 	{who: reviser, what: blockAbort, how: "deletes the new one of a DaemonSet", on: scene{kind: daemonSets, at: midway}, do: deletesRevision("v2"), expect: lostNothing(takenBackWhole)},
-	{who: reviser, what: blockAbort, how: "deletes the stable one of a StatefulSet", on: scene{kind: statefulSets, at: midway}, do: deletesRevision("v1"), expect: lostNothing(takenBackWhole)},
-	{who: reviser, what: blockAbort, how: "deletes the stable one of a DaemonSet", on: scene{kind: daemonSets, at: midway}, do: deletesRevision("v1"), expect: lostNothing(takenBackWhole)},
+	{who: reviser, what: blockAbort, how: "deletes the stable one of a StatefulSet", on: scene{kind: statefulSets, at: midway}, do: deletesRevision("v1"), expect: lostNothing(setByHand)},
+	{who: reviser, what: blockAbort, how: "deletes the stable one of a DaemonSet", on: scene{kind: daemonSets, at: midway}, do: deletesRevision("v1"), expect: lostNothing(setByHand)},
 	{who: reviser, what: undoAbort, how: "deletes the one of a StatefulSet that is then disabled", on: scene{kind: statefulSets, at: aborted}, do: deletesRevision("v2"), expect: lostNothing(func(a *app) {
 		a.t.Helper()
 		a.edits(`{"spec":{"disabled":true}}`)
@@ -54,4 +54,17 @@ func lostNothing(end func(*app)) func(*app) {
 		a.answered(http.StatusOK)
 		end(a)
 	}
+}
+
+// setByHand wants an abort to stall, and the earlier template to end the release, set by
+// its owner.
+func setByHand(a *app) {
+	a.t.Helper()
+	a.verb(here.admin, "abort", "")
+	a.until("it says what was deleted", a.stalls("StableGone"))
+	a.verb(here.admin, "rollback", "")
+	a.ships("v1")
+	a.until("the Rollout is Healthy", a.healthy)
+	a.until("v1 serves", a.runs(versions{"v1": 3}))
+	a.atMost(1, "v2")
 }

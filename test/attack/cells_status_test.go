@@ -186,14 +186,18 @@ func editsStable(a *app, u *user) {
 	}
 }
 
-// notRestored wants a rollback to end with the stable template that is on file, and no
-// pod of what was edited.
+// notRestored wants a rollback to stall, and no pod of what was edited. The earlier template,
+// set by its owner, ends the release.
 func notRestored(a *app) {
 	a.t.Helper()
 	a.answered(either...)
 	a.verb(here.admin, "rollback", "")
-	a.until("every pod is stable again", a.runs(versions{"v1": 3}))
+	a.until("it says what was edited", a.stalls("StableEdited"))
+	a.ships("v1")
+	a.until("the earlier template waits at step 1", a.waitsAt(1))
+	a.verb(here.admin, "promote", `{"full":true}`)
 	a.until("the Rollout is Healthy", a.healthy)
+	a.until("every pod is of the earlier template", a.runs(versions{"v1": 3}))
 	a.atMost(0, "v3")
 	a.goesOn()
 }

@@ -28,7 +28,7 @@ const (
 var strippedCells = []cell{
 	{who: editor, what: ship, how: "takes the owner off the stable ReplicaSet", on: scene{at: midway}, do: stripsStable(unowned), expect: noMore},
 	{who: editor, what: ship, how: "takes the labels off the stable ReplicaSet beside an extra Deployment", long: true, on: scene{beside: true, at: midway},
-		do: stripsStable(unlabelled), expect: noMore},
+		do: stripsStable(unlabelled), expect: stableGone},
 	{who: networker, what: blockAbort, how: "takes the owner off the canary Service", on: scene{routed: true, at: midway}, do: strips(servicePath), expect: nowhere},
 }
 
@@ -94,7 +94,7 @@ func noMore(a *app) {
 	a.verb(a.as(manager), "abort", "")
 	a.until("it is aborted, or says what is in its way", func(ctx context.Context) error {
 		r, err := a.stored(ctx)
-		if err == nil && (stalled(r, "StableGone") || strings.Contains(r.Status.Message, a.stable().Name)) {
+		if err == nil && strings.Contains(r.Status.Message, a.stable().Name) {
 			return nil
 		}
 		return errors.Join(err, a.aborted(ctx))
@@ -106,6 +106,18 @@ func noMore(a *app) {
 		}
 		return err
 	})
+	a.atMost(1, "v2")
+}
+
+// stableGone wants an abort to stall, no more pods of the new version than its step has,
+// and the earlier template to end the release, set by its owner.
+func stableGone(a *app) {
+	a.t.Helper()
+	a.answered(http.StatusOK)
+	a.verb(a.as(manager), "abort", "")
+	a.until("it says what was deleted", a.stalls("StableGone"))
+	a.ships("v1")
+	a.until("the Rollout is Healthy", a.healthy)
 	a.atMost(1, "v2")
 }
 

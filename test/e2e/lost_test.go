@@ -9,9 +9,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // unmake deletes the ReplicaSet of a version, and its pods with it.
@@ -51,42 +57,101 @@ func (a *app) has(version string, n int32) func(context.Context) error {
 	}
 }
 
-// Somebody deletes the ReplicaSet of the stable version in the middle of a
-// release. The native controller gives its pods to whatever it finds. The version
-// comes back at its share, the step goes on waiting, and an abort, a second loss
-// and a rollback end where they always do.
+// unpinned wants the Service to select pods of every version.
+func (a *app) unpinned(ctx context.Context) error {
+	s := &corev1.Service{}
+	err := here.client.Get(ctx, a.key(name), s)
+	if hash := s.Spec.Selector["pod-template-hash"]; err == nil && hash != "" {
+		err = fmt.Errorf("the Service selects %s", hash)
+	}
+	return err
+}
+
+// stall waits until an abort or a rollback says that the stable version was deleted, and
+// names a RolloutHistory that has its template.
+func (a *app) stall(verb string) {
+	a.t.Helper()
+	a.post(here.admin, verb, "", http.StatusCreated)
+	a.until(verb+" stalls", func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(r.Status.Conditions, func(c v1beta1.Condition) bool { return c.Type == "Stalled" && c.Reason == "StableGone" })
+		if i < 0 {
+			return fmt.Errorf("it does not stall: %s", describe(r))
+		}
+		told := r.Status.Conditions[i].Message
+		var histories v1alpha1.RolloutHistoryList
+		if err := here.client.List(ctx, &histories, client.InNamespace(a.namespace)); err != nil {
+			return err
+		}
+		for i := range histories.Items {
+			if h := &histories.Items[i]; h.Spec.Stable != nil && strings.Contains(told, h.Name) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no history is named by %q", told)
+	})
+}
+
+// Somebody deletes the ReplicaSet of the stable version in the middle of a release. The
+// native controller gives its pods to the new one, which gets every request. An abort and
+// a rollback stall, and the earlier template, set by hand, cancels the release.
 func TestStableDeleted(t *testing.T) {
 	t.Parallel()
 	a := start(t, usual())
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
 	a.unmake("v1")
-	a.until("somebody is told", a.warned("StableRecreated"))
-	a.until("both versions are as the step wants them", a.runs(versions{"v1": 4, "v2": 2}))
+	a.until("the native controller gives all pods to v2", a.runs(versions{"v2": 6}))
+	a.until("the Service selects them", a.serves(name, versions{"v2": 6}))
 	a.sees(a.waitsAt(1))
-	a.until("the Service selects stable again", a.serves(name, versions{"v1": 4}))
-	a.sees(a.weight("20"))
 	a.guard.atLeast(5)
-	a.abort()
-	a.isBack("v1")
-	a.unmake("v1")
-	a.until("all pods run v1 again", a.runs(versions{"v1": 6}))
-	a.until("the release is aborted again", a.isAborted)
-	a.unmake("v1")
-	a.post(here.admin, "rollback", "", http.StatusCreated)
+	a.stall("abort")
+	a.stall("rollback")
+	a.sees(a.runs(versions{"v2": 6}))
+	a.release("v1")
 	a.until("the Rollout is Healthy", a.healthy)
 	a.settled(versions{"v1": 6})
 	a.traceless(workloadType)
 }
 
-// In the other styles the native controller sizes the workload. It revives the
-// newest version of the history, which is none of the release.
+// After an abort, too, the native controller takes the new version for want of another.
+// Another template supersedes.
+func TestStableDeletedAfterAbort(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.abort()
+	a.isBack("v1")
+	a.unmake("v1")
+	a.until("the native controller gives all pods to v2", a.runs(versions{"v2": 6}))
+	a.until("the Service selects them", a.serves(name, versions{"v2": 6}))
+	a.guard.atLeast(5)
+	a.stall("rollback")
+	a.release("v3")
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+	a.settled(versions{"v3": 6})
+	a.traceless(workloadType)
+}
+
+// In the other styles the native controller sizes the workload. Held in canary style it
+// revives the newest version of the history, which is none of the release; in blue-green
+// style it brings up the new version.
 func TestStableDeletedBeside(t *testing.T) {
 	t.Parallel()
-	for style, p := range map[string]plan{"canary": extra(), "blue-green": switched()} {
+	for style, tc := range map[string]struct {
+		plan plan
+		// gets is the version that gets the pods.
+		gets string
+	}{"canary": {extra(), "v1"}, "blue-green": {switched(), "v3"}} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
-			a := start(t, p)
+			a := start(t, tc.plan)
 			a.release("v2")
 			a.until("step 1 waits", a.says("manually confirm"))
 			a.promoteAll()
@@ -95,13 +160,12 @@ func TestStableDeletedBeside(t *testing.T) {
 			a.release("v3")
 			a.until("step 1 waits", a.says("manually confirm"))
 			a.unmake("v2")
-			a.until("stable is back", a.has("v2", 6))
-			a.until("no older version serves", a.has("v1", 0))
-			a.until("step 1 waits", a.says("manually confirm"))
-			a.until("the Service selects stable again", a.serves(name, versions{"v2": 6}))
-			a.abort()
-			a.until("its pods are there", a.runs(versions{"v2": 6}))
-			a.post(here.admin, "rollback", "", http.StatusCreated)
+			a.until("stable has no pods", a.has("v2", 0))
+			a.until("the native controller gives them to "+tc.gets, a.has(tc.gets, 6))
+			a.until("the Service selects all pods", a.unpinned)
+			a.guard.atLeast(5)
+			a.stall("abort")
+			a.release("v2")
 			a.until("the Rollout is Healthy", a.healthy)
 			a.settled(versions{"v2": 6})
 			a.traceless(workloadType)
