@@ -170,13 +170,18 @@ func giveBack(d *draft) {
 	switch kept := d.w.KeptFrom(wait, d.plan.Abort); {
 	case wait && returning(d.facts):
 		comeBack(d)
-	case d.w.Target == nil && (wait && d.w.Rolling || d.w.Leans != ""): // the native controller is at work
+	case atWork(d.facts, wait):
 		d.status.Message = cmp.Or(d.w.Leans, d.w.Lingers, d.Trouble)
 	case kept != "":
 		d.status.Message = kept
 	default:
 		d.act(planner.RestoreWorkload{KeepPaused: d.plan.Abort, Wait: wait && !d.w.AtStable})
 	}
+}
+
+// atWork reports whether the native controller of a workload that was given back is.
+func atWork(f *facts, wait bool) bool {
+	return f.w.Target == nil && (wait && f.w.Rolling || f.w.Leans != "")
 }
 
 // returning reports whether the template is stable's again and pods of another

@@ -181,13 +181,18 @@ func leaveUpdate(f *facts) leaving {
 		return leaving{remains: remaining(f, rerouted, rollouts.ReleasePlan{})}
 	}
 	l := leaving{unpins: r.Pinned != "" && (onlyUpdate(f) || emptied(f))}
-	to, share := carrier(f), updateShare(f)
-	if r.Routed && r.Weight != nil && share > 0 && (to != "" || r.Shared) {
+	if to, share := carrier(f), updateShare(f); share > 0 && r.canLower(to) {
 		l.remains = lowering(r, to, share)
 	} else {
 		l.remains = remaining(f, rerouted, rollouts.ReleasePlan{})
 	}
 	return l
+}
+
+// canLower reports whether routers send a share of the requests that can be made smaller:
+// a revision serves what is left of it.
+func (r *Route) canLower(to string) bool {
+	return r.Routed && r.Weight != nil && (to != "" || r.Shared)
 }
 
 // lowering leaves the update revision a share of the requests at most.

@@ -83,6 +83,7 @@ const EventRecordPutRight = "RecordPutRight"
 // EventExtraPutRight announces that somebody else has written the extra Deployment.
 const EventExtraPutRight = "ExtraPutRight"
 
+// AstrayEvent announces which keys they were.
 func AstrayEvent(keys []string) Event {
 	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}

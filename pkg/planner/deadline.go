@@ -49,12 +49,14 @@ func keepDeadline(d *draft) {
 		d.unstall(rollouts.StalledDeadline)
 		return
 	}
+	noteProgress(d, deadline, p)
+	judgeDeadline(d, deadline, p)
+}
+
+func noteProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
 	mark, since := progressCounter(d.facts), p.LastProgressTime
-	if since != nil && ahead(since, d.Now) {
-		since = nil
-	}
 	switch {
-	case since == nil || moved(d.facts):
+	case since == nil || ahead(since, d.Now) || moved(d.facts):
 		progressed(d, mark)
 	case rescaled(d.facts):
 		p.ProgressMark = mark
@@ -65,7 +67,6 @@ func keepDeadline(d *draft) {
 			progressed(d, mark)
 		}
 	}
-	judgeDeadline(d, deadline, p)
 }
 
 func progressed(d *draft, mark int32) {

@@ -65,8 +65,8 @@ func (d *draft) acts(a Action) bool { return slices.Contains(d.actions, a) }
 
 // drop wants some of it no more.
 func (d *draft) drop(which func(Action) bool) {
-	for i := len(d.actions) - 1; i >= 0; i-- {
-		if which(d.actions[i]) {
+	for i, a := range slices.Backward(d.actions) {
+		if which(a) {
 			d.actions, d.reasons = slices.Delete(d.actions, i, i+1), slices.Delete(d.reasons, i, i+1)
 		}
 	}

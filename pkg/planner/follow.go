@@ -23,13 +23,22 @@ func follow(d *draft, goes bool) {
 		pinAgain(d, step)
 		routeAgain(d)
 		awake(d, step)
-	case !goes:
+	default:
+		followBetween(d, step, goes)
+	}
+}
+
+// followBetween does that between two steps.
+func followBetween(d *draft, step *rollouts.Step, goes bool) {
+	switch {
+	case goes && pins(d.facts, step):
+		routeAgain(d)
+	case goes:
+	default:
 		unpinEmptied(d, step)
 		if driven(d.facts) == 0 {
 			unrouteEmptied(d) // no pod of that version is to come
 		}
-	case pins(d.facts, step):
-		routeAgain(d)
 	}
 }
 

@@ -43,7 +43,7 @@ func PlanHash(r *rollouts.Release) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// batchPlanHash identifies a release plan.
+// BatchPlanHash identifies a release plan.
 func BatchPlanHash(p rollouts.ReleasePlan) string {
 	h := sha256.New()
 	for _, b := range p.Batches {

@@ -18,31 +18,31 @@ import (
 type State string
 
 const (
-	// StateIdle: no release is in progress.
+	// StateIdle says: no release is in progress.
 	StateIdle State = "Idle"
-	// StateWorkloadGone: the workload is gone, and Weir removes what is left in the network.
+	// StateWorkloadGone says: the workload is gone, and Weir removes what is left in the network.
 	StateWorkloadGone State = "WorkloadGone"
-	// StateLeaving: the Rollout is being deleted or disabled, and the workload is still held.
+	// StateLeaving says: the Rollout is being deleted or disabled, and the workload is still held.
 	StateLeaving State = "Leaving"
-	// StateLeavingAborted: the same, and the release was aborted.
+	// StateLeavingAborted is the same, and the release was aborted.
 	StateLeavingAborted State = "LeavingAborted"
-	// StateInitializing: the release waits for what its first step needs.
+	// StateInitializing says: the release waits for what its first step needs.
 	StateInitializing State = "Initializing"
-	// StateInStep: a step is in progress, or waits.
+	// StateInStep says: a step is in progress, or waits.
 	StateInStep State = "InStep"
-	// StateRefused: blue-green has no room for the template that is set.
+	// StateRefused says: blue-green has no room for the template that is set.
 	StateRefused State = "Refused"
-	// StatePaused: paused by the verb, by the spec, or by both.
+	// StatePaused says: paused by the verb, by the spec, or by both.
 	StatePaused State = "Paused"
-	// StateSuperseding: another template is taking over.
+	// StateSuperseding says: another template is taking over.
 	StateSuperseding State = "Superseding"
-	// StateAborting: aborted, whether stable has all its pods again or not.
+	// StateAborting says: aborted, whether stable has all its pods again or not.
 	StateAborting State = "Aborting"
-	// StateFinalising: every step is done, and the workload is still held.
+	// StateFinalising says: every step is done, and the workload is still held.
 	StateFinalising State = "Finalising"
-	// StateRestoring: the workload is being given back.
+	// StateRestoring says: the workload is being given back.
 	StateRestoring State = "Restoring"
-	// StateCancelling: the template is the stable one again.
+	// StateCancelling says: the template is the stable one again.
 	StateCancelling State = "Cancelling"
 )
 

@@ -94,7 +94,7 @@ func introducing(f *facts, step *rollouts.Step) want {
 	r, revision := f.route(), f.w.PodTemplateHash
 	var w want
 	switch {
-	case r == nil || r.Routed || r.Shared || RouteOf(*step).Nothing() || everyPod(f, step) || spared(f, step) || !r.able():
+	case !introduces(f, step):
 	case revision == "":
 		w.waits = f.w.Replicas != 0
 	case r.Canary != revision:
@@ -107,6 +107,15 @@ func introducing(f *facts, step *rollouts.Step) want {
 		w.message = "routers learn of the service of the new version"
 	}
 	return w
+}
+
+// introduces reports whether a step needs the canary Service, and routers do not know it.
+func introduces(f *facts, step *rollouts.Step) bool {
+	r := f.route()
+	if r == nil || r.Routed || r.Shared || !r.able() {
+		return false
+	}
+	return !RouteOf(*step).Nothing() && !everyPod(f, step) && !spared(f, step)
 }
 
 // linking wants the requests that a TrafficRouting selects to reach the update
@@ -146,6 +155,15 @@ func routingTraffic(f *facts, step *rollouts.Step) want {
 			w.undone = routeUndone
 		}
 		return w
+	default:
+		return arriving(f, to)
+	}
+}
+
+// arriving waits until what routers were told is seen everywhere.
+func arriving(f *facts, to RouteTo) want {
+	r, p := f.route(), f.progress()
+	switch {
 	case r.refuses() != "":
 		return waitFor("cannot route traffic to new version: "+r.refuses(), r.refuses())
 	case r.Pending != "":

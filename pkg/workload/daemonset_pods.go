@@ -53,7 +53,11 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 	}
 	others := slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !counts(p) || v.revision(p) == v.live })
 	slices.SortFunc(others, v.sooner)
-	need, may := share-v.coming(), v.unavailable-max(v.size-v.available(), 0)
+	return dueOf(others, share-v.coming(), v.unavailable-max(v.size-v.available(), 0))
+}
+
+// dueOf are so many of the pods as are needed, and of those that are ready so many as may go.
+func dueOf(others []*corev1.Pod, need, may int32) []*corev1.Pod {
 	var due []*corev1.Pod
 	for _, p := range others {
 		switch {
