@@ -65,13 +65,13 @@ type passes struct {
 func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[Observation, rollouts.BatchReleaseStatus] {
 	p := passes{Cluster: c, now: now, labels: labels}
 	return pass.Steps[Observation, rollouts.BatchReleaseStatus]{
-		Observe: p.observe,
-		Decide:  Decide,
-		Status:  func(o *Observation) rollouts.BatchReleaseStatus { return o.Release.Status },
-		Commit:  p.commit,
-		Act:     p.act,
-		Denied:  p.denied,
-		Again:   func(o *Observation) time.Duration { return o.again },
+		Observe:          p.observe,
+		Decide:           Decide,
+		Status:           func(o *Observation) rollouts.BatchReleaseStatus { return o.Release.Status },
+		Commit:           p.commit,
+		Act:              p.act,
+		RecordWriteError: p.denied,
+		Again:            func(o *Observation) time.Duration { return o.again },
 	}
 }
 

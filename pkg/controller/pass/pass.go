@@ -76,9 +76,9 @@ type Steps[O, S any] struct {
 	// Act carries out one action, and File stores one history.
 	Act  func(context.Context, *O, planner.Action) error
 	File func(context.Context, *O, planner.Filing) error
-	// Denied is the status that has a write which the server denies, and reports whether
+	// RecordWriteError is the status that has a write which the server denies, and reports whether
 	// that is to be announced; nil where the status has no place for it.
-	Denied func(*O, planner.WriteError) (next S, news bool)
+	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
 	// Again is how soon to look again whatever was decided; nil or zero where a watch tells.
 	Again func(*O) time.Duration
 	// Values are keys and values for each line of the log.
@@ -173,10 +173,10 @@ func (s Steps[O, S]) carryOut(ctx context.Context, o *O, d Decision[S]) error {
 // back when nothing is to be written any more.
 func (s Steps[O, S]) recordWriteError(ctx context.Context, o *O, err error) error {
 	denial, denied := cluster.WriteError(err)
-	if !denied || s.Denied == nil {
+	if !denied || s.RecordWriteError == nil {
 		return err
 	}
-	next, news := s.Denied(o, denial)
+	next, news := s.RecordWriteError(o, denial)
 	if !equality.Semantic.DeepEqual(s.Status(o), next) {
 		if commit := s.Commit(ctx, o, next); commit != nil {
 			return errors.Join(err, commit)

@@ -78,14 +78,14 @@ type passes struct {
 func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.RolloutStatus] {
 	p := passes{Cluster: c, now: now}
 	return pass.Steps[Observation, rollouts.RolloutStatus]{
-		Observe: p.observe,
-		Decide:  Decide,
-		Status:  func(o *Observation) rollouts.RolloutStatus { return o.Rollout.Status },
-		Commit:  p.commit,
-		Act:     p.act,
-		File:    p.file,
-		Denied:  p.denied,
-		Again:   (*Observation).again,
+		Observe:          p.observe,
+		Decide:           Decide,
+		Status:           func(o *Observation) rollouts.RolloutStatus { return o.Rollout.Status },
+		Commit:           p.commit,
+		Act:              p.act,
+		File:             p.file,
+		RecordWriteError: p.denied,
+		Again:            (*Observation).again,
 	}
 }
 

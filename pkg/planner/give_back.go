@@ -81,7 +81,7 @@ func giveBack(d *draft) {
 	case d.aborted() && notNamed(d.facts):
 		askAgain(d) // whether it is what was aborted
 	case d.aborted() && d.live() && !d.w.AtStable:
-		if bringBack(d); !d.waits {
+		if awaitAbort(d); !d.waits {
 			leavePaused(d)
 		}
 	default:
@@ -104,8 +104,8 @@ func leavePaused(d *draft) {
 	d.tearDown(disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", true))
 }
 
-// bringBack waits for the end of an abort, as far as it can come to one.
-func bringBack(d *draft) {
+// awaitAbort waits for the end of an abort, as far as it can come to one.
+func awaitAbort(d *draft) {
 	if d.waits = false; d.doing(rollouts.ActivityAborted) {
 		return
 	}
