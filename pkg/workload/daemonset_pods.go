@@ -51,11 +51,11 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 	if to.Abort {
 		share = v.size - share
 	}
-	others := slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !counts(p) || v.revision(p) == v.live })
-	slices.SortFunc(others, v.sooner)
+	outdated := v.outdated()
+	slices.SortFunc(outdated, v.sooner)
 	need, may := share-v.coming(), v.unavailable-max(v.size-v.available(), 0)
 	var due []*corev1.Pod
-	for _, p := range others {
+	for _, p := range outdated {
 		switch {
 		case int32(len(due)) >= need: //nolint:gosec // of the number of nodes
 			return due
