@@ -182,9 +182,9 @@ func (v view) partitionFor(to planner.Target, isBack bool) int32 {
 	share := to.LimitOf(&planner.Workload{Replicas: v.size, LastStays: v.lastStays()})
 	switch {
 	case v.ordered && isBack:
-		return v.keeping(to.Limit(v.size))
+		return keeping(v, to.Limit(v.size))
 	case v.ordered:
-		return v.releasing(share)
+		return releasing(v, share)
 	case isBack:
 		return share
 	default:
