@@ -51,15 +51,11 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 	if to.Abort {
 		share = v.size - share
 	}
-	others := slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !counts(p) || v.revision(p) == v.live })
-	slices.SortFunc(others, v.sooner)
-	return dueOf(others, share-v.coming(), v.unavailable-max(v.size-v.available(), 0))
-}
-
-// dueOf are so many of the pods as are needed, and of those that are ready so many as may go.
-func dueOf(others []*corev1.Pod, need, may int32) []*corev1.Pod {
+	outdated := v.outdated()
+	slices.SortFunc(outdated, v.sooner)
+	need, may := share-coming(v), v.unavailable-max(v.size-serving(v), 0)
 	var due []*corev1.Pod
-	for _, p := range others {
+	for _, p := range outdated {
 		switch {
 		case int32(len(due)) >= need: //nolint:gosec // of the number of nodes
 			return due
@@ -75,7 +71,7 @@ func dueOf(others []*corev1.Pod, need, may int32) []*corev1.Pod {
 
 // coming is how many nodes have a pod of the live template, or none and will get
 // one. Where the node of the old pod is lost nothing comes.
-func (v view) coming() int32 {
+func coming(v view) int32 {
 	var live, others, stuck int32
 	for _, p := range v.pods {
 		switch {
@@ -90,9 +86,9 @@ func (v view) coming() int32 {
 	return live + max(v.size-live-others-stuck, 0)
 }
 
-// available is how many pods serve. For how long they have is known to the native
+// serving is how many pods serve. For how long they have is known to the native
 // controller.
-func (v view) available() int32 {
+func serving(v view) int32 {
 	var n int32
 	for _, p := range v.pods {
 		if isReady(p) {
@@ -110,7 +106,7 @@ func (v view) available() int32 {
 func (v view) sooner(a, b *corev1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(order(a), order(b)),
-		cmp.Compare(v.superseded(b), v.superseded(a)),
+		cmp.Compare(superseded(v, b), superseded(v, a)),
 		cmp.Compare(cost(a), cost(b)),
 		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
@@ -130,7 +126,7 @@ func order(p *corev1.Pod) int {
 	}
 }
 
-func (v view) superseded(p *corev1.Pod) int {
+func superseded(v view, p *corev1.Pod) int {
 	if v.revision(p) != v.stable {
 		return 1
 	}

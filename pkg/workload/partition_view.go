@@ -100,20 +100,20 @@ func (v view) unsupportedReason() string {
 
 // rolling reports whether pods of another template are still to be replaced.
 func (v view) rolling() bool {
-	behind := !v.settled() || v.updated < v.total || v.isMixed()
+	behind := !v.settled() || v.updated < v.total || len(v.outdated()) > 0
 	if v.joins {
 		return behind && v.size > 0
 	}
 	return behind || v.current != v.newest
 }
 
-// isMixed reports whether a pod of another template is there, whatever the status counts.
-func (v view) isMixed() bool {
-	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return p != nil && counts(p) && v.revision(p) != v.live })
+// outdated returns the pods of another template that are there, whatever the status counts.
+func (v view) outdated() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return p == nil || !counts(p) || v.revision(p) == v.live })
 }
 
 // isStable reports whether the live template is the stable one, and every pod runs it.
-func (v view) isStable() bool { return v.live == v.stable && !v.isMixed() }
+func (v view) isStable() bool { return v.live == v.stable && len(v.outdated()) == 0 }
 
 // count is the facts about pods. What the controller has not counted yet, others do not
 // see either.
@@ -182,9 +182,9 @@ func (v view) partitionFor(to planner.Target, isBack bool) int32 {
 	share := to.LimitOf(&planner.Workload{Replicas: v.size, LastStays: v.lastStays()})
 	switch {
 	case v.ordered && isBack:
-		return v.keeping(to.Limit(v.size))
+		return keeping(v, to.Limit(v.size))
 	case v.ordered:
-		return v.releasing(share)
+		return releasing(v, share)
 	case isBack:
 		return share
 	default:

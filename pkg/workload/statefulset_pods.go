@@ -56,7 +56,7 @@ func (v view) behind() int32 {
 
 // keeping is the partition with which the native controller leaves that many pods
 // of the update revision: those of the lowest ordinals.
-func (v view) keeping(n int32) int32 {
+func keeping(v view, n int32) int32 {
 	if n == 0 {
 		return 0
 	}
@@ -73,14 +73,14 @@ func (v view) keeping(n int32) int32 {
 // the lowest ordinals have never left, and where the size has grown. Where there are as
 // many without one above it, or too many, nothing more is let through, however the pods
 // move.
-func (v view) releasing(share int32) int32 {
+func releasing(v view, share int32) int32 {
 	var n int32
 	for _, p := range v.pods {
-		n += v.runs(p)
+		n += runs(v, p)
 	}
 	from := v.size
 	for ; from > 0; from-- {
-		n += 1 - v.runs(v.pods[from-1])
+		n += 1 - runs(v, v.pods[from-1])
 		if n > share {
 			break
 		}
@@ -92,7 +92,7 @@ func (v view) releasing(share int32) int32 {
 }
 
 // runs is 1 for a pod of the update revision.
-func (v view) runs(p *corev1.Pod) int32 {
+func runs(v view, p *corev1.Pod) int32 {
 	if p != nil && v.revision(p) == v.update {
 		return 1
 	}
