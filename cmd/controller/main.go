@@ -110,13 +110,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
-	server := cluster.Server{
-		Reader: cluster.Reader{
-			Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-			Indexes: beside, WriteTracker: &cluster.WriteTracker{Clock: realClock},
-		},
-		IndexWriter: &cluster.IndexWriter{},
+	reader := cluster.Reader{
+		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
+		Indexes: beside, WriteTracker: &cluster.WriteTracker{Clock: realClock},
 	}
+	server := cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -29,7 +29,7 @@ const (
 	mostFile     = 350
 	mostFunction = 50
 	mostMethods  = 25
-	mostWords    = 23_300
+	mostWords    = 24_000
 )
 
 // count is what was found.

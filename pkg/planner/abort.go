@@ -86,7 +86,7 @@ func keepStable(d *draft) {
 // goBack brings traffic and pods back, and waits until they are.
 func goBack(d *draft) {
 	leaving := leaveUpdate(d.facts)
-	d.leave(leaving)
+	leave(d, leaving)
 	routed := !leaving.done()
 	if d.waits = routed; routed && !d.replaces() && !stableShort(d.facts) {
 		return // nothing is gained by taking pods away before the traffic
@@ -94,7 +94,7 @@ func goBack(d *draft) {
 	pods := podsBack(d.facts, routed)
 	d.pursue(pods)
 	if d.waits = routed || !pods.done(); d.waits && d.aborted() {
-		if d.because(AbortingMessage); d.status.Message == AbortingMessage {
+		if because(d, AbortingMessage); d.status.Message == AbortingMessage {
 			d.status.Message += awaits(d.facts, len(d.actions) > 0, routed)
 		}
 	}
@@ -131,7 +131,7 @@ func noStable(f *facts) bool { return edited(f) || f.w.StableGone }
 // can serve them: no pod comes back, and they need not wait for one.
 func stallWithoutStable(d *draft) {
 	if edited(d.facts) || d.w.BackByTemplate && d.w.StableReadyReplicas > 0 {
-		d.leave(leaveUpdate(d.facts))
+		leave(d, leaveUpdate(d.facts))
 	}
 	if edited(d.facts) {
 		stallStableEdited(d)
@@ -164,7 +164,7 @@ type leaving struct {
 }
 
 // leave does that.
-func (d *draft) leave(l leaving) {
+func leave(d *draft, l leaving) {
 	if l.unpins {
 		d.act(Unpin{})
 	}

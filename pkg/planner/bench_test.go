@@ -28,10 +28,10 @@ func BenchmarkRollout(b *testing.B) {
 	}
 	r.Status.Phase = rollouts.PhaseHealthy
 	observed := planner.Observed{Now: time.Unix(1000, 0), Rollout: r, Workload: w, Indexed: true, Listed: true}
-	r.Status = planner.Rollout(observed).Status
+	r.Status = planner.Decide(observed).Status
 	r.Status.Canary.State = rollouts.StepPaused
 	for b.Loop() {
-		planner.Rollout(observed)
+		planner.Decide(observed)
 	}
 }
 

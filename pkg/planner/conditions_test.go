@@ -146,7 +146,7 @@ func TestStalledByOthers(t *testing.T) {
 		stalled.Status = c.said
 		r.Status.SetCondition(stalled, metav1.Time{})
 		w := &planner.Workload{Labelled: true, Settled: true, Held: c.phase == rollouts.PhaseProgressing}
-		p := planner.Rollout(planner.Observed{Rollout: r, Workload: w, Indexed: true, Listed: true})
+		p := planner.Decide(planner.Observed{Rollout: r, Workload: w, Indexed: true, Listed: true})
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
 		}

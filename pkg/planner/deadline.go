@@ -188,7 +188,7 @@ var helps = []struct {
 		func(f *facts) bool {
 			return f.status.Phase == rollouts.PhaseTerminating || f.status.Phase == rollouts.PhaseDisabling
 		},
-		"the workload is given back when this is mended, or when another template is set",
+		"the workload is given back when this is fixed, or when another template is set",
 	},
 	{
 		func(f *facts) bool {
@@ -196,27 +196,27 @@ var helps = []struct {
 		},
 		"create it, or abort, or roll back",
 	},
-	{while(rollouts.ActivityAborting), "mend the pods of the stable revision, set another template, or retry the release"},
+	{while(rollouts.ActivityAborting), "fix the pods of the stable revision, set another template, or retry the release"},
 	{while(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
-	{while(rollouts.ActivityCancelling), "mend these pods, or set another template"},
+	{while(rollouts.ActivityCancelling), "fix the pods, or set another template"},
 	{
 		func(f *facts) bool {
 			return f.doing(rollouts.ActivityFinalising) && abortable(f.style, new(f.progress()))
 		},
-		"mend this, abort, or roll back",
+		"fix this, abort, or roll back",
 	},
-	{while(rollouts.ActivityFinalising), "mend these pods, or set another template, or the earlier one"},
+	{while(rollouts.ActivityFinalising), "fix the pods, or set another template, or the earlier one"},
 	{
 		func(f *facts) bool {
 			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
 		},
-		"mend these pods, abort, or roll back",
+		"fix the pods, abort, or roll back",
 	},
 	{
 		func(f *facts) bool { return f.progress().State == rollouts.StepUpgrade },
-		"mend these pods, set another template, abort, or roll back",
+		"fix the pods, set another template, abort, or roll back",
 	},
-	{func(*facts) bool { return true }, "mend this, abort, or roll back"},
+	{func(*facts) bool { return true }, "fix this, abort, or roll back"},
 }
 
 func while(a rollouts.Activity) func(*facts) bool {

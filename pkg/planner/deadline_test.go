@@ -69,7 +69,7 @@ func TestDeadline(t *testing.T) {
 			if c.want == 0 {
 				o.Now = start.Add(1000 * time.Hour)
 			}
-			p := planner.Rollout(o)
+			p := planner.Decide(o)
 			if stalled(p.Status) || len(p.Events) > 0 || (p.Wake != time.Second) != (c.want == 0) {
 				t.Errorf("before: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
@@ -77,7 +77,7 @@ func TestDeadline(t *testing.T) {
 				return
 			}
 			o.Now = start.Add(c.want)
-			if p = planner.Rollout(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
+			if p = planner.Decide(o); !stalled(p.Status) || len(p.Events) != 1 || p.Wake != 0 {
 				t.Errorf("after: %v, %v, wake in %s", p.Status.Conditions, p.Events, p.Wake)
 			}
 			if p.Status.Canary.State != rollouts.StepUpgrade || len(p.Actions) > 0 {
@@ -85,7 +85,7 @@ func TestDeadline(t *testing.T) {
 			}
 			o.Rollout.Status = p.Status
 			o.Now = start.Add(2 * c.want)
-			if p = planner.Rollout(o); len(p.Events) > 0 || !equal.DeepEqual(p.Status, o.Rollout.Status) {
+			if p = planner.Decide(o); len(p.Events) > 0 || !equal.DeepEqual(p.Status, o.Rollout.Status) {
 				t.Errorf("it is said again: %v", p.Events)
 			}
 		})
@@ -99,12 +99,12 @@ func TestProgressIsNotedSeldom(t *testing.T) {
 	o := upgrading(start)
 	o.Workload.UpdatedReadyReplicas = 1
 	o.Now = start.Add(20 * time.Second)
-	p := planner.Rollout(o)
+	p := planner.Decide(o)
 	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 2 || p.Wake != 40*time.Second {
 		t.Errorf("after 20 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
 	}
 	o.Now = start.Add(60 * time.Second)
-	p = planner.Rollout(o)
+	p = planner.Decide(o)
 	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: o.Now}) || got.ProgressMark != 3 || p.Wake != 600*time.Second {
 		t.Errorf("after 60 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
 	}
@@ -118,7 +118,7 @@ func TestFailingIsNoProgress(t *testing.T) {
 	for i, ready := range []int32{1, 2, 0, 2} {
 		o.Workload.UpdatedReadyReplicas = ready
 		o.Now = start.Add(time.Duration(i+1) * 2 * time.Minute)
-		p := planner.Rollout(o)
+		p := planner.Decide(o)
 		o.Rollout.Status = p.Status
 		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 4 {
 			t.Errorf("with %d ready: %s, mark %d", ready, got.LastProgressTime, got.ProgressMark)
@@ -135,8 +135,8 @@ func TestDeadlineTellsThreshold(t *testing.T) {
 	o.Now = start.Add(time.Hour)
 	want := "no progress at deployment/web since 2026-07-01T12:00:00Z, for longer than 600 seconds: " +
 		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready, " +
-		"and failureThreshold 40% tolerates 1 that are not; mend these pods, set another template, abort, or roll back"
-	p := planner.Rollout(o)
+		"and failureThreshold 40% tolerates 1 that are not; fix the pods, set another template, abort, or roll back"
+	p := planner.Decide(o)
 	got := p.Status.Condition(rollouts.ConditionStalled)
 	if got == nil || got.Message != want {
 		t.Errorf("%+v\nwant %s", got, want)
@@ -150,11 +150,11 @@ func TestVerbsRestartDeadline(t *testing.T) {
 	for _, v := range []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback, rollouts.VerbPause, rollouts.VerbJump} {
 		o := upgrading(start)
 		o.Now = start.Add(time.Hour)
-		o.Rollout.Status = planner.Rollout(o).Status
+		o.Rollout.Status = planner.Decide(o).Status
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: v, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
-		if p := planner.Rollout(o); stalled(o.Rollout.Status) || stalled(p.Status) {
+		if p := planner.Decide(o); stalled(o.Rollout.Status) || stalled(p.Status) {
 			t.Errorf("%s: %v", v, p.Status.Conditions)
 		}
 	}
@@ -174,7 +174,7 @@ func TestDeadlineBesideOthers(t *testing.T) {
 	t.Parallel()
 	o := stalledByOthers()
 	o.Now = start.Add(time.Hour)
-	p := planner.Rollout(o)
+	p := planner.Decide(o)
 	if c := p.Status.Condition(rollouts.ConditionStalled); !strings.HasPrefix(c.Message, "no progress") {
 		t.Errorf("%+v", c)
 	}
@@ -203,7 +203,7 @@ func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 		if _, err := verb.Apply(o.Rollout, verb.Command{Verb: rollouts.VerbAbort, User: "alice", Step: 1, Now: metav1.NewTime(o.Now)}); err != nil {
 			t.Fatal(err)
 		}
-		p := planner.Rollout(o)
+		p := planner.Decide(o)
 		for _, a := range p.Actions {
 			if run, ok := a.(planner.RunBatch); ok {
 				o.Batch.Plan, o.Batch.State, o.Batch.Message = run.Plan, rollouts.BatchUpgrading, ""
@@ -211,7 +211,7 @@ func TestAbortSaysWhatItWaitsFor(t *testing.T) {
 		}
 		o.Rollout.Status = p.Status
 		edit(o.Workload)
-		if got := planner.Rollout(o).Status.Message; !strings.HasSuffix(got, ": "+want) {
+		if got := planner.Decide(o).Status.Message; !strings.HasSuffix(got, ": "+want) {
 			t.Errorf("says %q, want that %s", got, want)
 		}
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// Rollout decides what one pass over a Rollout does: facts in, a decision out. Nothing
+// Decide decides what one pass over a Rollout does: facts in, a decision out. Nothing
 // else decides.
-func Rollout(o Observed) Plan {
+func Decide(o Observed) Decision {
 	if Over(o.Rollout) {
-		return Plan{Status: *o.Rollout.Status.DeepCopy(), Rule: "over"}
+		return Decision{Case: CaseOver, Passed: []string{string(CaseOver)}, State: StateOf(o.Rollout), Status: *o.Rollout.Status.DeepCopy()}
 	}
 	d := &draft{facts: factsOf(o)}
 	bindAbort(d)
-	for d.next = classify(d.facts); d.next != ""; {
+	found := classify(d.facts)
+	for d.next = found; d.next != ""; {
 		row := cases[slices.IndexFunc(cases, func(c caseRow) bool { return c.name == d.next })]
 		d.next, d.reason = "", string(row.name)
 		d.passed = append(d.passed, d.reason)
@@ -29,7 +30,12 @@ func Rollout(o Observed) Plan {
 	}
 	d.status.Clean()
 	d.status.Fit()
-	return Plan{Status: d.status, Actions: d.actions, Events: d.events, Wake: d.wake, Rule: d.passed[0], Passed: d.passed, Reasons: d.reasons, Verdicts: d.verdicts}
+	next := *o.Rollout
+	next.Status = d.status
+	return Decision{
+		Case: found, Passed: d.passed, State: StateOf(&next), Verdicts: d.verdicts,
+		Status: d.status, Actions: d.actions, Reasons: d.reasons, Events: d.events, Wake: d.wake,
+	}
 }
 
 // Case is what a pass finds: what happened to a release since its status was stored.
@@ -62,6 +68,8 @@ const (
 	CaseInProgress       Case = "in progress"
 	// CaseCompleted is never found, but gone on with.
 	CaseCompleted Case = "completed"
+	// CaseOver is a Rollout that is deleted, has given everything back and acts no more.
+	CaseOver Case = "over"
 )
 
 // caseRow is one case and what it leads to.
@@ -73,35 +81,31 @@ type caseRow struct {
 
 // cases in the order of precedence: the first that applies decides. A case may go on with
 // another one in the same write.
-var cases []caseRow
-
-func init() {
-	cases = []caseRow{
-		{CaseDeleted, deleted, terminate},
-		{CaseDisabled, leaves, disable},
-		{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, reset},
-		{CaseUnsupported, unsupported, setUnsupported},
-		{CaseNotNamed, notNamed, awaitName},
-		{CaseBypassed, bypassed, catch},
-		{CaseStillAborted, stillAborted, resumeAbort},
-		{CaseNotAdopted, notAdopted, adopt},
-		{CaseHealthy, (*facts).healthy, watch},
-		{CaseRolledBack, rolledBack, cancel},
-		{CaseAbortSuperseded, supersededWhenAborted, supersede},
-		{CaseAborted, (*facts).aborted, abort},
-		{CaseStableEdited, atEdited, stallStableEdited},
-		{CaseBatchGone, batchGone, makeBatch},
-		{CaseRefused, refused, refuse},
-		{CaseEndingSuperseded, supersededWhenEnding, supersede},
-		{CaseEnding, (*facts).ending, end},
-		{CasePaused, paused, pauseRelease},
-		{CaseRollback, rolledBackInBatches, startRollback},
-		{CaseSuperseded, superseded, supersede},
-		{CaseInitializing, initializing, initialize},
-		{CasePlanChanged, planChanged, applyEditedPlan},
-		{CaseCompleted, func(*facts) bool { return false }, finish},
-		{CaseInProgress, func(*facts) bool { return true }, inStep},
-	}
+var cases = []caseRow{
+	{CaseDeleted, deleted, terminate},
+	{CaseDisabled, leaves, disable},
+	{CaseWorkloadGone, func(f *facts) bool { return f.w == nil }, reset},
+	{CaseUnsupported, unsupported, setUnsupported},
+	{CaseNotNamed, notNamed, awaitName},
+	{CaseBypassed, bypassed, catch},
+	{CaseStillAborted, stillAborted, resumeAbort},
+	{CaseNotAdopted, notAdopted, adopt},
+	{CaseHealthy, (*facts).healthy, watch},
+	{CaseRolledBack, rolledBack, cancel},
+	{CaseAbortSuperseded, supersededWhenAborted, supersede},
+	{CaseAborted, (*facts).aborted, abort},
+	{CaseStableEdited, atEdited, stallStableEdited},
+	{CaseBatchGone, batchGone, makeBatch},
+	{CaseRefused, refused, refuse},
+	{CaseEndingSuperseded, supersededWhenEnding, supersede},
+	{CaseEnding, (*facts).ending, end},
+	{CasePaused, paused, pauseRelease},
+	{CaseRollback, rolledBackInBatches, startRollback},
+	{CaseSuperseded, superseded, supersede},
+	{CaseInitializing, initializing, initialize},
+	{CasePlanChanged, planChanged, applyEditedPlan},
+	{CaseCompleted, func(*facts) bool { return false }, finish},
+	{CaseInProgress, func(*facts) bool { return true }, inStep},
 }
 
 // classify finds the case.

@@ -76,7 +76,7 @@ func end(d *draft) {
 	}
 	left := remaining(d.facts, rows, lastPlan(d.facts, rollouts.WaitResume, revision, false))
 	if d.pursue(left); !left.done() {
-		d.because(closing[d.activity()])
+		because(d, closing[d.activity()])
 		return
 	}
 	d.settleAll()
@@ -99,7 +99,7 @@ func end(d *draft) {
 }
 
 // because says what an end waits for, if the batches know it, or without them the workload.
-func (d *draft) because(message string) {
+func because(d *draft, message string) {
 	why := ""
 	if d.Batch != nil {
 		why = d.Batch.Message

@@ -61,7 +61,7 @@ func pinAgain(d *draft, step *rollouts.Step) {
 	r, to := d.route(), pin(d.facts)
 	if pins(d.facts, step) && !r.Unserved && r.Barred == "" && to.Revision != "" && r.Pinned != to.Revision {
 		if undone := unpinnedBy(d.facts); undone != "" {
-			d.correct(undone)
+			correct(d, undone)
 		}
 		d.act(to)
 	}
@@ -100,7 +100,7 @@ func routeRight(d *draft, now string) {
 	}
 	if r.Routed && !r.Shared && r.Canary != now {
 		if r.Canary == "" && stageOf(p.State).routed {
-			d.correct(routeUndone) // somebody has deleted the Service
+			correct(d, routeUndone) // somebody has deleted the Service
 		}
 		d.act(RouteTo{Revision: now, Want: r.told()})
 		return
@@ -110,7 +110,7 @@ func routeRight(d *draft, now string) {
 		return
 	}
 	if !changing(d.facts) {
-		d.correct(routeUndone)
+		correct(d, routeUndone)
 	}
 	d.act(RouteTo{Revision: now, Want: wanted})
 }

@@ -21,7 +21,7 @@ func disable(d *draft) {
 		d.status.Phase = rollouts.PhaseDisabling
 		d.progress().FinalisingStep = ""
 	}
-	d.because("Disabling rollout, release resources")
+	because(d, "Disabling rollout, release resources")
 	if giveBack(d); d.waits {
 		return
 	}
@@ -51,7 +51,7 @@ func terminate(d *draft) {
 		d.progress().FinalisingStep = ""
 		d.set(rollouts.ConditionTerminating, metav1.ConditionTrue, "InTerminating", message)
 	}
-	d.because(message)
+	because(d, message)
 	if giveBack(d); d.waits {
 		return
 	}
@@ -72,9 +72,9 @@ func giveBack(d *draft) {
 	d.waits = true
 	switch {
 	case d.w == nil:
-		d.tearDown(workloadGone, rollouts.ReleasePlan{})
+		tearDown(d, workloadGone, rollouts.ReleasePlan{})
 	case condemned(d.facts):
-		if d.tearDown(replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
+		if tearDown(d, replacedTeardown, rollouts.ReleasePlan{}); !d.waits {
 			passOn(d)
 			d.waits = true
 		}
@@ -85,12 +85,12 @@ func giveBack(d *draft) {
 			leavePaused(d)
 		}
 	default:
-		d.tearDown(disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", false))
+		tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", false))
 	}
 }
 
 // tearDown runs a teardown as far as one pass can go.
-func (d *draft) tearDown(rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
+func tearDown(d *draft, rows []rollouts.FinalisingStep, last rollouts.ReleasePlan) {
 	left := remaining(d.facts, rows, last)
 	d.pursue(left)
 	d.waits = !left.done()
@@ -101,7 +101,7 @@ func leavePaused(d *draft) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
 		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	d.tearDown(disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", true))
+	tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", true))
 }
 
 // awaitAbort waits for the end of an abort, as far as it can come to one.

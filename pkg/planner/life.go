@@ -15,7 +15,7 @@ func adopt(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
 	d.status.RemoveCondition(rollouts.ConditionStalled)
 	d.progress()
-	d.status.Message = "Rollout is being put in charge of the workload"
+	d.status.Message = "Rollout is adopting the workload"
 	if !d.w.Labelled {
 		d.act(Label{})
 		return

@@ -134,7 +134,7 @@ const (
 )
 
 // correct says that somebody has undone what routers were told.
-func (d *draft) correct(undone string) {
+func correct(d *draft, undone string) {
 	if d.undone == "" {
 		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", d.progress().CurrentStepIndex))
 	}

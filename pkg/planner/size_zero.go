@@ -51,7 +51,7 @@ func awake(d *draft, step *rollouts.Step) {
 		return
 	}
 	w := repinned(d.facts, step)
-	if d.fulfil(w); w.done() {
+	if fulfil(d, w); w.done() {
 		plan := d.Batch.Plan
 		plan.Paused = false
 		d.act(RunBatch{Plan: plan})

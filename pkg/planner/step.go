@@ -122,13 +122,13 @@ func inStage(d *draft) {
 	if s.begin != nil {
 		s.begin(d, step)
 	}
-	if d.judge(s.gates, step); d.waits {
+	if judge(d, s.gates, step); d.waits {
 		if s.hold != nil {
 			s.hold(d, step)
 		}
 		return
 	}
-	if d.seek(s.goal, step); d.waits {
+	if seek(d, s.goal, step); d.waits {
 		return
 	}
 	if s.pass != nil {
@@ -142,7 +142,7 @@ func inStage(d *draft) {
 }
 
 // judge has the gates judge the step, and waits for those that want it.
-func (d *draft) judge(gates []Gate, step *rollouts.Step) {
+func judge(d *draft, gates []Gate, step *rollouts.Step) {
 	for _, gate := range gates {
 		v := gate.Judge(d.facts, step)
 		v.Gate = gate.Name
@@ -155,10 +155,10 @@ func (d *draft) judge(gates []Gate, step *rollouts.Step) {
 }
 
 // seek pursues the targets of a goal in order, as far as one pass can go.
-func (d *draft) seek(goal []target, step *rollouts.Step) {
+func seek(d *draft, goal []target, step *rollouts.Step) {
 	for _, t := range goal {
 		w := t.left(d.facts, step)
-		d.fulfil(w)
+		fulfil(d, w)
 		if d.waits = d.waits || !w.done(); d.waits && !w.beside {
 			return
 		}
@@ -166,7 +166,7 @@ func (d *draft) seek(goal []target, step *rollouts.Step) {
 }
 
 // fulfil does what is left to do until a target is met.
-func (d *draft) fulfil(w want) {
+func fulfil(d *draft, w want) {
 	d.settle(w.applies, rollouts.OutcomeApplied)
 	if w.message != "" {
 		d.say(w.message)
@@ -178,7 +178,7 @@ func (d *draft) fulfil(w want) {
 		d.aim(w.forgets)
 	}
 	if w.undone != "" {
-		d.correct(w.undone)
+		correct(d, w.undone)
 	}
 	if w.event != nil {
 		d.events = append(d.events, *w.event)

@@ -91,7 +91,7 @@ func Decide(f Found) *Plan {
 // valid until somebody changes it.
 func (p *Plan) keep(kind string, o Object, errs field.ErrorList) {
 	for _, err := range errs {
-		p.remark(kind, o, "is kept as it is, but a change of it has to mend this: "+err.Error())
+		p.remark(kind, o, "is kept as it is, but a change of it has to fix this: "+err.Error())
 	}
 	o.SetResourceVersion("")
 	p.Objects = append(p.Objects, o)

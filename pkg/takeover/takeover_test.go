@@ -174,7 +174,7 @@ func TestRemarks(t *testing.T) {
 			r.Status.Phase = rollouts.PhaseHealthy
 		}, false, "names a ReplicaSet"},
 		"invalid": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.Strategy.Canary.Steps[0].Replicas = nil }, false,
-			"is kept as it is, but a change of it has to mend this: spec.strategy.canary.steps[0].replicas"},
+			"is kept as it is, but a change of it has to fix this: spec.strategy.canary.steps[0].replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := release()

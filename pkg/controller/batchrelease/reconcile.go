@@ -3,7 +3,7 @@
 
 // Package batchrelease drives one workload for each BatchRelease. It answers
 // how far the workload was told to go and whether it is there; what happens
-// next is planner.BatchRelease's to decide. It must not know about traffic,
+// next is batch.Decide's to say. It must not know about traffic,
 // steps or approvals.
 package batchrelease
 

@@ -75,7 +75,7 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[O
 	}
 }
 
-// Decide is planner.BatchRelease.
+// Decide is batch.Decide.
 func Decide(o *Observation) pass.Decision[rollouts.BatchReleaseStatus] {
 	plan := batch.Decide(o.Facts)
 	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events}

@@ -50,8 +50,10 @@ type Decision[S any] struct {
 	Status S
 	// Filings are histories to be stored before the actions.
 	Filings []planner.Filing
-	// Actions are targets to reach, in order; empty when the world agrees.
+	// Actions are targets to reach, in order; empty when the world agrees. Reasons say what
+	// wants each of them; Rule does where there are none.
 	Actions []planner.Action
+	Reasons []string
 	// Events are to be announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
@@ -160,8 +162,12 @@ func hopeless(err error) bool {
 
 // carryOut reaches the targets in order and stops at the first that fails.
 func (s Steps[O, S]) carryOut(ctx context.Context, o *O, d Decision[S]) error {
-	for _, action := range d.Actions {
-		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", d.Rule)
+	for i, action := range d.Actions {
+		reason := d.Rule
+		if i < len(d.Reasons) {
+			reason = d.Reasons[i]
+		}
+		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", reason)
 		if err := s.Act(ctx, o, action); err != nil {
 			return err
 		}

@@ -89,12 +89,12 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Rol
 	}
 }
 
-// Decide is planner.Rollout, and what is to be filed by the status that it returns.
+// Decide is planner.Decide, and what is to be filed by the status that it returns.
 func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
-	plan := planner.Rollout(o.Facts)
+	d := planner.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
-		Rule: plan.Rule, Status: plan.Status, Filings: planner.Filings(plan.Status, o.Facts.Histories),
-		Actions: plan.Actions, Events: plan.Events, Wake: plan.Wake,
+		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
+		Actions: d.Actions, Reasons: d.Reasons, Events: d.Events, Wake: d.Wake,
 	}
 }
 

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Decision is everything one pass decided.
+type Decision struct {
+	// Case is what the pass found, and Passed has the cases and the stages of steps that
+	// it has come through, that one first.
+	Case   Case
+	Passed []string
+	// State is where the release stands by Status.
+	State State
+	// Verdicts are those of the gates of the step.
+	Verdicts []Verdict
+	// Status is the whole next status, never a patch.
+	Status rollouts.RolloutStatus
+	// Actions are targets to reach, in order; empty when the world agrees. Reasons say of
+	// each which case, stage or projection wants it.
+	Actions []Action
+	Reasons []string
+	// Events are to be announced once Status is stored.
+	Events []Event
+	// Wake says when to look again; zero means when something changes.
+	Wake time.Duration
+}
+
+// String explains the decision to a person, a line for each fact.
+func (d Decision) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "state    %s\n", d.State)
+	fmt.Fprintf(&out, "passed   %s\n", strings.Join(d.Passed, ", "))
+	for _, v := range d.Verdicts {
+		fmt.Fprintf(&out, "gate     %s\n", v)
+	}
+	for i, a := range d.Actions {
+		fmt.Fprintf(&out, "action   %s, for %q\n", a, d.Reasons[i])
+	}
+	for _, e := range d.Events {
+		fmt.Fprintf(&out, "event    %s: %s\n", e.Reason, e.Message)
+	}
+	if d.Wake > 0 {
+		fmt.Fprintf(&out, "wake     in %s\n", d.Wake)
+	}
+	return out.String()
+}
+
+// Event is an announcement of what has happened.
+type Event struct {
+	Warning bool
+	Reason  string
+	Message string
+}

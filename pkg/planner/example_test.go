@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A Rollout at rest finds its workload held with another template, and starts a release.
+func ExampleDecide() {
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	r.Spec.Strategy.Canary = &rollouts.Release{Steps: []rollouts.Step{{Replicas: new(intstr.FromString("20%"))}, {Replicas: new(intstr.FromString("100%"))}}}
+	r.Status.Phase = rollouts.PhaseHealthy
+	d := planner.Decide(planner.Observed{
+		Now: now, Rollout: r, Indexed: true, Listed: true,
+		Workload: &planner.Workload{
+			Labelled: true, Held: true, Settled: true, Native: true, Replicas: 10,
+			StableRevision: "v1", UpdateRevision: "v2", StableReplicas: 10, StableReadyReplicas: 10,
+		},
+	})
+	fmt.Print(d)
+	// Output:
+	// state    InStep
+	// passed   healthy, waiting to start, in progress, step 1 BeforeStepUpgrade, step 1 StepUpgrade
+	// gate     jump: Pass
+	// action   batch 0: 20%, for "step 1 StepUpgrade"
+	// event    RolloutStarted: release of revision v2 has started
+	// wake     in 10m0s
+}
