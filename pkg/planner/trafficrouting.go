@@ -77,7 +77,7 @@ var routingRules = []struct {
 	// Who deletes it wants no routes, whatever releases are under way.
 	{"deleted", (*routing).deleted, (*routing).terminate},
 	// Without the finalizer a deletion would leave the routes behind.
-	{"unguarded", (*routing).unguarded, (*routing).guard},
+	{"unguarded", func(x *routing) bool { return !x.guarded() }, (*routing).guard},
 	{"in use", (*routing).used, (*routing).progress},
 	{"let go", (*routing).unsettled, (*routing).finalize},
 	{"at rest", func(*routing) bool { return true }, (*routing).rest},
@@ -119,8 +119,6 @@ func (x *routing) used() bool       { return Used(x.Routing) }
 func (x *routing) guarded() bool {
 	return slices.Contains(x.Routing.Finalizers, rollouts.FinalizerTrafficRouting)
 }
-
-func (x *routing) unguarded() bool { return !x.guarded() }
 
 // unsettled reports whether there may be something of the network to take back.
 func (x *routing) unsettled() bool {
@@ -307,63 +305,4 @@ func (x *routing) elapsed(d time.Duration) bool {
 	left := x.plan.Status.LastUpdateTime.Add(d).Sub(x.Now)
 	x.plan.Wake = max(left, 0)
 	return left <= 0
-}
-
-// Routing is the facts of the TrafficRouting that a Rollout names.
-type Routing struct {
-	// Name is empty when the Rollout names none.
-	Name string
-	// Exists reports whether there is one that is not being deleted.
-	Exists bool
-	// Linked reports whether it routes for the Rollout, and Lost that it does no
-	// more, since it was deleted and has taken its routes back.
-	Linked, Lost bool
-	// Busy reports whether its routes are in place or are being taken back, and that
-	// no other Rollout needs them.
-	Busy bool
-	// Routed reports whether requests go as it says.
-	Routed bool
-	// Message is what it says of itself.
-	Message string
-	// Strays are others that route for the Rollout, which no longer names them.
-	Strays []string
-}
-
-// RoutingFacts are those of a TrafficRouting for a Rollout; r is nil where there
-// is none.
-func RoutingFacts(name, rollout string, r *rollouts.TrafficRouting, strays []string) *Routing {
-	if name == "" && len(strays) == 0 {
-		return nil
-	}
-	f := &Routing{Name: name, Strays: strays}
-	if r == nil {
-		return f
-	}
-	mine := ProgressingFinalizer(rollout)
-	others := slices.ContainsFunc(r.Finalizers, func(have string) bool {
-		return have != mine && strings.Contains(have, rollouts.FinalizerProgressing)
-	})
-	f.Linked = slices.Contains(r.Finalizers, mine)
-	f.Exists = r.DeletionTimestamp == nil
-	f.Lost = !f.Exists && !slices.Contains(r.Finalizers, rollouts.FinalizerTrafficRouting)
-	f.Routed = r.Status.Phase == rollouts.PhaseProgressing && r.Status.Routed && r.Status.ObservedGeneration >= r.Generation
-	f.Message = r.Status.Message
-	f.Busy = !f.Lost && busy(r.Status.Phase, !others || !f.Exists)
-	return f
-}
-
-// busy reports whether routes are not taken back yet; those for others do not count.
-func busy(phase rollouts.Phase, alone bool) bool {
-	switch phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseFinalizing:
-		return alone
-	default:
-		return phase == rollouts.PhaseTerminating
-	}
-}
-
-// ProgressingFinalizer tells a TrafficRouting that a release of the Rollout is
-// under way.
-func ProgressingFinalizer(rollout string) string {
-	return rollouts.FinalizerProgressing + "/" + rollout
 }
