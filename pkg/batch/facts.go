@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package batch
+
+import (
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// facts are what one pass knows: what was observed, and the status as far as the pass has
+// come. A function of facts answers; one of a draft changes it and returns nothing.
+type facts struct {
+	Observed
+	// w is nil where the workload of the BatchRelease does not exist.
+	w      *planner.Workload
+	plan   rollouts.ReleasePlan
+	status rollouts.BatchReleaseStatus
+	// begins reports whether a plan is taken up, and another that it is at another batch.
+	begins, another bool
+}
+
+func factsOf(o Observed) *facts {
+	f := &facts{Observed: o, w: o.Workload, plan: o.Release.Spec.Plan, status: *o.Release.Status.DeepCopy()}
+	if f.w != nil && (f.w.Deleted != "" || f.status.WorkloadUID != "" && f.w.UID != f.status.WorkloadUID) {
+		f.w = nil // or another workload of that name
+	}
+	f.status.ObservedGeneration = o.Release.Generation
+	if f.w != nil && f.w.ExtraUID != "" {
+		f.status.ExtraUID = f.w.ExtraUID // stored before anything is done to it
+	}
+	return f
+}
+
+// draft is a decision as it grows.
+type draft struct {
+	*facts
+	actions []planner.Action
+	events  []planner.Event
+}
+
+func (d *draft) act(a planner.Action) { d.actions = append(d.actions, a) }
+
+func (d *draft) warn(reason, message string) {
+	d.events = append(d.events, planner.Event{Warning: true, Reason: reason, Message: message})
+}
