@@ -202,7 +202,7 @@ func onWorkload(obs *Observation, action planner.Action) ([]object.Change, error
 	w := obs.workload
 	switch a := action.(type) {
 	case planner.SetTarget:
-		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedByBatchRelease(obs.Release))), nil
+		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedBy(obs.Release))), nil
 	case planner.Discard:
 		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
 	case planner.Tell:

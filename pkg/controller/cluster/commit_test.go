@@ -143,7 +143,7 @@ func (s *server) change(ctx context.Context, c client.WithWatch, o client.Object
 func objects() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}
 	owned := meta
-	owned.OwnerReferences = []metav1.OwnerReference{cluster.OwnedByRollout(&rollouts.Rollout{ObjectMeta: meta})}
+	owned.OwnerReferences = []metav1.OwnerReference{cluster.OwnedBy(&rollouts.Rollout{ObjectMeta: meta})}
 	ref := v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	share := intstr.FromString("20%")
 	return []client.Object{

@@ -50,7 +50,7 @@ func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]r
 }
 
 func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error) {
-	hub, err := converted(h, v1alpha1.Convert_v1alpha1_RolloutHistory_To_rollouts_RolloutHistory)
+	hub, err := converted[rollouts.RolloutHistory](h)
 	if err != nil {
 		return rollouts.RolloutHistoryStatus{}, err
 	}
@@ -89,7 +89,7 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 	if f.Status == nil {
 		return made, s.filed(h)
 	}
-	wire, err := converted(&rollouts.RolloutHistory{Status: *f.Status}, v1alpha1.Convert_rollouts_RolloutHistory_To_v1alpha1_RolloutHistory)
+	wire, err := converted[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: *f.Status})
 	if err != nil {
 		return made, err
 	}
@@ -157,14 +157,13 @@ func routersOf(o traffic.Objects, copied func(runtime.Object, string) *v1alpha1.
 // rolloutSpec is spelled as in v1alpha1, where histories belong. That cannot
 // say blue-green, which is spelled as in v1beta1.
 func rolloutSpec(r *rollouts.Rollout) (v1alpha1.RawJSON, error) {
+	var wire runtime.Object
+	var err error
 	if style, _ := r.Spec.Strategy.Active(); style == rollouts.StyleBlueGreen {
-		wire, err := converted(r.DeepCopy(), v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout)
-		if err != nil {
-			return v1alpha1.RawJSON{}, err
-		}
-		return specOf(wire)
+		wire, err = converted[v1beta1.Rollout](r)
+	} else {
+		wire, err = converted[v1alpha1.Rollout](r)
 	}
-	wire, err := converted(r.DeepCopy(), v1alpha1.Convert_rollouts_Rollout_To_v1alpha1_Rollout)
 	if err != nil {
 		return v1alpha1.RawJSON{}, err
 	}

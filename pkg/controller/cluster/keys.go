@@ -130,7 +130,7 @@ func NetworkKeys(o client.Object) []string {
 func routingsOf(o client.Object) []rollouts.TrafficRoutingRef {
 	var refs []rollouts.TrafficRoutingRef
 	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
-		hub, err := converted(routing.DeepCopy(), v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
+		hub, err := converted[rollouts.TrafficRouting](routing)
 		if err != nil {
 			return nil
 		}
@@ -147,7 +147,7 @@ func releaseOf(o client.Object) *rollouts.Release {
 	if !ok {
 		return nil
 	}
-	hub, err := converted(r, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+	hub, err := converted[rollouts.Rollout](r)
 	if err != nil {
 		return nil
 	}

@@ -124,7 +124,7 @@ func otherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, what s
 	}
 	var all []traffic.Other
 	for i := range releases.Items {
-		other, err := converted(&releases.Items[i], v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+		other, err := converted[rollouts.Rollout](&releases.Items[i])
 		if err != nil {
 			return nil, err
 		}

@@ -11,9 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,38 +55,34 @@ func (s Server) Create(ctx context.Context, o client.Object, opts ...client.Crea
 
 // Rollout returns a Rollout, or nil when there is none.
 func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollouts.Rollout, error) {
-	wire, err := get(ctx, s, key.Namespace, key.Name, &v1beta1.Rollout{})
-	if wire == nil || err != nil {
+	r, err := hub[rollouts.Rollout, v1beta1.Rollout](ctx, s, key)
+	if r == nil || err != nil {
 		return nil, err
 	}
-	hub, err := converted(wire, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
-	if err != nil {
-		return nil, err
-	}
-	return hub, s.WriteTracker.shown(hub)
+	return r, s.WriteTracker.shown(r)
 }
 
 // AllRollouts are those of all namespaces. They are read only: they share with
 // the cache what the two versions have in common.
 func (s Reader) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
-	var wire v1beta1.RolloutList
-	if err := s.List(ctx, &wire, client.UnsafeDisableDeepCopy); err != nil {
+	var list v1beta1.RolloutList
+	if err := s.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing rollouts: %w", err)
 	}
-	all := make([]*rollouts.Rollout, 0, len(wire.Items))
-	for i := range wire.Items {
-		hub, err := converted(&wire.Items[i], v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+	all := make([]*rollouts.Rollout, 0, len(list.Items))
+	for i := range list.Items {
+		r, err := converted[rollouts.Rollout](&list.Items[i])
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, hub)
+		all = append(all, r)
 	}
 	return all, nil
 }
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
 func (s Reader) BatchRelease(ctx context.Context, key types.NamespacedName) (*rollouts.BatchRelease, error) {
-	b, err := batchRelease(ctx, s, key)
+	b, err := hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, key)
 	if b == nil || err != nil {
 		return nil, err
 	}
@@ -107,18 +101,10 @@ func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollo
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
-		return batchRelease(ctx, s.Live, key)
+		return hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
 	default:
 		return b, nil
 	}
-}
-
-func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.BatchRelease, error) {
-	wire, err := get(ctx, from, key.Namespace, key.Name, &v1beta1.BatchRelease{})
-	if wire == nil || err != nil {
-		return nil, err
-	}
-	return converted(wire, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease)
 }
 
 // CommitRollout stores the next status at the version that it was planned from, and
@@ -126,51 +112,26 @@ func batchRelease(ctx context.Context, from client.Reader, key types.NamespacedN
 func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	return commit(ctx, s, next, v1beta1.Convert_rollouts_Rollout_To_v1beta1_Rollout, v1beta1.Convert_v1beta1_Rollout_To_rollouts_Rollout)
+	return commit[rollouts.Rollout, v1beta1.Rollout](ctx, s, next)
 }
 
 // CommitBatchRelease is CommitRollout for BatchReleases.
 func (s Server) CommitBatchRelease(ctx context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := b.DeepCopy()
 	next.Status = status
-	return commit(ctx, s, next, v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease, v1beta1.Convert_v1beta1_BatchRelease_To_rollouts_BatchRelease)
+	return commit[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s, next)
 }
 
 // CommitTrafficRouting is CommitRollout for TrafficRoutings.
 func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
 	next := r.DeepCopy()
 	next.Status = status
-	return commit(ctx, s, next,
-		v1alpha1.Convert_rollouts_TrafficRouting_To_v1alpha1_TrafficRouting, v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
-}
-
-// commit stores the status of an object and returns what is stored.
-func commit[H, W any, P interface {
-	*W
-	client.Object
-}](ctx context.Context, s Server, next *H, to func(*H, *W, conversion.Scope) error, from func(*W, *H, conversion.Scope) error) (*H, error) {
-	wire, err := converted(next, to)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.noting(P(wire), s.Status().Update(ctx, P(wire))); err != nil {
-		return nil, err
-	}
-	return converted(wire, from)
-}
-
-// converted is an object of the wire as the hub has it, or the other way round.
-func converted[I, O any](in *I, convert func(*I, *O, conversion.Scope) error) (*O, error) {
-	out := new(O)
-	if err := convert(in, out, nil); err != nil {
-		return nil, fmt.Errorf("converting to %T: %w", out, err)
-	}
-	return out, nil
+	return commit[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, next)
 }
 
 // PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
 func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error {
-	wire, err := converted(b, v1beta1.Convert_rollouts_BatchRelease_To_v1beta1_BatchRelease)
+	wire, err := converted[v1beta1.BatchRelease](b)
 	switch {
 	case err != nil:
 		return err
@@ -191,8 +152,7 @@ func (s Server) noting(o client.Object, err error) error {
 
 // DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
 func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
-	wire := &v1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
-	return client.IgnoreNotFound(s.Delete(ctx, wire, client.Preconditions{UID: &b.UID}))
+	return client.IgnoreNotFound(s.Delete(ctx, About(b), client.Preconditions{UID: &b.UID}))
 }
 
 // AddFinalizer puts a finalizer on an object of our group.
@@ -210,17 +170,7 @@ func (s Server) DropFinalizer(ctx context.Context, o object.Object, finalizer st
 }
 
 func (s Server) setFinalizers(ctx context.Context, o object.Object, finalizers []string) error {
-	var base, want client.Object
-	switch o := o.(type) {
-	case *rollouts.Rollout:
-		base, want = &v1beta1.Rollout{ObjectMeta: o.ObjectMeta}, &v1beta1.Rollout{ObjectMeta: *o.ObjectMeta.DeepCopy()}
-	case *rollouts.BatchRelease:
-		base, want = &v1beta1.BatchRelease{ObjectMeta: o.ObjectMeta}, &v1beta1.BatchRelease{ObjectMeta: *o.ObjectMeta.DeepCopy()}
-	case *rollouts.TrafficRouting:
-		base, want = &v1alpha1.TrafficRouting{ObjectMeta: o.ObjectMeta}, &v1alpha1.TrafficRouting{ObjectMeta: *o.ObjectMeta.DeepCopy()}
-	default:
-		return fmt.Errorf("changing finalizers of %s: %T is not of our group", o.GetName(), o)
-	}
+	base, want := About(o), About(o)
 	want.SetFinalizers(finalizers)
 	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }

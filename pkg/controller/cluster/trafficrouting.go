@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,42 +29,17 @@ const (
 	ByUser = "metadata.finalizers"
 )
 
-var routingKind = v1alpha1.SchemeGroupVersion.WithKind("TrafficRouting")
-
-// NewTrafficRouting is an empty TrafficRouting to watch.
-func NewTrafficRouting() client.Object { return &v1alpha1.TrafficRouting{} }
-
 // TrafficRoutings is a list for Enqueue.
 func TrafficRoutings() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
 
-// OwnedByRouting is the reference of what a TrafficRouting makes.
-func OwnedByRouting(r *rollouts.TrafficRouting) metav1.OwnerReference {
-	return *metav1.NewControllerRef(r, routingKind)
-}
-
-// AboutRouting is the TrafficRouting as events refer to it.
-func AboutRouting(r *rollouts.TrafficRouting) runtime.Object {
-	wire := &v1alpha1.TrafficRouting{ObjectMeta: r.ObjectMeta}
-	wire.SetGroupVersionKind(routingKind)
-	return wire
-}
-
 // TrafficRouting returns a TrafficRouting, or nil when there is none.
 func (s Reader) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
-	return trafficRouting(ctx, s, key)
-}
-
-func trafficRouting(ctx context.Context, from client.Reader, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
-	wire, err := get(ctx, from, key.Namespace, key.Name, &v1alpha1.TrafficRouting{})
-	if wire == nil || err != nil {
-		return nil, err
-	}
-	return converted(wire.DeepCopy(), v1alpha1.Convert_v1alpha1_TrafficRouting_To_rollouts_TrafficRouting)
+	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, key)
 }
 
 // LiveTrafficRouting is TrafficRouting, asked of the server.
 func (s Reader) LiveTrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
-	return trafficRouting(ctx, s.Live, key)
+	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s.Live, key)
 }
 
 // LinkedTo names the TrafficRoutings that have the mark of a Rollout.

@@ -90,7 +90,7 @@ func (p passes) runBatch(ctx context.Context, obs *Observation, plan rollouts.Re
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
-		OwnerReferences: []metav1.OwnerReference{cluster.OwnedByRollout(ro)},
+		OwnerReferences: []metav1.OwnerReference{cluster.OwnedBy(ro)},
 	}}
 	if obs.batch != nil {
 		b = obs.batch.DeepCopy()

@@ -183,7 +183,7 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 	}
 	ref := release.TrafficRoutings[0]
 	obs.objects = traffic.Objects{
-		Owner:       cluster.OwnedByRollout(obs.Rollout),
+		Owner:       cluster.OwnedBy(obs.Rollout),
 		RevisionKey: row.RevisionKey,
 		Shared:      release.DisableCanaryService,
 		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),

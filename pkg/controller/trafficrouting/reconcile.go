@@ -41,7 +41,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	steps := Steps(server{r.Server, r}, r.Clock.Now)
 	steps.Announce = func(obs *Observation, announced []planner.Event) {
-		cluster.Announce(r.Recorder, cluster.AboutRouting(obs.Routing), "Route", announced)
+		cluster.Announce(r.Recorder, cluster.About(obs.Routing), "Route", announced)
 	}
 	return steps.Reconcile(ctx, req)
 }

@@ -93,7 +93,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	}
 	ref := routing.Spec.ObjectRef[0]
 	obs.objects = traffic.Objects{
-		Owner: cluster.OwnedByRouting(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnedBy(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
 	}
 	if !planner.Routes(routing) {
 		obs.objects.Originals = []string{} // nothing has been kept on routers yet
