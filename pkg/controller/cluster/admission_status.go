@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/artifacts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
@@ -85,16 +84,8 @@ func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 // WatchAdmission wakes every Rollout when one of those objects is created, deleted
 // or changed, such as when it gets its certificate.
 func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Source {
-	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		var all v1beta1.RolloutList
-		if err := s.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers; it fails only when it is shut down
-		}
-		var out []reconcile.Request
-		for i := range all.Items {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-		return out
+	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return requests(cached(ctx, s, Rollouts()))
 	}))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +26,19 @@ import (
 // counts the pods of a Deployment in its status with each of them; while it is held,
 // only its ReplicaSets are asked for that.
 func WorkloadChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, ok := e.ObjectOld.(*appsv1.Deployment)
-		is, too := e.ObjectNew.(*appsv1.Deployment)
-		return !ok || !too || !counted(was) || !counted(is) ||
+	return updates(func(was, is *appsv1.Deployment) bool {
+		return !counted(was) || !counted(is) ||
 			was.Status.ObservedGeneration != is.Status.ObservedGeneration || !equality.Semantic.DeepEqual(metaOf(was), metaOf(is))
+	})
+}
+
+// updates passes updates of objects of a type that change what matters, and whatever
+// happens to others.
+func updates[T client.Object](matters func(was, is T) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(T)
+		is, too := e.ObjectNew.(T)
+		return !ok || !too || matters(was, is)
 	}}
 }
 
@@ -50,18 +59,7 @@ func metaOf(o client.Object) metav1.ObjectMeta {
 // OwnedChanged passes updates of what a workload owns that matter: of the spec, the
 // sizes and the marks of a ReplicaSet, of whether a pod serves and of its labels.
 func OwnedChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		switch was := e.ObjectOld.(type) {
-		case *appsv1.ReplicaSet:
-			is, ok := e.ObjectNew.(*appsv1.ReplicaSet)
-			return !ok || setChanged(was, is)
-		case *corev1.Pod:
-			is, ok := e.ObjectNew.(*corev1.Pod)
-			return !ok || podChanged(was, is)
-		default:
-			return true
-		}
-	}}
+	return predicate.And(updates(setChanged), updates(podChanged))
 }
 
 func setChanged(was, is *appsv1.ReplicaSet) bool {
@@ -71,15 +69,30 @@ func setChanged(was, is *appsv1.ReplicaSet) bool {
 		!equality.Semantic.DeepEqual(was.Annotations, is.Annotations) || !slices.Equal(was.Finalizers, is.Finalizers)
 }
 
-// podChanged leaves out what is normal for a while and is looked at again without
-// being told.
 func podChanged(was, is *corev1.Pod) bool {
+	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || troubleChanged(was, is)
+}
+
+// TroubleChanged passes pods only when there are more or fewer of them, or when their
+// labels or what keeps them from running has changed.
+func TroubleChanged() predicate.Predicate { return updates(troubleChanged) }
+
+// troubleChanged leaves out what is normal for a while and is looked at again without
+// being told.
+func troubleChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
 		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
 		return message
 	}
-	return workload.Well(was) != workload.Well(is) || was.Status.Phase != is.Status.Phase || trouble(was) != trouble(is) ||
-		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+	return trouble(was) != trouble(is) || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+}
+
+// TargetChanged passes autoscalers only when they come, or scale something else: to give
+// one back may be the last that is done.
+func TargetChanged() predicate.Predicate {
+	return updates(func(was, is *autoscalingv2.HorizontalPodAutoscaler) bool {
+		return was.Spec.ScaleTargetRef.Name != is.Spec.ScaleTargetRef.Name
+	})
 }
 
 // Deleted passes nothing but deletions.
@@ -90,35 +103,30 @@ func Deleted() predicate.Predicate {
 
 // DriveChanged passes BatchReleases that tell their workload something else.
 func DriveChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, ok := e.ObjectOld.(*v1beta1.BatchRelease)
-		is, too := e.ObjectNew.(*v1beta1.BatchRelease)
-		return !ok || !too || !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
+	return updates(func(was, is *v1beta1.BatchRelease) bool {
+		return !equality.Semantic.DeepEqual(was.Status.Drive, is.Status.Drive) ||
 			was.Spec.ReleasePlan.StableRevision != is.Spec.ReleasePlan.StableRevision
-	}}
+	})
 }
 
 // StableChanged passes Rollouts of which another revision is known to be stable, whose
 // Service selects another one, or whose release begins or ends.
 func StableChanged() predicate.Predicate {
-	stable := func(o client.Object) string {
-		r, ok := o.(*v1beta1.Rollout)
+	stable := func(r *v1beta1.Rollout) string {
 		switch {
-		case ok && r.Status.Canary != nil:
+		case r.Status.Canary != nil:
 			return string(r.Status.Phase) + r.Status.Canary.StableRevision
-		case ok && r.Status.BlueGreen != nil:
+		case r.Status.BlueGreen != nil:
 			return string(r.Status.Phase) + r.Status.BlueGreen.StableRevision
 		default:
 			return ""
 		}
 	}
-	pinned := func(o client.Object) string {
-		if r, ok := o.(*v1beta1.Rollout); ok && r.Status.Network != nil {
-			return r.Status.Network.Pinned
+	pinned := func(r *v1beta1.Rollout) string {
+		if r.Status.Network == nil {
+			return ""
 		}
-		return ""
+		return r.Status.Network.Pinned
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return stable(e.ObjectOld) != stable(e.ObjectNew) || pinned(e.ObjectOld) != pinned(e.ObjectNew)
-	}}
+	return updates(func(was, is *v1beta1.Rollout) bool { return stable(was) != stable(is) || pinned(was) != pinned(is) })
 }

@@ -36,7 +36,7 @@ func WorkloadKey(gk schema.GroupKind, name string) string { return gk.String() +
 
 // WorkloadKeys indexes Rollouts and BatchReleases.
 func WorkloadKeys(o client.Object) []string {
-	if gk, name := released(o); name != "" {
+	if gk, name := Released(o); name != "" {
 		return []string{WorkloadKey(gk, name)}
 	}
 	return nil
@@ -45,7 +45,7 @@ func WorkloadKeys(o client.Object) []string {
 // GroupKeys indexes them, too, and TrafficRoutings.
 func GroupKeys(o client.Object) []string {
 	groups := sets.New[string]()
-	if gk, name := released(o); name != "" {
+	if gk, name := Released(o); name != "" {
 		groups.Insert(gk.Group)
 	}
 	for _, ref := range routingsOf(o) {
@@ -56,24 +56,8 @@ func GroupKeys(o client.Object) []string {
 	return sets.List(groups)
 }
 
-// Released is the kind of what a Rollout or a BatchRelease releases.
-func Released(o client.Object) schema.GroupKind {
-	gk, _ := released(o)
-	return gk
-}
-
-// ReleasedAs is the name of the workload of a kind that a Rollout or a BatchRelease
-// releases; empty if it is of another kind.
-func ReleasedAs(o client.Object, kind schema.GroupKind) string {
-	gk, name := released(o)
-	if gk != kind {
-		return ""
-	}
-	return name
-}
-
-// released is what a Rollout or a BatchRelease releases; no name if nothing.
-func released(o client.Object) (gk schema.GroupKind, name string) {
+// Released is what a Rollout or a BatchRelease releases; no name if nothing.
+func Released(o client.Object) (gk schema.GroupKind, name string) {
 	var ref v1beta1.ObjectRef
 	switch o := o.(type) {
 	case *v1beta1.Rollout:

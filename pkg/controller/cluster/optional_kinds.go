@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -218,18 +217,7 @@ const Served = time.Second
 func EnqueueDefined(s client.Client, list func() client.ObjectList) handler.EventHandler {
 	return Later(Served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())
-		found := list()
 		group := schema.ParseGroupResource(o.GetName()).Group
-		if err := s.List(ctx, found, client.MatchingFields{ByGroup: group}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers; it fails only when it is shut down
-		}
-		var out []reconcile.Request
-		_ = meta.EachListItem(found, func(item runtime.Object) error { // fails for what is no list only
-			if o, ok := item.(client.Object); ok {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-			}
-			return nil
-		})
-		return out
+		return requests(cached(ctx, s, list(), client.MatchingFields{ByGroup: group}))
 	}))
 }

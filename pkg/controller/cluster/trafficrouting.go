@@ -18,14 +18,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Indexes that have to do with TrafficRoutings.
 const (
 	// ByRouting finds Rollouts by the TrafficRouting that they name.
 	ByRouting = "spec.strategy.trafficRoutingRef"
-	// ByUser finds TrafficRoutings by the finalizers of Rollouts on them.
+	// ByUser finds TrafficRoutings by the names of Rollouts that have finalizers on them.
 	ByUser = "metadata.finalizers"
 )
 
@@ -45,7 +44,7 @@ func (s Reader) LiveTrafficRouting(ctx context.Context, key types.NamespacedName
 // LinkedTo names the TrafficRoutings that have the mark of a Rollout.
 func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
 	var list v1alpha1.TrafficRoutingList
-	mine := client.MatchingFields{ByUser: planner.ProgressingFinalizer(r.Name)}
+	mine := client.MatchingFields{ByUser: r.Name}
 	if err := s.List(ctx, &list, client.InNamespace(r.Namespace), mine); err != nil {
 		return nil, fmt.Errorf("listing trafficroutings in use: %w", err)
 	}
@@ -69,11 +68,10 @@ const mostGone = 16
 func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
 	var gone []string
 	asked := 0
-	for _, mark := range marksOf(r) {
+	for _, name := range UserKeys(r) {
 		if asked == mostGone {
 			break
 		}
-		name := strings.TrimPrefix(mark, rollouts.FinalizerProgressing+"/")
 		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 		if err != nil {
 			return nil, err
@@ -102,44 +100,28 @@ func RoutingKeys(o client.Object) []string {
 	return []string{release.TrafficRouting()}
 }
 
-// UserKeys index TrafficRoutings by the finalizers of Rollouts on them.
-func UserKeys(o client.Object) []string { return marksOf(o) }
-
-// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
-func IsUser(o client.Object) []string { return []string{planner.ProgressingFinalizer(o.GetName())} }
-
-// marksOf are the finalizers of Rollouts on a TrafficRouting.
-func marksOf(o metav1.Object) []string {
-	var keys []string
+// UserKeys index TrafficRoutings by the Rollouts that have finalizers on them.
+func UserKeys(o client.Object) []string {
+	var names []string
 	for _, f := range o.GetFinalizers() {
-		if strings.HasPrefix(f, rollouts.FinalizerProgressing+"/") {
-			keys = append(keys, f)
+		if name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/"); ok {
+			names = append(names, name)
 		}
 	}
-	return keys
+	return names
 }
+
+// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
+func IsUser(o client.Object) []string { return []string{o.GetName()} }
 
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
 // that have a mark on it.
 func EnqueueUsers(s client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		var requests []reconcile.Request
-		wake := func(name string) {
-			request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}
-			if !slices.Contains(requests, request) {
-				requests = append(requests, request)
-			}
+		woken := cached(ctx, s, Rollouts(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()})
+		for _, name := range UserKeys(o) {
+			woken = append(woken, &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: name}})
 		}
-		var found v1beta1.RolloutList
-		if err := s.List(ctx, &found, client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers; it fails only when it is shut down
-		}
-		for i := range found.Items {
-			wake(found.Items[i].Name)
-		}
-		for _, f := range UserKeys(o) {
-			wake(strings.TrimPrefix(f, rollouts.FinalizerProgressing+"/"))
-		}
-		return requests
+		return requests(woken)
 	})
 }

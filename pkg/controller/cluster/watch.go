@@ -5,13 +5,13 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,53 +22,46 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Index registers the indexes that reads and watches need.
 func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error {
-	indexer := mgr.GetFieldIndexer()
-	for _, o := range owned {
-		if err := indexer.IndexField(ctx, o, ByOwner, OwnerKeys); err != nil {
-			return err
-		}
-	}
-	for _, o := range []client.Object{&v1beta1.Rollout{}, &v1beta1.BatchRelease{}} {
-		if err := indexer.IndexField(ctx, o, ByWorkload, WorkloadKeys); err != nil {
-			return err
-		}
-		if err := indexer.IndexField(ctx, o, ByGroup, GroupKeys); err != nil {
-			return err
-		}
-	}
-	if err := indexer.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys); err != nil {
-		return err
-	}
-	for _, index := range []struct {
+	type index struct {
 		of   client.Object
 		name string
 		keys client.IndexerFunc
-	}{
+	}
+	indexes := []index{
+		{&v1beta1.Rollout{}, ByWorkload, WorkloadKeys},
+		{&v1beta1.Rollout{}, ByGroup, GroupKeys},
 		{&v1beta1.Rollout{}, ByNetwork, NetworkKeys},
 		{&v1beta1.Rollout{}, ByRouting, RoutingKeys},
+		{&v1beta1.BatchRelease{}, ByWorkload, WorkloadKeys},
+		{&v1beta1.BatchRelease{}, ByGroup, GroupKeys},
 		{&v1alpha1.TrafficRouting{}, ByNetwork, NetworkKeys},
 		{&v1alpha1.TrafficRouting{}, ByGroup, GroupKeys},
 		{&v1alpha1.TrafficRouting{}, ByUser, UserKeys},
-	} {
-		if err := indexer.IndexField(ctx, index.of, index.name, index.keys); err != nil {
+		{&autoscalingv2.HorizontalPodAutoscaler{}, ByScaled, ScaledKeys},
+	}
+	for _, o := range owned {
+		indexes = append(indexes, index{o, ByOwner, OwnerKeys})
+	}
+	for _, i := range indexes {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, i.of, i.name, i.keys); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// KeyFunc names what an object may mean to an index. Whoever is woken in vain
+// The functions below name what an object may mean to an index. Whoever is woken in vain
 // finds nothing to do.
-type KeyFunc func(client.Object) []string
 
 // IsWorkload takes the object for a workload of the kind, and for one made beside
 // another.
-func IsWorkload(gk schema.GroupKind) KeyFunc {
+func IsWorkload(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		keys := []string{WorkloadKey(gk, o.GetName())}
 		if of := o.GetLabels()[rollouts.LabelCanaryDeployment]; of != "" {
@@ -79,7 +72,7 @@ func IsWorkload(gk schema.GroupKind) KeyFunc {
 }
 
 // OwnedByWorkload takes the object for one that a workload of the kind owns.
-func OwnedByWorkload(gk schema.GroupKind) KeyFunc {
+func OwnedByWorkload(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		ref := metav1.GetControllerOf(o)
 		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != gk {
@@ -99,26 +92,17 @@ func eitherKey(gk schema.GroupKind, name string) []string {
 }
 
 // IsNetwork takes the object for a Service or a router.
-func IsNetwork(kind string) KeyFunc {
+func IsNetwork(kind string) client.IndexerFunc {
 	return func(o client.Object) []string { return []string{NetworkKey(kind, o.GetName())} }
 }
 
 // Enqueue maps an object to those Rollouts (or objects of another kind, as the
 // list says) of its namespace that the index finds by its key.
-func Enqueue(s client.Reader, list func() client.ObjectList, index string, key KeyFunc) handler.EventHandler {
+func Enqueue(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, k := range key(o) {
-			found := list()
-			if err := s.List(ctx, found, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}, client.UnsafeDisableDeepCopy); err != nil {
-				return nil // the cache answers; it fails only when it is shut down
-			}
-			_ = meta.EachListItem(found, func(item runtime.Object) error {
-				if o, ok := item.(client.Object); ok {
-					out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-				}
-				return nil
-			}) // a list of ours has items
+			out = append(out, requests(cached(ctx, s, list(), client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}))...)
 		}
 		return out
 	})
@@ -128,19 +112,40 @@ func Enqueue(s client.Reader, list func() client.ObjectList, index string, key K
 // scripts that they may use have changed.
 func EnqueueRouted(s client.Reader, list func() client.ObjectList) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		found := list()
-		if err := s.List(ctx, found, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache answers; it fails only when it is shut down
-		}
-		var out []reconcile.Request
-		_ = meta.EachListItem(found, func(item runtime.Object) error { // fails for what is no list only
-			o, ok := item.(client.Object)
-			if _, rollout := item.(*v1beta1.Rollout); ok && (!rollout || len(NetworkKeys(o)) > 0) {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-			}
+		return requests(slices.DeleteFunc(cached(ctx, s, list()), func(o object.Object) bool {
+			_, rollout := o.(*v1beta1.Rollout)
+			return rollout && len(NetworkKeys(o)) == 0
+		}))
+	})
+}
+
+// cached are the objects of a list. They are the cache's own.
+func cached(ctx context.Context, s client.Reader, list client.ObjectList, which ...client.ListOption) []object.Object {
+	found, err := items(ctx, s, list, append(which, client.UnsafeDisableDeepCopy)...)
+	if err != nil {
+		return nil // the cache answers; it fails only when it is shut down
+	}
+	return found
+}
+
+// requests are one for each of the objects.
+func requests(of []object.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, o := range of {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	}
+	return out
+}
+
+// EnqueueReleased maps a Rollout or a BatchRelease to the workload that it releases, if
+// that is of the kind.
+func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		gk, name := Released(o)
+		if gk != kind || name == "" {
 			return nil
-		})
-		return out
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 	})
 }
 

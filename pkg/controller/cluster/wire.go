@@ -124,7 +124,7 @@ func Announce(to events.EventRecorder, about runtime.Object, action string, anno
 
 // OwnedByDriven takes a pod for one of a workload of the kind, through the set
 // between them, whose name begins with the workload's.
-func OwnedByDriven(gk schema.GroupKind) KeyFunc {
+func OwnedByDriven(gk schema.GroupKind) client.IndexerFunc {
 	return func(o client.Object) []string {
 		set := metav1.GetControllerOf(o)
 		hash := o.GetLabels()["pod-template-hash"]

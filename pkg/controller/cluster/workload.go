@@ -108,33 +108,32 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 // ownedBy are the objects that a row wants to see beside its workload: what that
 // owns, and what was made for its release, each by its uid.
 func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object, known planner.Known) ([]object.Object, error) {
-	var all []object.Object
-	list := func(kind schema.GroupVersionKind, beside metav1.Object, which client.ListOption) ([]object.Object, error) {
-		found, err := listed(ctx, s, kind, beside, which)
-		all = append(all, found...)
-		return found, err
-	}
-	owners := []object.Object{obj}
+	var owned []object.Object
 	if row.Extra && known.Batch != "" {
 		extras, err := extrasOf(ctx, s, row, obj, known)
 		if err != nil {
 			return nil, err
 		}
-		all, owners = append(all, extras...), append(owners, extras...)
+		owned = extras
 	}
+	owners := append([]object.Object{obj}, owned...)
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
-			if _, err := list(kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}); err != nil {
+			found, err := listed(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())})
+			if err != nil {
 				return nil, err
 			}
+			owned = append(owned, found...)
 		}
 	}
 	if row.Scalers {
-		if _, err := list(autoscaler, obj, client.MatchingFields{ByScaled: obj.GetName()}); err != nil {
+		scalers, err := listed(ctx, s, autoscaler, obj, client.MatchingFields{ByScaled: obj.GetName()})
+		if err != nil {
 			return nil, err
 		}
+		owned = append(owned, scalers...)
 	}
-	return all, nil
+	return owned, nil
 }
 
 // listed are the objects of a kind beside another one.
@@ -147,17 +146,26 @@ func listed(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside 
 	if !ok {
 		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
 	}
-	if err := s.List(ctx, objects, append(which, client.InNamespace(beside.GetNamespace()))...); err != nil {
+	found, err := items(ctx, s, objects, append(which, client.InNamespace(beside.GetNamespace()))...)
+	if err != nil {
 		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
 	}
-	var out []object.Object
-	err = meta.EachListItem(list, func(item runtime.Object) error {
+	return found, nil
+}
+
+// items are the objects of a list.
+func items(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
+	if err := from.List(ctx, list, which...); err != nil {
+		return nil, err
+	}
+	var found []object.Object
+	err := meta.EachListItem(list, func(item runtime.Object) error {
 		if o, ok := item.(object.Object); ok {
-			out = append(out, o)
+			found = append(found, o)
 		}
 		return nil
 	})
-	return out, err
+	return found, err
 }
 
 // Stored makes an empty object as the caches have it: typed where the scheme has
@@ -203,17 +211,12 @@ func (s Reader) Named(ctx context.Context, w *Workload, counts func(client.Objec
 
 func naming(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
 	for _, list := range []client.ObjectList{Rollouts(), BatchReleases()} {
-		if err := from.List(ctx, list, which...); err != nil {
+		found, err := items(ctx, from, list, which...)
+		if err != nil {
 			return false, fmt.Errorf("listing who names %s: %w", key, err)
 		}
-		found := false
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			o, ok := item.(client.Object)
-			found = found || ok && slices.Contains(WorkloadKeys(o), key) && counts(o)
-			return nil
-		})
-		if found || err != nil {
-			return found, err
+		if slices.ContainsFunc(found, func(o object.Object) bool { return slices.Contains(WorkloadKeys(o), key) && counts(o) }) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -12,13 +12,10 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
@@ -37,8 +34,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), cluster.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(cluster.DriveChanged())).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(released), builder.WithPredicates(cluster.StableChanged())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.DriveChanged())).
+		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.StableChanged())).
 		WithOptions(fair.Options(r.Concurrency)).
 		Complete(r)
 }
@@ -47,15 +44,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func ours(o client.Object) bool { return workload.Marked(o) }
 
 var deployments = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
-
-// released is the Deployment that a Rollout or a BatchRelease names.
-func released(_ context.Context, o client.Object) []reconcile.Request {
-	name := cluster.ReleasedAs(o, deployments)
-	if name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
-}
 
 // Reconcile runs one pass over one Deployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -51,7 +51,8 @@ func defined(_ context.Context, o client.Object) []reconcile.Request {
 
 // definedFor is the request for the definition of the kind that a Rollout or a BatchRelease names.
 func definedFor(ctx context.Context, o client.Object) []reconcile.Request {
-	plural, _ := meta.UnsafeGuessKindToResource(cluster.Released(o).WithVersion(""))
+	kind, _ := cluster.Released(o)
+	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
 	definition := cluster.Definitions()
 	definition.SetName(plural.GroupResource().String())
 	return defined(ctx, definition)

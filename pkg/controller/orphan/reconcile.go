@@ -19,9 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
@@ -55,23 +53,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+	released := cluster.EnqueueReleased(r.Row.GVK.GroupKind())
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-"+strings.ToLower(r.Row.GVK.GroupKind().String())).
 		For(r.Server.Stored(r.Row.GVK), builder.WithPredicates(held)).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(r.named), builder.WithPredicates(cluster.Deleted())).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(r.named), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewRollout(), released, builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), released, builder.WithPredicates(cluster.Deleted())).
 		WithOptions(fair.Options(workers)).
 		Complete(r)
-}
-
-// named is the workload that a Rollout or a BatchRelease names.
-func (r *Reconciler) named(_ context.Context, o client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, key := range cluster.WorkloadKeys(o) {
-		if name, ok := strings.CutPrefix(key, cluster.WorkloadKey(r.Row.GVK.GroupKind(), "")); ok {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
-		}
-	}
-	return requests
 }
 
 // Reconcile runs one pass over one workload.
