@@ -112,7 +112,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 	}
 	reader := cluster.Reader{
 		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, WriteTracker: &cluster.WriteTracker{Clock: realClock},
+		Indexes: beside, WriteTracker: cluster.NewWriteTracker(realClock),
 	}
 	server := cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {

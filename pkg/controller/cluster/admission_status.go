@@ -23,12 +23,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// The objects by which kube-apiserver holds workloads.
-const (
-	WebhookName = "weir-workloads"
-	HoldName    = "weir-hold"
-	KeepName    = "weir-keep"
-)
+// WebhookName is the object by which kube-apiserver has workloads held.
+const WebhookName = "weir-workloads"
 
 // policyKinds are the kinds of the policies; a cluster that serves the first serves
 // all.

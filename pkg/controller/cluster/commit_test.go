@@ -87,8 +87,8 @@ var reconcilers = map[string]func(cluster.Server) reconciler{
 	},
 }
 
-func clock() *clocktesting.FakePassiveClock {
-	return clocktesting.NewFakePassiveClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
+func clock() *clocktesting.FakeClock {
+	return clocktesting.NewFakeClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
 }
 
 // server records writes. Each of its objects has something to be done about.

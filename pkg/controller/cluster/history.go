@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -35,30 +36,19 @@ func (s Reader) Histories(ctx context.Context, r *rollouts.Rollout) (map[int64]r
 			found[release.Number] = status
 			continue
 		}
-		h, err := historyOf(ctx, s, r, release.Number)
+		h, err := hub[rollouts.RolloutHistory, v1alpha1.RolloutHistory](ctx, s.Live, historyKey(r, release.Number))
 		if err != nil {
 			return nil, err
 		}
-		if h == nil {
-			continue
-		}
-		if found[release.Number], err = statusOf(h); err != nil {
-			return nil, err
+		if h != nil {
+			found[release.Number] = h.Status
 		}
 	}
 	return found, nil
 }
 
-func statusOf(h *v1alpha1.RolloutHistory) (rollouts.RolloutHistoryStatus, error) {
-	hub, err := converted[rollouts.RolloutHistory](h)
-	if err != nil {
-		return rollouts.RolloutHistoryStatus{}, err
-	}
-	return hub.Status, nil
-}
-
-func historyOf(ctx context.Context, s Reader, r *rollouts.Rollout, number int64) (*v1alpha1.RolloutHistory, error) {
-	return get(ctx, s.Live, r.Namespace, planner.HistoryName(r, number), &v1alpha1.RolloutHistory{})
+func historyKey(r *rollouts.Rollout, number int64) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: planner.HistoryName(r, number)}
 }
 
 // Part is what takes part in a release.
@@ -73,7 +63,8 @@ type Part struct {
 // File stores a history: made without a status, which is a write of its own.
 // It reports whether it was made.
 func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
-	h, err := historyOf(ctx, s.Reader, p.Rollout, f.Release.Number)
+	key := historyKey(p.Rollout, f.Release.Number)
+	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
 	if err != nil {
 		return false, err
 	}
@@ -102,9 +93,9 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 
 // filed remembers a history as the server answered it.
 func (s Server) filed(h *v1alpha1.RolloutHistory) error {
-	status, err := statusOf(h)
+	stored, err := converted[rollouts.RolloutHistory](h)
 	if err == nil {
-		s.WriteTracker.file(h.Name, status)
+		s.WriteTracker.file(h.Name, stored.Status)
 	}
 	return err
 }

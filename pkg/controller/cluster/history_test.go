@@ -21,8 +21,8 @@ import (
 // and that is seen a minute later.
 func TestHistoryIsKnownForAWhile(t *testing.T) {
 	t.Parallel()
-	s, clock := newServer(t), clocktesting.NewFakePassiveClock(clock().Now())
-	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: &cluster.WriteTracker{Clock: clock}}}
+	s, clock := newServer(t), clocktesting.NewFakeClock(clock().Now())
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(clock)}}
 	start := metav1.NewTime(clock.Now())
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
 	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}

@@ -87,12 +87,12 @@ func strangers(ctx context.Context, s Reader, namespace string, index *corev1.Co
 	if index == nil {
 		return nil, nil
 	}
-	names := sets.New(slices.Collect(maps.Values(index.Data))...)
 	known, err := rolloutNames(ctx, s, namespace)
 	if err != nil {
 		return nil, err
 	}
-	if names = names.Difference(known); len(names) == 0 {
+	names := named(index).Difference(known)
+	if len(names) == 0 {
 		return nil, nil
 	}
 	live := &metav1.PartialObjectMetadataList{}
@@ -108,15 +108,17 @@ func strangers(ctx context.Context, s Reader, namespace string, index *corev1.Co
 
 // rolloutNames are the names of those of a namespace, from the cache.
 func rolloutNames(ctx context.Context, s client.Reader, namespace string) (sets.Set[string], error) {
-	var list v1beta1.RolloutList
-	if err := s.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
+	found, err := items(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	names := sets.New[string]()
-	for i := range list.Items {
-		names.Insert(list.Items[i].Name)
+	for _, r := range found {
+		names.Insert(r.GetName())
 	}
-	return names, nil
+	return names, err
+}
+
+// named are the Rollouts that an index names.
+func named(index *corev1.ConfigMap) sets.Set[string] {
+	return sets.New(slices.Collect(maps.Values(index.Data))...)
 }
 
 // stands reports whether an index says the same of the Rollout and of its workload as
@@ -147,17 +149,16 @@ func WatchIndexes(s client.Reader, indexes cache.Cache) source.Source {
 // goes, or is made one, these are all of the namespace, and those that it names. Of
 // those that do not exist one is enough: it takes all of them out.
 func AboutIndexes(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, reconcile.Request] {
+	all := func(ctx context.Context, index *corev1.ConfigMap, q queue) {
+		wake(ctx, s, index.Namespace, named(index), true, q)
+	}
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) {
-			wake(ctx, s, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) {
-			wake(ctx, s, e.Object.Namespace, sets.New(slices.Collect(maps.Values(e.Object.Data))...), true, q)
-		},
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { all(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q queue) {
 			names, all := changed(e.ObjectOld.Data, e.ObjectNew.Data), !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels)
 			if all {
-				names = names.Union(sets.New(slices.Collect(maps.Values(e.ObjectNew.Data))...))
+				names = names.Union(named(e.ObjectNew))
 			}
 			wake(ctx, s, e.ObjectNew.Namespace, names, all, q)
 		},
@@ -186,19 +187,15 @@ func wake(ctx context.Context, s client.Reader, namespace string, names sets.Set
 // changed are the Rollouts that one index names otherwise than the other.
 func changed(old, now map[string]string) sets.Set[string] {
 	names := sets.New[string]()
-	for key, was := range old {
-		if is, ok := now[key]; is != was {
-			names.Insert(was)
-			if ok {
-				names.Insert(is)
+	differ := func(here, there map[string]string) {
+		for key, name := range here {
+			if other, ok := there[key]; !ok || other != name {
+				names.Insert(name)
 			}
 		}
 	}
-	for key, is := range now {
-		if _, ok := old[key]; !ok {
-			names.Insert(is)
-		}
-	}
+	differ(old, now)
+	differ(now, old)
 	return names
 }
 

@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -172,22 +170,14 @@ func putIndex(ctx context.Context, s Server, c object.Change) (*corev1.ConfigMap
 		return nil, s.write(ctx, c)
 	}
 	if c.Base == nil {
-		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
-		return want, s.doing("creating", want, s.Create(ctx, want))
+		return want, s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
 	}
-	logf.FromContext(ctx).Info("Changing object", "object", describe(want))
-	return want, s.doing("changing", want, s.Update(ctx, want))
+	return want, s.doing(ctx, "Changing", want, func() error { return s.Update(ctx, want) })
 }
 
 // newer is the index with the later version; one that is not there has none.
 func newer(a, b *corev1.ConfigMap) *corev1.ConfigMap {
-	if a == nil || b == nil {
-		if a == nil {
-			return b
-		}
-		return a
-	}
-	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil && order < 0 {
+	if a == nil || b != nil && older(a.ResourceVersion, b.ResourceVersion) {
 		return b
 	}
 	return a

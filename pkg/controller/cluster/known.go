@@ -94,19 +94,17 @@ func listNaming(ctx context.Context, s Reader, list client.ObjectList, gk schema
 	return nil
 }
 
-// byName finds an object of a kind by its name; nil if there is none.
-func byName(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace string) func(string) (object.Object, error) {
-	return func(name string) (object.Object, error) {
-		o := s.Stored(gvk)
-		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
-		default:
-			return o, nil
-		}
+// stored reads an object of a kind as it is stored; nil if there is none.
+func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
+	o := s.Stored(gvk)
+	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+	default:
+		return o, nil
 	}
 }
 

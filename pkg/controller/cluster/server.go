@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
@@ -187,43 +186,35 @@ func (s Server) Write(ctx context.Context, changes []object.Change) error {
 }
 
 func (s Server) write(ctx context.Context, c object.Change) error {
+	base, err := s.clientObject(c.Base)
+	if err != nil {
+		return err
+	}
+	want, err := s.clientObject(c.Want)
+	if err != nil {
+		return err
+	}
 	switch {
-	case c.Base == nil:
-		want, err := s.clientObject(c.Want)
-		if err != nil {
-			return err
-		}
-		logf.FromContext(ctx).Info("Creating object", "object", describe(want))
-		return s.doing("creating", want, s.Create(ctx, want))
-	case c.Want == nil:
-		base, err := s.clientObject(c.Base)
-		if err != nil {
-			return err
-		}
+	case base == nil:
+		return s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
+	case want == nil:
 		uid, version := base.GetUID(), base.GetResourceVersion()
 		at := client.Preconditions{UID: &uid}
 		if version != "" {
 			at.ResourceVersion = &version
 		}
-		logf.FromContext(ctx).Info("Deleting object", "object", describe(base))
-		return s.doing("deleting", base, client.IgnoreNotFound(s.Delete(ctx, base, at)))
+		return s.doing(ctx, "Deleting", base, func() error { return client.IgnoreNotFound(s.Delete(ctx, base, at)) })
 	default:
-		base, err := s.clientObject(c.Base)
-		if err != nil {
-			return err
-		}
-		want, err := s.clientObject(c.Want)
-		if err != nil {
-			return err
-		}
-		logf.FromContext(ctx).Info("Changing object", "object", describe(base))
-		return s.doing("changing", base, s.noting(want, s.patch(ctx, base, want)))
+		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
 	}
 }
 
 // clientObject is what is sent: a view of a kind that the scheme does not have
-// as that kind. It must not change its input.
+// as that kind, and nil for nil. It must not change its input.
 func (s Server) clientObject(o object.Object) (client.Object, error) {
+	if o == nil {
+		return nil, nil
+	}
 	kind := o.GetObjectKind().GroupVersionKind()
 	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -237,14 +228,6 @@ func (s Server) clientObject(o object.Object) (client.Object, error) {
 		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
 	}
 	return c, nil
-}
-
-func describe(o client.Object) string {
-	what := fmt.Sprintf("%T", o)
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		what = u.GroupVersionKind().GroupKind().String()
-	}
-	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
 }
 
 // Moved reports whether somebody else wrote first. It is no failure: the next pass

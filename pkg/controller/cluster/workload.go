@@ -11,7 +11,6 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,7 +44,9 @@ func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name 
 		return w, err
 	}
 	w.Seen = row.See(w.Object, w.Owned, known)
-	w.Rival, err = row.Rival(w.Object, w.Owned, byName(ctx, s, row.GVK, namespace))
+	w.Rival, err = row.Rival(w.Object, w.Owned, func(name string) (object.Object, error) {
+		return stored(ctx, s, row.GVK, namespace, name)
+	})
 	return w, err
 }
 
@@ -77,15 +78,12 @@ func (s Reader) Unnamed(ctx context.Context, row workload.Row, namespace, name s
 
 // read reads a workload as it is stored.
 func (s Reader) read(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {
-	stored := s.Stored(row.GVK)
-	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
+	found, err := stored(ctx, s, row.GVK, namespace, name)
+	if found == nil || err != nil {
+		return nil, err
 	}
-	w := &Workload{Row: row, Seen: workload.Seen{Object: stored}}
-	if u, ok := stored.(*unstructured.Unstructured); ok {
+	w := &Workload{Row: row, Seen: workload.Seen{Object: found}}
+	if u, ok := found.(*unstructured.Unstructured); ok {
 		w.Object = row.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, decodeError(u, row.New(), err))
@@ -93,7 +91,6 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 	}
 	w.Object.GetObjectKind().SetGroupVersionKind(row.GVK)
 	w.Stored = w.Object
-	var err error
 	if w.Owned, err = ownedBy(ctx, s, row, w.Object, known); err != nil {
 		return nil, err
 	}

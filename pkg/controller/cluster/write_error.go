@@ -4,13 +4,16 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -37,8 +40,11 @@ func WriteError(err error) (d planner.WriteError, denied bool) {
 	return planner.WriteError{Reason: reason, Message: err.Error()}, true
 }
 
-// doing names what was being written. Not every answer does.
-func (s Server) doing(what string, o client.Object, err error) error {
+// doing does a write and logs it. The error names what was being written, which not every
+// answer does.
+func (s Server) doing(ctx context.Context, what string, o client.Object, write func() error) error {
+	logf.FromContext(ctx).Info(what+" object", "object", describe(o))
+	err := write()
 	if err == nil {
 		return nil
 	}
@@ -46,5 +52,13 @@ func (s Server) doing(what string, o client.Object, err error) error {
 	if gvk, unknown := s.GroupVersionKindFor(o); unknown == nil {
 		kind = strings.ToLower(gvk.Kind)
 	}
-	return fmt.Errorf("%s %s/%s: %w", what, kind, o.GetName(), err)
+	return fmt.Errorf("%s %s/%s: %w", strings.ToLower(what), kind, o.GetName(), err)
+}
+
+func describe(o client.Object) string {
+	what := fmt.Sprintf("%T", o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		what = u.GroupVersionKind().GroupKind().String()
+	}
+	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 
@@ -27,26 +27,16 @@ const Patience = time.Second
 // lost it is refused. It is forgotten after a while, lest a cache that is never
 // shown a version stop a release.
 type WriteTracker struct {
-	Clock clock.PassiveClock
-
 	mu sync.Mutex
-	by map[types.UID]writing
+	// versions are the newest that were written, by uid.
+	versions *expiring.Expiring
 	// histories are those that were filed, by name; no two Rollouts share one.
-	histories map[string]filing
-	// swept is when what was forgotten was last removed.
-	swept time.Time
+	histories *expiring.Expiring
 }
 
-// writing is the newest version that was written of an object.
-type writing struct {
-	version string
-	at      time.Time
-}
-
-// filing is a history as it was stored.
-type filing struct {
-	status rollouts.RolloutHistoryStatus
-	at     time.Time
+// NewWriteTracker returns a tracker that has seen no write.
+func NewWriteTracker(c clock.Clock) *WriteTracker {
+	return &WriteTracker{versions: expiring.NewExpiringWithClock(c), histories: expiring.NewExpiringWithClock(c)}
 }
 
 // known is how long a history that was filed is not read again. A release that
@@ -54,29 +44,18 @@ type filing struct {
 const known = time.Minute
 
 func (w *WriteTracker) file(name string, status rollouts.RolloutHistoryStatus) {
-	if w == nil {
-		return
+	if w != nil {
+		w.histories.Set(name, status, known)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.Clock.Now()
-	kept := map[string]filing{name: {status: status, at: now}}
-	for other, f := range w.histories {
-		if other != name && now.Sub(f.at) < known {
-			kept[other] = f
-		}
-	}
-	w.histories = kept
 }
 
 func (w *WriteTracker) filed(name string) (rollouts.RolloutHistoryStatus, bool) {
 	if w == nil {
 		return rollouts.RolloutHistoryStatus{}, false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f, ok := w.histories[name]
-	return f.status, ok && w.Clock.Since(f.at) < known
+	found, _ := w.histories.Get(name)
+	status, ok := found.(rollouts.RolloutHistoryStatus)
+	return status, ok
 }
 
 // note remembers an object as the server answered it.
@@ -86,35 +65,22 @@ func (w *WriteTracker) note(o metav1.Object) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.Clock.Now()
-	if w.by == nil || now.Sub(w.swept) > Patience {
-		w.sweep(now)
-	}
 	// Two reconcilers may write one object, and note it in either order.
-	if was, noted := w.by[o.GetUID()]; !noted || older(was.version, o.GetResourceVersion()) {
-		w.by[o.GetUID()] = writing{version: o.GetResourceVersion(), at: now}
+	if written := w.version(o); written == "" || older(written, o.GetResourceVersion()) {
+		w.versions.Set(o.GetUID(), o.GetResourceVersion(), Patience)
 	}
 }
 
-func (w *WriteTracker) sweep(now time.Time) {
-	kept := map[types.UID]writing{}
-	for uid, was := range w.by {
-		if now.Sub(was.at) < Patience {
-			kept[uid] = was
-		}
-	}
-	w.by, w.swept = kept, now
+// version is the newest that was written of an object; empty if none was of late.
+func (w *WriteTracker) version(o metav1.Object) string {
+	found, _ := w.versions.Get(o.GetUID())
+	version, _ := found.(string)
+	return version
 }
 
 // shown fails, as Behind reports, where a cache has an object older than it was written.
 func (w *WriteTracker) shown(o metav1.Object) error {
-	if w == nil {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	was, noted := w.by[o.GetUID()]
-	if noted && w.Clock.Since(was.at) < Patience && older(o.GetResourceVersion(), was.version) {
+	if w != nil && older(o.GetResourceVersion(), w.version(o)) {
 		return fmt.Errorf("reading %s: %w", o.GetName(), ErrBehind)
 	}
 	return nil

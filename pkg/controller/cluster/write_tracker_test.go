@@ -37,9 +37,9 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 	for kind, reconciler := range reconcilers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, clock := newServer(t), clocktesting.NewFakePassiveClock(clock().Now())
+			s, clock := newServer(t), clocktesting.NewFakeClock(clock().Now())
 			behind := lagging{server: s, old: newServer(t)}
-			r := reconciler(cluster.Server{Reader: cluster.Reader{Client: behind, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock}}})
+			r := reconciler(cluster.Server{Reader: cluster.Reader{Client: behind, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(clock)}})
 			var got [][]string
 			var again []time.Duration
 			pass := func() {
@@ -69,7 +69,7 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 func TestPassGoesOnWithWhatIsShown(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s, WriteTracker: &cluster.WriteTracker{Clock: clock()}}}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(clock())}}
 	for range 2 {
 		release, err := server.BatchRelease(t.Context(), request.NamespacedName)
 		if err != nil {
