@@ -68,7 +68,7 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[O
 		Observe:          p.observe,
 		Decide:           Decide,
 		Status:           func(o *Observation) rollouts.BatchReleaseStatus { return o.Release.Status },
-		Commit:           p.commit,
+		Commit:           pass.Store(func(o *Observation) **rollouts.BatchRelease { return &o.Release }, c.CommitBatchRelease),
 		Act:              p.act,
 		RecordWriteError: p.denied,
 		Again:            func(o *Observation) time.Duration { return o.again },
@@ -79,14 +79,6 @@ func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[O
 func Decide(o *Observation) pass.Decision[rollouts.BatchReleaseStatus] {
 	plan := batch.Decide(o.Facts)
 	return pass.Decision[rollouts.BatchReleaseStatus]{Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events}
-}
-
-func (p passes) commit(ctx context.Context, o *Observation, status rollouts.BatchReleaseStatus) error {
-	stored, err := p.CommitBatchRelease(ctx, o.Release, status)
-	if err == nil {
-		o.Release = stored
-	}
-	return err
 }
 
 // denied has a write error; the Rollout announces it.

@@ -46,10 +46,15 @@ type passes struct{ Cluster }
 // stored already, and every write carries the version that it was planned from.
 func Run(ctx context.Context, c Cluster, key types.NamespacedName, decide func(*Observation) sizes.Scale) error {
 	p := passes{c}
-	observe := func(ctx context.Context) (*Observation, error) { return p.observe(ctx, key) }
-	commit := func(context.Context, *Observation, sizes.Scale) error { return nil }
-	_, _, err := pass.Run(ctx, observe, decide, commit, announce, p.apply)
-	return err
+	o, err := p.observe(ctx, key)
+	if o == nil || err != nil {
+		return err
+	}
+	scale := decide(o)
+	if len(scale.Steps) > 0 {
+		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
+	}
+	return p.apply(ctx, o, scale)
 }
 
 // Decide is sizes.Decide.
@@ -99,12 +104,6 @@ func (p passes) unnamed(ctx context.Context, row workload.Row, key types.Namespa
 		return nil, err
 	}
 	return w, nil
-}
-
-func announce(ctx context.Context, _ *Observation, scale sizes.Scale) {
-	if len(scale.Steps) > 0 {
-		logf.FromContext(ctx).Info("Sizing ReplicaSets", "reason", scale.Rule, "steps", scale.Steps)
-	}
 }
 
 // apply writes sizes. What is told is told when they rest, since each time is a write, and

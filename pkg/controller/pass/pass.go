@@ -21,27 +21,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// Run is one pass: each function gets what the ones before it have made. It ends without a
-// decision where there is nothing to observe, and with the first function that fails.
-func Run[O, D any](
-	ctx context.Context,
-	observe func(context.Context) (*O, error),
-	decide func(*O) D,
-	commit func(context.Context, *O, D) error,
-	announce func(context.Context, *O, D),
-	apply func(context.Context, *O, D) error,
-) (o *O, d D, err error) {
-	if o, err = observe(ctx); o == nil || err != nil {
-		return nil, d, err
-	}
-	d = decide(o)
-	if err = commit(ctx, o, d); err != nil {
-		return o, d, err
-	}
-	announce(ctx, o, d)
-	return o, d, apply(ctx, o, d)
-}
-
 // Decision is what a pass decided about an object with a status S.
 type Decision[S any] struct {
 	// Rule names what decided, for logs and transcripts.
@@ -81,16 +60,32 @@ type Steps[O, S any] struct {
 	// RecordWriteError is the status that has a write which the server denies, and reports whether
 	// that is to be announced; nil where the status has no place for it.
 	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
-	// Again is how soon to look again whatever was decided; nil or zero where a watch tells.
+	// Again is how soon to look again whatever was decided; zero where a watch tells.
 	Again func(*O) time.Duration
 	// Values are keys and values for each line of the log.
 	Values func(Decision[S]) []any
 }
 
-// Run runs one pass over the object of a name.
-func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (*O, Decision[S], error) {
-	observe := func(ctx context.Context) (*O, error) { return s.Observe(ctx, key) }
-	return Run(ctx, observe, s.Decide, s.commit, s.announce, s.apply)
+// Run runs one pass over the object of a name. It ends without a decision where there is
+// nothing to observe, and with the first step that fails.
+func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d Decision[S], err error) {
+	if o, err = s.Observe(ctx, key); o == nil || err != nil {
+		return nil, d, err
+	}
+	d = s.Decide(o)
+	if s.Values != nil {
+		ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(s.Values(d)...))
+	}
+	if err = s.commit(ctx, o, d); err != nil {
+		return o, d, err
+	}
+	if s.Stored != nil {
+		s.Stored(ctx, o, d)
+	}
+	if s.Announce != nil {
+		s.Announce(o, d.Events)
+	}
+	return o, d, s.apply(ctx, o, d)
 }
 
 // commit stores the next status. Before an effect even an unchanged one is sent: the
@@ -99,7 +94,7 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 	if s.Claim != nil && !s.Claim(o, d) {
 		return cluster.ErrBehind
 	}
-	log := logf.FromContext(s.named(ctx, d)).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
+	log := logf.FromContext(ctx).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
 	if len(d.Actions)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
 		log.V(4).Info("Planned")
 		return nil
@@ -111,28 +106,9 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 	return err
 }
 
-// named has the log say what a decision is about.
-func (s Steps[O, S]) named(ctx context.Context, d Decision[S]) context.Context {
-	if s.Values == nil {
-		return ctx
-	}
-	return logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(s.Values(d)...))
-}
-
-// announce tells what has happened, now that it is stored.
-func (s Steps[O, S]) announce(ctx context.Context, o *O, d Decision[S]) {
-	if s.Stored != nil {
-		s.Stored(s.named(ctx, d), o, d)
-	}
-	if s.Announce != nil {
-		s.Announce(o, d.Events)
-	}
-}
-
 // apply files what is to be filed and carries out the actions. An object does not wait for
 // its history, unless it is about to go.
 func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S]) error {
-	ctx = s.named(ctx, d)
 	filed := s.file(ctx, o, d)
 	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
 		if !hopeless(filed) {
@@ -152,6 +128,18 @@ func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {
 		}
 	}
 	return nil
+}
+
+// Store is how a kind commits: it stores a status, and keeps the object as it is stored then
+// where the observation has it.
+func Store[O, T, S any](at func(*O) **T, store func(context.Context, *T, S) (*T, error)) func(context.Context, *O, S) error {
+	return func(ctx context.Context, o *O, status S) error {
+		stored, err := store(ctx, *at(o), status)
+		if err == nil {
+			*at(o) = stored
+		}
+		return err
+	}
 }
 
 // hopeless reports whether a history cannot be stored, however often it is tried: the

@@ -30,10 +30,8 @@ func (s Steps[O, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return Result(fmt.Errorf("applying %q: %w", d.Rule, err))
 	case slices.ContainsFunc(d.Filings, func(f planner.Filing) bool { return f.Release.EndTime != nil }):
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
-	case s.Again != nil:
-		return ctrl.Result{RequeueAfter: sooner(d.Wake, s.Again(o))}, nil
 	}
-	return ctrl.Result{RequeueAfter: d.Wake}, nil
+	return ctrl.Result{RequeueAfter: sooner(d.Wake, s.Again(o))}, nil
 }
 
 // Result is when to look again after a pass that ended so.

@@ -81,7 +81,7 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Rol
 		Observe:          p.observe,
 		Decide:           Decide,
 		Status:           func(o *Observation) rollouts.RolloutStatus { return o.Rollout.Status },
-		Commit:           p.commit,
+		Commit:           pass.Store(func(o *Observation) **rollouts.Rollout { return &o.Rollout }, c.CommitRollout),
 		Act:              p.act,
 		File:             p.file,
 		RecordWriteError: p.denied,
@@ -96,14 +96,6 @@ func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
 		Actions: d.Actions, Reasons: d.Reasons, Events: d.Events, Wake: d.Wake,
 	}
-}
-
-func (p passes) commit(ctx context.Context, o *Observation, status rollouts.RolloutStatus) error {
-	stored, err := p.CommitRollout(ctx, o.Rollout, status)
-	if err == nil {
-		o.Rollout = stored
-	}
-	return err
 }
 
 // denied has a write error, unless the batches have one.

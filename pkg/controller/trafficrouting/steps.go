@@ -55,7 +55,7 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Tra
 		Observe: p.observe,
 		Decide:  Decide,
 		Status:  func(o *Observation) rollouts.TrafficRoutingStatus { return o.Routing.Status },
-		Commit:  p.commit,
+		Commit:  pass.Store(func(o *Observation) **rollouts.TrafficRouting { return &o.Routing }, c.CommitTrafficRouting),
 		Act:     p.act,
 		Again:   func(o *Observation) time.Duration { return cluster.Again(o.objects) },
 	}
@@ -67,14 +67,6 @@ func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 	return pass.Decision[rollouts.TrafficRoutingStatus]{
 		Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events, Wake: plan.Wake,
 	}
-}
-
-func (p passes) commit(ctx context.Context, o *Observation, status rollouts.TrafficRoutingStatus) error {
-	stored, err := p.CommitTrafficRouting(ctx, o.Routing, status)
-	if err == nil {
-		o.Routing = stored
-	}
-	return err
 }
 
 // observe reads what the TrafficRouting names. One Service serves both
