@@ -98,6 +98,11 @@ func (s *RolloutStatus) RemoveCondition(t ConditionType) {
 	s.Conditions = kept
 }
 
+// UnderWay reports whether a release has begun and has not ended.
+func (s *RolloutStatus) UnderWay() bool {
+	return s.Phase == PhaseProgressing || s.Phase == PhaseTerminating || s.Phase == PhaseDisabling
+}
+
 // Activity returns what the release is doing.
 func (s *RolloutStatus) Activity() Activity {
 	if c := s.Condition(ConditionProgressing); c != nil {

@@ -13,7 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -32,8 +36,26 @@ type Network struct {
 	optional OptionalKinds
 }
 
-// Read fills in the Services and the routers that are named.
-func (n *Network) Read(ctx context.Context, namespace, service string, o *traffic.Objects) error {
+// NewNetwork reads for a controller of Rollouts (or of objects of another kind, as the
+// list says), and has that watch each kind that is read.
+func NewNetwork(s Reader, c controller.Controller, from cache.Cache, list func() client.ObjectList, configuration []string) *Network {
+	return &Network{Reader: s, Configuration: configuration, Watch: func(o client.Object) error {
+		return c.Watch(source.Kind(from, o, Enqueue(s, list, ByNetwork, IsNetwork(o.GetObjectKind().GroupVersionKind().Kind))))
+	}}
+}
+
+// WatchNetwork has a controller of Rollouts (or of objects of another kind, as the list
+// says) watch what every cluster serves of the network, the scripts, and the definitions
+// of other kinds.
+func WatchNetwork(b *builder.Builder, s Reader, list func() client.ObjectList) *builder.Builder {
+	return b.Watches(&corev1.Service{}, Enqueue(s, list, ByNetwork, IsNetwork("Service"))).
+		Watches(&networkingv1.Ingress{}, Enqueue(s, list, ByNetwork, IsNetwork("Ingress"))).
+		Watches(&corev1.ConfigMap{}, EnqueueRouted(s, list)).
+		Watches(Definitions(), EnqueueDefined(s, list))
+}
+
+// ReadNetwork fills in the Services and the routers that are named.
+func (n *Network) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
 	o.Stable = types.NamespacedName{Namespace: namespace, Name: service}
 	var err error
 	if o.Service, err = get(ctx, n.Reader, namespace, service, &corev1.Service{}); err != nil {

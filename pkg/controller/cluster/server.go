@@ -98,12 +98,10 @@ func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollo
 	if planner.Owns(r, b) || err != nil {
 		return b, err
 	}
-	switch r.Status.Phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
-		return hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
-	default:
+	if !r.Status.UnderWay() {
 		return b, nil
 	}
+	return hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
 }
 
 // CommitRollout stores the next status at the version that it was planned from, and

@@ -5,7 +5,6 @@ package metrics
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,9 +31,6 @@ var (
 	unprotected = prometheus.NewDesc("weir_rollouts_unprotected",
 		"How many Rollouts say that a part of admission is missing, so that updates of their workloads may not be held.", nil, nil)
 )
-
-// live are the phases in which somebody may be waiting.
-var live = []rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseDisabling, rollouts.PhaseTerminating}
 
 // Collector counts Rollouts on each scrape.
 type Collector struct {
@@ -87,7 +83,7 @@ func gauges(all []*rollouts.Rollout, now time.Time) []prometheus.Metric {
 	open := 0
 	for _, r := range all {
 		counts[[2]string{string(r.Status.Phase), string(style(r))}]++
-		if r.DeletionTimestamp != nil || slices.Contains(live, r.Status.Phase) {
+		if r.DeletionTimestamp != nil || r.Status.UnderWay() {
 			told = append(told, waited(r, now))
 		}
 		if s := r.Status.Stalled(); s != nil {

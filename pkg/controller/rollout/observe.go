@@ -233,18 +233,9 @@ func (p passes) observeRouting(ctx context.Context, r *rollouts.Rollout) (*plann
 		return nil, err
 	}
 	facts := planner.RoutingFacts(name, r.Name, found, strays)
-	if facts.Linked || !underWay(r) {
+	if facts.Linked || !r.Status.UnderWay() {
 		return facts, nil
 	}
 	found, err = p.LiveTrafficRouting(ctx, key)
 	return planner.RoutingFacts(name, r.Name, found, strays), err
-}
-
-func underWay(r *rollouts.Rollout) bool {
-	switch r.Status.Phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
-		return true
-	default:
-		return false
-	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -32,7 +31,7 @@ type Reconciler struct {
 	Beside cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.
 	AdmissionStatus cluster.AdmissionStatus
-	network         cluster.Network
+	network         *cluster.Network
 	turns           cluster.Turns
 	kinds           cluster.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
@@ -45,7 +44,7 @@ type Reconciler struct {
 
 // Reconcile runs one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r}, r.Clock.Now)
+	steps := Steps(server{r.Server, r.network, r}, r.Clock.Now)
 	observe := steps.Observe
 	steps.Observe = func(ctx context.Context, key types.NamespacedName) (*Observation, error) {
 		obs, err := observe(ctx, key)
@@ -62,9 +61,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return steps.Reconcile(ctx, req)
 }
 
-// server is the API server for the passes of a Reconciler.
+// server is where the passes of a Reconciler read and write.
 type server struct {
 	cluster.Server
+	*cluster.Network
 	r *Reconciler
 }
 
@@ -79,12 +79,7 @@ func (s server) Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlist
 
 // Absent implements Reader.
 func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
-	return s.r.kinds.Absent(ctx, s.Reader, row)
-}
-
-// ReadNetwork implements Reader.
-func (s server) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
-	return s.r.network.Read(ctx, namespace, service, o)
+	return s.r.kinds.Absent(ctx, s.Server.Reader, row)
 }
 
 // File implements Writer. It makes room when a history was made.

@@ -10,20 +10,14 @@ package trafficrouting
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
 // Reconciler runs one pass at a time over each TrafficRouting.
@@ -32,52 +26,39 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
-	network     cluster.Network
+	network     *cluster.Network
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 }
 
 // Reconcile runs one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r}, r.Clock.Now)
+	steps := Steps(server{r.Server, r.network}, r.Clock.Now)
 	steps.Announce = func(obs *Observation, announced []planner.Event) {
 		cluster.Announce(r.Recorder, cluster.About(obs.Routing), "Route", announced)
 	}
 	return steps.Reconcile(ctx, req)
 }
 
-// server is the API server for the passes of a Reconciler.
+// server is where the passes of a Reconciler read and write.
 type server struct {
 	cluster.Server
-	r *Reconciler
-}
-
-// ReadNetwork implements Cluster.
-func (s server) ReadNetwork(ctx context.Context, namespace, service string, o *traffic.Objects) error {
-	return s.r.network.Read(ctx, namespace, service, o)
+	*cluster.Network
 }
 
 // SetupWithManager registers the watches: everything that a pass observes wakes
 // the next one, and kinds of routers that a cluster may lack are watched from
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	naming := func(kind string) handler.EventHandler {
-		return cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByNetwork, cluster.IsNetwork(kind))
-	}
-	c, err := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
+	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
+	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
-		Watches(&corev1.Service{}, naming("Service")).
-		Watches(&networkingv1.Ingress{}, naming("Ingress")).
-		Watches(cluster.NewRollout(), cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser), builder.WithPredicates(cluster.Deleted())).
-		Watches(&corev1.ConfigMap{}, cluster.EnqueueRouted(r.Server, cluster.TrafficRoutings)).
-		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.TrafficRoutings)).
-		WithOptions(fair.Options(r.Concurrency)).
-		Build(r)
+		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).
+		WithOptions(fair.Options(r.Concurrency))
+	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.TrafficRoutings).Build(r)
 	if err != nil {
 		return err
 	}
-	r.network = cluster.Network{Reader: r.Server.Reader, Configuration: r.Configuration, Watch: func(o client.Object) error {
-		return c.Watch(source.Kind(mgr.GetCache(), o, naming(o.GetObjectKind().GroupVersionKind().Kind)))
-	}}
+	r.network = cluster.NewNetwork(r.Server.Reader, c, mgr.GetCache(), cluster.TrafficRoutings, r.Configuration)
 	return nil
 }
