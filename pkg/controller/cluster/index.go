@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -87,7 +86,7 @@ func strangers(ctx context.Context, s Reader, namespace string, index *corev1.Co
 	if index == nil {
 		return nil, nil
 	}
-	known, err := rolloutNames(ctx, s, namespace)
+	known, err := namesIn(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, err
 	}
@@ -95,25 +94,11 @@ func strangers(ctx context.Context, s Reader, namespace string, index *corev1.Co
 	if len(names) == 0 {
 		return nil, nil
 	}
-	live := &metav1.PartialObjectMetadataList{}
-	live.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
-	if err := s.Live.List(ctx, live, client.InNamespace(namespace)); err != nil {
+	live, err := namesIn(ctx, s.Live, metadata(v1beta1.SchemeGroupVersion.WithKind("Rollout")), client.InNamespace(namespace))
+	if err != nil {
 		return nil, fmt.Errorf("listing the Rollouts that %s may name: %w", rollouts.IndexName, err)
 	}
-	for i := range live.Items {
-		names.Delete(live.Items[i].Name)
-	}
-	return names, nil
-}
-
-// rolloutNames are the names of those of a namespace, from the cache.
-func rolloutNames(ctx context.Context, s client.Reader, namespace string) (sets.Set[string], error) {
-	found, err := items(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
-	names := sets.New[string]()
-	for _, r := range found {
-		names.Insert(r.GetName())
-	}
-	return names, err
+	return names.Difference(live), nil
 }
 
 // named are the Rollouts that an index names.
@@ -168,7 +153,7 @@ func AboutIndexes(s client.Reader) handler.TypedEventHandler[*corev1.ConfigMap, 
 // wake wakes the Rollouts of such names, or all of the namespace, and one of those
 // that do not exist.
 func wake(ctx context.Context, s client.Reader, namespace string, names sets.Set[string], all bool, q queue) {
-	known, err := rolloutNames(ctx, s, namespace)
+	known, err := namesIn(ctx, s, Rollouts(), client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return // the cache answers; it fails only when it is shut down
 	}

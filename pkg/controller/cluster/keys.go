@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"strings"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +31,10 @@ const (
 	ByScaled = "spec.scaleTargetRef.name"
 	// ByNetwork finds Rollouts by the Services and routers that they change.
 	ByNetwork = "spec.strategy.trafficRoutings"
+	// ByRouting finds Rollouts by the TrafficRouting that they name.
+	ByRouting = "spec.strategy.trafficRoutingRef"
+	// ByUser finds TrafficRoutings by the names of Rollouts that have finalizers on them.
+	ByUser = "metadata.finalizers"
 )
 
 // WorkloadKey is how a workload is found in an index, whatever its version.
@@ -139,9 +145,10 @@ func releaseOf(o client.Object) *rollouts.Release {
 	return release
 }
 
+// networkKeys are those of what is routed by, of which one counts.
 func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 	var keys []string
-	for _, t := range refs {
+	for _, t := range refs[:min(len(refs), 1)] {
 		keys = append(keys, NetworkKey("Service", t.Service), NetworkKey("Service", t.Service+rollouts.CanarySuffix))
 		for _, router := range traffic.Routers(t, "") {
 			keys = append(keys, NetworkKey(router.Kind.Kind, router.Name))
@@ -151,4 +158,24 @@ func networkKeys(refs []rollouts.TrafficRoutingRef) []string {
 		}
 	}
 	return keys
+}
+
+// RoutingKeys index Rollouts by the TrafficRouting that they name.
+func RoutingKeys(o client.Object) []string {
+	release := releaseOf(o)
+	if release == nil || release.TrafficRouting() == "" {
+		return nil
+	}
+	return []string{release.TrafficRouting()}
+}
+
+// UserKeys index TrafficRoutings by the Rollouts that have finalizers on them.
+func UserKeys(o client.Object) []string {
+	var names []string
+	for _, f := range o.GetFinalizers() {
+		if name, ok := strings.CutPrefix(f, rollouts.FinalizerProgressing+"/"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }

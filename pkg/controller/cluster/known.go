@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,11 +31,11 @@ func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.N
 	if name != "" {
 		return knownBy(ctx, s, types.NamespacedName{Namespace: workload.Namespace, Name: name})
 	}
-	var batches v1beta1.BatchReleaseList
-	if err := listNaming(ctx, s, &batches, gk, workload); err != nil || len(batches.Items) == 0 {
+	batches, err := naming(ctx, s, BatchReleases(), gk, workload)
+	if err != nil || len(batches) == 0 {
 		return k, false, err
 	}
-	b, err := s.BatchRelease(ctx, client.ObjectKeyFromObject(&batches.Items[0]))
+	b, err := s.BatchRelease(ctx, client.ObjectKeyFromObject(batches[0]))
 	if err != nil || b == nil {
 		return k, false, err
 	}
@@ -73,39 +72,23 @@ func over(r *v1beta1.Rollout) bool {
 
 // RolloutNaming is the Rollout that releases a workload; empty if none does.
 func (s Reader) RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error) {
-	var list v1beta1.RolloutList
-	if err := listNaming(ctx, s, &list, gk, workload); err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		if Live(&list.Items[i]) {
-			return list.Items[i].Name, nil
+	found, err := naming(ctx, s, Rollouts(), gk, workload)
+	for _, r := range found {
+		if Live(r) {
+			return r.GetName(), nil
 		}
 	}
-	return "", nil
+	return "", err
 }
 
-func listNaming(ctx context.Context, s Reader, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) error {
+// naming are the objects of a list that release a workload.
+func naming(ctx context.Context, s Reader, list client.ObjectList, gk schema.GroupKind, workload types.NamespacedName) ([]object.Object, error) {
 	key := WorkloadKey(gk, workload.Name)
-	err := s.List(ctx, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
+	found, err := items(ctx, s, list, client.InNamespace(workload.Namespace), client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return fmt.Errorf("listing what names %s: %w", key, err)
+		return nil, fmt.Errorf("listing what names %s: %w", key, err)
 	}
-	return nil
-}
-
-// stored reads an object of a kind as it is stored; nil if there is none.
-func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
-	o := s.Stored(gvk)
-	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
-	default:
-		return o, nil
-	}
+	return found, nil
 }
 
 // Taken is the ReplicaSet of a name that does not belong to the owner; nil if there is

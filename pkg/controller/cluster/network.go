@@ -5,12 +5,10 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -175,17 +173,4 @@ func orNil[T interface {
 		return nil
 	}
 	return o
-}
-
-// get reads an object, or returns nil when there is none.
-func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
-	var none T
-	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
-	switch {
-	case apierrors.IsNotFound(err):
-		return none, nil
-	case err != nil:
-		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
-	}
-	return into, nil
 }

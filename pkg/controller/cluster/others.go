@@ -29,9 +29,7 @@ func (s Reader) Others(ctx context.Context, r *rollouts.Rollout) ([]traffic.Othe
 // OthersOfRouting are those that route by what a TrafficRouting names. None of them
 // comes first: a record on the router says for whom it is routed.
 func (s Reader) OthersOfRouting(ctx context.Context, r *rollouts.TrafficRouting) ([]traffic.Other, error) {
-	refs := r.Spec.ObjectRef
-	mine := &rollouts.Rollout{ObjectMeta: r.ObjectMeta}
-	found, err := othersBy(ctx, s, mine, networkKeys(refs[:min(len(refs), 1)]))
+	found, err := othersBy(ctx, s, &rollouts.Rollout{ObjectMeta: r.ObjectMeta}, networkKeys(r.Spec.ObjectRef))
 	for i := range found {
 		found[i].First = false
 	}
@@ -44,8 +42,7 @@ func NetworkOf(r *rollouts.Rollout) []string {
 	if release == nil {
 		return nil
 	}
-	refs := release.TrafficRoutings
-	return networkKeys(refs[:min(len(refs), 1)])
+	return networkKeys(release.TrafficRoutings)
 }
 
 func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.Other, error) {

@@ -96,6 +96,9 @@ func IsNetwork(kind string) client.IndexerFunc {
 	return func(o client.Object) []string { return []string{NetworkKey(kind, o.GetName())} }
 }
 
+// IsUser takes the object for a Rollout that may have a mark on TrafficRoutings.
+func IsUser(o client.Object) []string { return []string{o.GetName()} }
+
 // Enqueue maps an object to those Rollouts (or objects of another kind, as the
 // list says) of its namespace that the index finds by its key.
 func Enqueue(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
@@ -137,6 +140,18 @@ func requests(of []object.Object) []reconcile.Request {
 	return out
 }
 
+// EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
+// that have a mark on it.
+func EnqueueUsers(s client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		woken := cached(ctx, s, Rollouts(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()})
+		for _, name := range UserKeys(o) {
+			woken = append(woken, &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: name}})
+		}
+		return requests(woken)
+	})
+}
+
 // EnqueueReleased maps a Rollout or a BatchRelease to the workload that it releases, if
 // that is of the kind.
 func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
@@ -149,11 +164,14 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 	})
 }
 
-// Rollouts and BatchReleases are the lists for Enqueue.
+// Rollouts is a list for Enqueue.
 func Rollouts() client.ObjectList { return &v1beta1.RolloutList{} }
 
-// BatchReleases is the other one.
+// BatchReleases is a list for Enqueue.
 func BatchReleases() client.ObjectList { return &v1beta1.BatchReleaseList{} }
+
+// TrafficRoutings is a list for Enqueue.
+func TrafficRoutings() client.ObjectList { return &v1alpha1.TrafficRoutingList{} }
 
 // Later is the handler, but whom it wakes is woken that much later, and once for all
 // that happens until then.

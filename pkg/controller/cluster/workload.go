@@ -11,11 +11,9 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,13 +50,13 @@ func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name 
 
 // CatchUp has passes wait for a cache that shows a workload as it is on the server now.
 func (s Reader) CatchUp(ctx context.Context, row workload.Row, namespace, name string) error {
-	now := &metav1.PartialObjectMetadataList{} // weir-controller may list workloads, and not get one
-	now.SetGroupVersionKind(row.GVK.GroupVersion().WithKind(row.GVK.Kind + "List"))
-	if err := s.Live.List(ctx, now, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+	// weir-controller may list workloads, and not get one
+	now, err := items(ctx, s.Live, metadata(row.GVK), client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", row.GVK.Kind, name, err)
 	}
-	for i := range now.Items {
-		s.WriteTracker.note(&now.Items[i])
+	for _, o := range now {
+		s.WriteTracker.note(o)
 	}
 	return nil
 }
@@ -133,51 +131,6 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 	return owned, nil
 }
 
-// listed are the objects of a kind beside another one.
-func listed(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
-	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err != nil {
-		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
-	}
-	objects, ok := list.(client.ObjectList)
-	if !ok {
-		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
-	}
-	found, err := items(ctx, s, objects, append(which, client.InNamespace(beside.GetNamespace()))...)
-	if err != nil {
-		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
-	}
-	return found, nil
-}
-
-// items are the objects of a list.
-func items(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
-	if err := from.List(ctx, list, which...); err != nil {
-		return nil, err
-	}
-	var found []object.Object
-	err := meta.EachListItem(list, func(item runtime.Object) error {
-		if o, ok := item.(object.Object); ok {
-			found = append(found, o)
-		}
-		return nil
-	})
-	return found, err
-}
-
-// Stored makes an empty object as the caches have it: typed where the scheme has
-// the kind, else as it comes.
-func (s Reader) Stored(gvk schema.GroupVersionKind) client.Object {
-	if o, err := s.Scheme().New(gvk); err == nil {
-		if typed, ok := o.(client.Object); ok {
-			return typed
-		}
-	}
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	return u
-}
-
 // Mark labels pods. Their status changes all the time, so that the version is
 // not compared; the uid is, and a pod that is gone needs no label.
 func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark) error {
@@ -200,13 +153,13 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark
 func (s Reader) Named(ctx context.Context, w *Workload, counts func(client.Object) bool) (bool, error) {
 	key := WorkloadKey(w.Row.GVK.GroupKind(), w.Object.GetName())
 	here := client.InNamespace(w.Object.GetNamespace())
-	if found, err := naming(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
+	if found, err := namedIn(ctx, s, key, counts, here, client.MatchingFields{ByWorkload: key}, client.UnsafeDisableDeepCopy); found || err != nil {
 		return found, err
 	}
-	return naming(ctx, s.Live, key, counts, here)
+	return namedIn(ctx, s.Live, key, counts, here)
 }
 
-func naming(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
+func namedIn(ctx context.Context, from client.Reader, key string, counts func(client.Object) bool, which ...client.ListOption) (bool, error) {
 	for _, list := range []client.ObjectList{Rollouts(), BatchReleases()} {
 		found, err := items(ctx, from, list, which...)
 		if err != nil {

@@ -47,11 +47,19 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 // about the workload.
 func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool) {
 	w := obs.workload
-	changes, ok := onMetadata(obs, action)
-	if ok {
-		return w.Changes(changes), true
-	}
+	var changes []object.Change
 	switch a := action.(type) {
+	case planner.Label:
+		changes = w.Row.Label(w.Object)
+	case planner.Unlabel:
+		changes = w.Row.Unlabel(w.Object)
+	case planner.Hold:
+		changes = w.Row.Take(w.Object, obs.Rollout.Name, a.Again)
+	case planner.ApplyPendingEdit:
+		changes = w.Row.ApplyPendingEdit(w.Object)
+	case planner.AskAgain:
+		changes = workload.AskAgain(w.Object, a)
+	case planner.PutRight: // which is what Changes adds
 	case planner.RestoreWorkload:
 		changes = w.Row.Restore(w.Object, w.Owned, a)
 	case planner.SetStable:
@@ -60,28 +68,6 @@ func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool)
 		return nil, false
 	}
 	return w.Changes(changes), true
-}
-
-// onMetadata is what it changes of its labels and annotations, and with them of its
-// strategy.
-func onMetadata(obs *Observation, action planner.Action) ([]object.Change, bool) {
-	w := obs.workload
-	switch a := action.(type) {
-	case planner.Label:
-		return w.Row.Label(w.Object), true
-	case planner.Unlabel:
-		return w.Row.Unlabel(w.Object), true
-	case planner.Hold:
-		return w.Row.Take(w.Object, obs.Rollout.Name, a.Again), true
-	case planner.ApplyPendingEdit:
-		return w.Row.ApplyPendingEdit(w.Object), true
-	case planner.AskAgain:
-		return workload.AskAgain(w.Object, a), true
-	case planner.PutRight:
-		return nil, true
-	default:
-		return nil, false
-	}
 }
 
 // runBatch creates the BatchRelease or gives it another plan.

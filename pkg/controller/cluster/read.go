@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// get reads an object, or returns nil when there is none.
+func get[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T, how ...client.GetOption) (T, error) {
+	var none T
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
+	}
+	return into, nil
+}
+
+// stored reads an object of a kind as it is stored; nil if there is none.
+func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
+	o := s.Stored(gvk)
+	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+	default:
+		return o, nil
+	}
+}
+
+// listed are the objects of a kind beside another one.
+func listed(ctx context.Context, s Reader, kind schema.GroupVersionKind, beside metav1.Object, which ...client.ListOption) ([]object.Object, error) {
+	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil, fmt.Errorf("making a list of %s: %w", kind.Kind, err)
+	}
+	objects, ok := list.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("making a list of %s: %T is none", kind.Kind, list)
+	}
+	found, err := items(ctx, s, objects, append(which, client.InNamespace(beside.GetNamespace()))...)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s of %s: %w", kind.Kind, beside.GetName(), err)
+	}
+	return found, nil
+}
+
+// items are the objects of a list.
+func items(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) ([]object.Object, error) {
+	if err := from.List(ctx, list, which...); err != nil {
+		return nil, err
+	}
+	var found []object.Object
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		if o, ok := item.(object.Object); ok {
+			found = append(found, o)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Stored makes an empty object as the caches have it: typed where the scheme has
+// the kind, else as it comes.
+func (s Reader) Stored(gvk schema.GroupVersionKind) client.Object {
+	if o, err := s.Scheme().New(gvk); err == nil {
+		if typed, ok := o.(client.Object); ok {
+			return typed
+		}
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u
+}
+
+// namesIn are the names of the objects of a list.
+func namesIn(ctx context.Context, from client.Reader, list client.ObjectList, which ...client.ListOption) (sets.Set[string], error) {
+	found, err := items(ctx, from, list, which...)
+	names := sets.New[string]()
+	for _, o := range found {
+		names.Insert(o.GetName())
+	}
+	return names, err
+}
+
+// metadata is a list of the metadata of objects of a kind.
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list
+}
