@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,8 +28,9 @@ type Mapper struct {
 	client *discovery.DiscoveryClient
 	clock  clock.PassiveClock
 
-	mu      sync.RWMutex
-	served  *served
+	served atomic.Pointer[served]
+
+	mu      sync.Mutex
 	changed time.Time
 
 	asking sync.Mutex
@@ -76,7 +78,7 @@ func (m *Mapper) Reset() {
 // tell answers from what is known, and asks the cluster once if that is not enough.
 func tell[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
-	known := m.known()
+	known := m.served.Load()
 	if known != nil {
 		if found, err := from(known); !meta.IsNoMatchError(err) {
 			return found, err
@@ -93,17 +95,11 @@ func tell[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error))
 	return found, err
 }
 
-func (m *Mapper) known() *served {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.served
-}
-
 // renewed is a newer answer than the one that did not do, if there may be one.
 func (m *Mapper) renewed(was *served, group string) (*served, error) {
 	m.asking.Lock()
 	defer m.asking.Unlock()
-	known := m.known()
+	known := m.served.Load()
 	if known != was || !m.due(known, group) {
 		return known, m.failure
 	}
@@ -112,16 +108,14 @@ func (m *Mapper) renewed(was *served, group string) (*served, error) {
 	if m.failure = err; err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.served = next
+	m.served.Store(next)
 	return next, nil
 }
 
 // due reports whether the cluster may be asked again.
 func (m *Mapper) due(known *served, group string) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	after := missing
 	if known == nil || m.failure != nil || known.silent[group] != nil || m.asked.Before(m.changed.Add(2*Served)) {
 		after = changing

@@ -11,12 +11,15 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
@@ -48,25 +51,39 @@ func NetworkOf(r *rollouts.Rollout) []string {
 func othersBy(ctx context.Context, s Reader, mine *rollouts.Rollout, keys []string) ([]traffic.Other, error) {
 	var all []traffic.Other
 	for _, key := range keys {
-		which := []client.ListOption{client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key}}
 		kind, name, _ := strings.Cut(key, "/")
 		what := strings.ToLower(kind) + "/" + name
-		releases, err := otherReleases(ctx, s, mine, what, which)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, releases...)
-		var routings v1alpha1.TrafficRoutingList
-		if err := s.List(ctx, &routings, which...); err != nil {
-			return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
-		}
-		for i := range routings.Items {
-			if r := &routings.Items[i]; r.UID != mine.UID && r.Status.LastUpdateTime != nil {
-				all = append(all, traffic.Other{Who: "trafficrouting/" + r.Name, What: what})
+		for _, list := range []client.ObjectList{Rollouts(), TrafficRoutings()} {
+			found, err := items(ctx, s, list, client.InNamespace(mine.Namespace), client.MatchingFields{ByNetwork: key})
+			if err != nil {
+				return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
+			}
+			for _, o := range found {
+				other, routes, err := otherOf(o, mine)
+				if err != nil {
+					return nil, err
+				}
+				if other.What = what; routes && o.GetUID() != mine.UID {
+					all = append(all, other)
+				}
 			}
 		}
 	}
 	return all, nil
+}
+
+// otherOf is a Rollout or a TrafficRouting as another one sees it, and reports whether it
+// routes now.
+func otherOf(o object.Object, mine *rollouts.Rollout) (other traffic.Other, routes bool, err error) {
+	if routing, ok := o.(*v1alpha1.TrafficRouting); ok {
+		return traffic.Other{Who: "trafficrouting/" + routing.Name}, routing.Status.LastUpdateTime != nil, nil
+	}
+	r, err := converted[rollouts.Rollout](o)
+	if err != nil {
+		return traffic.Other{}, false, err
+	}
+	routes, first := planner.RoutesBefore(r, mine)
+	return traffic.Other{Who: "rollout/" + r.Name, First: first}, routes, nil
 }
 
 // Turns keeps who takes a Service or a router, from before that is stored until the
@@ -113,21 +130,46 @@ func (t *Turns) Leave(by types.NamespacedName) {
 	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return turn.by == by })
 }
 
-// otherReleases are the Rollouts that route by an object.
-func otherReleases(ctx context.Context, s Reader, mine *rollouts.Rollout, what string, which []client.ListOption) ([]traffic.Other, error) {
-	var releases v1beta1.RolloutList
-	if err := s.List(ctx, &releases, which...); err != nil {
-		return nil, fmt.Errorf("listing who routes by %s: %w", what, err)
+// LinkedTo names the TrafficRoutings that have the mark of a Rollout.
+func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
+	names, err := namesIn(ctx, s, TrafficRoutings(), client.InNamespace(r.Namespace), client.MatchingFields{ByUser: r.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing trafficroutings in use: %w", err)
 	}
-	var all []traffic.Other
-	for i := range releases.Items {
-		other, err := converted[rollouts.Rollout](&releases.Items[i])
+	return sets.List(names), nil
+}
+
+// mostGone bounds the requests that a pass makes about Rollouts which may be gone.
+const mostGone = 16
+
+// GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not
+// exist. The cache may not know of one yet that another controller has seen, so
+// its absence is asked of the server: by a list, since a server that cannot
+// answer may say of a single object that it is not found.
+//
+// Marks are finalizers, of which users may write many: a pass asks about a few.
+func (s Reader) GoneUsers(ctx context.Context, r *rollouts.TrafficRouting) ([]string, error) {
+	var gone []string
+	asked := 0
+	for _, name := range UserKeys(r) {
+		if asked == mostGone {
+			break
+		}
+		found, err := s.Rollout(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
 		if err != nil {
 			return nil, err
 		}
-		if routes, first := planner.RoutesBefore(other, mine); routes && other.UID != mine.UID {
-			all = append(all, traffic.Other{Who: "rollout/" + other.Name, What: what, First: first})
+		if found != nil {
+			continue
+		}
+		asked++
+		var list v1beta1.RolloutList
+		if err := s.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+			return nil, fmt.Errorf("looking for rollout %s: %w", name, err)
+		}
+		if len(list.Items) == 0 {
+			gone = append(gone, name)
 		}
 	}
-	return all, nil
+	return gone, nil
 }

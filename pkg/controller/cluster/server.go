@@ -5,14 +5,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -104,6 +101,16 @@ func (s Reader) BatchReleaseOf(ctx context.Context, r *rollouts.Rollout) (*rollo
 	return hub[rollouts.BatchRelease, v1beta1.BatchRelease](ctx, s.Live, key)
 }
 
+// TrafficRouting returns a TrafficRouting, or nil when there is none.
+func (s Reader) TrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, key)
+}
+
+// LiveTrafficRouting is TrafficRouting, asked of the server.
+func (s Reader) LiveTrafficRouting(ctx context.Context, key types.NamespacedName) (*rollouts.TrafficRouting, error) {
+	return hub[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s.Live, key)
+}
+
 // CommitRollout stores the next status at the version that it was planned from, and
 // returns what is stored.
 func (s Server) CommitRollout(ctx context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
@@ -170,78 +177,4 @@ func (s Server) setFinalizers(ctx context.Context, o object.Object, finalizers [
 	base, want := About(o), About(o)
 	want.SetFinalizers(finalizers)
 	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
-}
-
-// Write performs changes in order and stops at the first that fails. What is
-// unknown to this program is left alone: only differences are sent.
-func (s Server) Write(ctx context.Context, changes []object.Change) error {
-	for _, c := range changes {
-		if err := s.write(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s Server) write(ctx context.Context, c object.Change) error {
-	base, err := s.clientObject(c.Base)
-	if err != nil {
-		return err
-	}
-	want, err := s.clientObject(c.Want)
-	if err != nil {
-		return err
-	}
-	switch {
-	case base == nil:
-		return s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
-	case want == nil:
-		uid, version := base.GetUID(), base.GetResourceVersion()
-		at := client.Preconditions{UID: &uid}
-		if version != "" {
-			at.ResourceVersion = &version
-		}
-		return s.doing(ctx, "Deleting", base, func() error { return client.IgnoreNotFound(s.Delete(ctx, base, at)) })
-	default:
-		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
-	}
-}
-
-// clientObject is what is sent: a view of a kind that the scheme does not have
-// as that kind, and nil for nil. It must not change its input.
-func (s Server) clientObject(o object.Object) (client.Object, error) {
-	if o == nil {
-		return nil, nil
-	}
-	kind := o.GetObjectKind().GroupVersionKind()
-	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return nil, fmt.Errorf("writing %s %s: %w", kind.Kind, o.GetName(), err)
-		}
-		return &unstructured.Unstructured{Object: content}, nil
-	}
-	c, ok := o.DeepCopyObject().(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
-	}
-	return c, nil
-}
-
-// Moved reports whether somebody else wrote first. It is no failure: the next pass
-// sees what they wrote and decides anew.
-func Moved(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
-}
-
-// Vanished reports whether the object that a pass is about, or another one of ours by its
-// name, has gone since it was read. That is no failure either: its deletion is on the
-// way to here.
-func Vanished(err error, name string) bool {
-	status := apierrors.APIStatus(nil)
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	about := status.Status().Details
-	return about.Group == rollouts.GroupName && about.Name == name
 }

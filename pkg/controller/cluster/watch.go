@@ -82,6 +82,19 @@ func OwnedByWorkload(gk schema.GroupKind) client.IndexerFunc {
 	}
 }
 
+// OwnedByDriven takes a pod for one of a workload of the kind, through the set
+// between them, whose name begins with the workload's.
+func OwnedByDriven(gk schema.GroupKind) client.IndexerFunc {
+	return func(o client.Object) []string {
+		set := metav1.GetControllerOf(o)
+		hash := o.GetLabels()["pod-template-hash"]
+		if set == nil || hash == "" || len(set.Name) <= len(hash)+1 {
+			return nil
+		}
+		return eitherKey(gk, set.Name[:len(set.Name)-len(hash)-1])
+	}
+}
+
 // eitherKey is for a workload, and for the one that it may have been made beside.
 func eitherKey(gk schema.GroupKind, name string) []string {
 	keys := []string{WorkloadKey(gk, name)}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
@@ -119,18 +118,5 @@ func Announce(to events.EventRecorder, about runtime.Object, action string, anno
 			kind = corev1.EventTypeWarning
 		}
 		to.Eventf(about, nil, kind, e.Reason, action, "%s", e.Message)
-	}
-}
-
-// OwnedByDriven takes a pod for one of a workload of the kind, through the set
-// between them, whose name begins with the workload's.
-func OwnedByDriven(gk schema.GroupKind) client.IndexerFunc {
-	return func(o client.Object) []string {
-		set := metav1.GetControllerOf(o)
-		hash := o.GetLabels()["pod-template-hash"]
-		if set == nil || hash == "" || len(set.Name) <= len(hash)+1 {
-			return nil
-		}
-		return eitherKey(gk, set.Name[:len(set.Name)-len(hash)-1])
 	}
 }

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Write performs changes in order and stops at the first that fails. What is
+// unknown to this program is left alone: only differences are sent.
+func (s Server) Write(ctx context.Context, changes []object.Change) error {
+	for _, c := range changes {
+		if err := s.write(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Server) write(ctx context.Context, c object.Change) error {
+	base, err := s.clientObject(c.Base)
+	if err != nil {
+		return err
+	}
+	want, err := s.clientObject(c.Want)
+	if err != nil {
+		return err
+	}
+	switch {
+	case base == nil:
+		return s.doing(ctx, "Creating", want, func() error { return s.Create(ctx, want) })
+	case want == nil:
+		uid, version := base.GetUID(), base.GetResourceVersion()
+		at := client.Preconditions{UID: &uid}
+		if version != "" {
+			at.ResourceVersion = &version
+		}
+		return s.doing(ctx, "Deleting", base, func() error { return client.IgnoreNotFound(s.Delete(ctx, base, at)) })
+	default:
+		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
+	}
+}
+
+// clientObject is what is sent: a view of a kind that the scheme does not have
+// as that kind, and nil for nil. It must not change its input.
+func (s Server) clientObject(o object.Object) (client.Object, error) {
+	if o == nil {
+		return nil, nil
+	}
+	kind := o.GetObjectKind().GroupVersionKind()
+	if !kind.Empty() && !s.Scheme().Recognizes(kind) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s %s: %w", kind.Kind, o.GetName(), err)
+		}
+		return &unstructured.Unstructured{Object: content}, nil
+	}
+	c, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("writing %s: not an object", o.GetName())
+	}
+	return c, nil
+}
+
+// doing does a write and logs it. The error names what was being written, which not every
+// answer does.
+func (s Server) doing(ctx context.Context, what string, o client.Object, write func() error) error {
+	logf.FromContext(ctx).Info(what+" object", "object", describe(o))
+	err := write()
+	if err == nil {
+		return nil
+	}
+	kind := "object"
+	if gvk, unknown := s.GroupVersionKindFor(o); unknown == nil {
+		kind = strings.ToLower(gvk.Kind)
+	}
+	return fmt.Errorf("%s %s/%s: %w", strings.ToLower(what), kind, o.GetName(), err)
+}
+
+func describe(o client.Object) string {
+	what := fmt.Sprintf("%T", o)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		what = u.GroupVersionKind().GroupKind().String()
+	}
+	return fmt.Sprintf("%s %s/%s", what, o.GetNamespace(), o.GetName())
+}
+
+// patch sends what is different, for the object as it was read. The native controller
+// writes the status of a Deployment all the time, of which no change is about; such a
+// write is no reason to plan anew (ADR 16).
+func (s Server) patch(ctx context.Context, base, want client.Object) error {
+	if d, ok := base.(*appsv1.Deployment); ok && coverable(d) {
+		narrow, err := despiteStatus(d, want)
+		if err != nil {
+			return err
+		}
+		err = s.Patch(ctx, want, client.RawPatch(types.JSONPatchType, narrow))
+		if !unmet(err) {
+			return err
+		}
+		// Only the version tells whether somebody moved, or the change is refused.
+	}
+	return s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}
+
+// coverable reports whether what a change of the Deployment rests on can be tested. The pods
+// of one that is made beside another are counted by its status.
+func coverable(d *appsv1.Deployment) bool {
+	return len(d.Labels) > 0 && len(d.Annotations) > 0 && d.Labels[rollouts.LabelCanaryDeployment] == ""
+}
+
+// despiteStatus is a patch that applies to the Deployment as it is, whatever its status.
+func despiteStatus(base *appsv1.Deployment, want client.Object) ([]byte, error) {
+	was, err := json.Marshal(base)
+	if err != nil {
+		return nil, fmt.Errorf("encoding deployment %s: %w", base.Name, err)
+	}
+	is, err := json.Marshal(want)
+	if err != nil {
+		return nil, fmt.Errorf("encoding deployment %s: %w", base.Name, err)
+	}
+	changes, err := jsonpatch.CreatePatch(was, is)
+	if err != nil {
+		return nil, fmt.Errorf("comparing deployment %s: %w", base.Name, err)
+	}
+	tests := []jsonpatch.Operation{
+		jsonpatch.NewOperation("test", "/metadata/uid", base.UID),
+		jsonpatch.NewOperation("test", "/metadata/generation", base.Generation),
+		jsonpatch.NewOperation("test", "/metadata/labels", base.Labels),
+		jsonpatch.NewOperation("test", "/metadata/annotations", base.Annotations),
+	}
+	return json.Marshal(append(tests, changes...))
+}
+
+// unmet reports whether a test of the patch failed, or something else that is wrong with
+// it: a change that is invalid has causes.
+func unmet(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
+}
+
+// Moved reports whether somebody else wrote first. It is no failure: the next pass
+// sees what they wrote and decides anew.
+func Moved(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// Vanished reports whether the object that a pass is about, or another one of ours by its
+// name, has gone since it was read. That is no failure either: its deletion is on the
+// way to here.
+func Vanished(err error, name string) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	about := status.Status().Details
+	return about.Group == rollouts.GroupName && about.Name == name
+}
+
+// WriteError reports whether the server has answered a write, and does not want it.
+// Whatever may be otherwise a moment later by itself is none.
+func WriteError(err error) (d planner.WriteError, denied bool) {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return planner.WriteError{}, false
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
+		return planner.WriteError{}, false
+	default:
+		if code < 400 || code >= 500 {
+			return planner.WriteError{}, false
+		}
+	}
+	reason := string(answer.Status().Reason)
+	if reason == "" {
+		reason = "Denied" // by a webhook that gives none
+	}
+	return planner.WriteError{Reason: reason, Message: err.Error()}, true
+}
