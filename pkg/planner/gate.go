@@ -27,7 +27,7 @@ type Verdict struct {
 	Result Result
 	// Until is when to judge again; zero where something has to change first.
 	Until time.Time
-	// Message says what is waited for.
+	// Message says what is waited for; empty where the name of the gate says it.
 	Message string
 }
 
@@ -64,7 +64,7 @@ func approval(f *facts, step *rollouts.Step) Verdict {
 	if timed(step) || free(f, step) {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Message: "somebody promotes the step"}
+	return Verdict{Result: ResultWait}
 }
 
 // pauseElapsed waits for the duration of the step.
@@ -77,7 +77,7 @@ func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
 	if f.until(at) == 0 {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Until: at, Message: "the duration of the step passes"}
+	return Verdict{Result: ResultWait, Until: at}
 }
 
 // trafficKept waits while the requests of the step are not routed: its duration
@@ -87,7 +87,7 @@ func trafficKept(f *facts, step *rollouts.Step) Verdict {
 	if why == "" || free(f, step) {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Message: "requests of the step are routed: " + why}
+	return Verdict{Result: ResultWait, Message: lostPrefix + why}
 }
 
 // allOfThem is the one share that means every pod, however many there are.
@@ -114,7 +114,7 @@ func jumpGrace(f *facts, _ *rollouts.Step) Verdict {
 	if f.until(at) == 0 {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Until: at, Message: "clients see the jump"}
+	return Verdict{Result: ResultWait, Until: at}
 }
 
 func jumpedByStatus(f *facts) bool {
@@ -140,7 +140,7 @@ func restartPause(d *draft, step *rollouts.Step) {
 	}
 }
 
-// holdStep says what a step waits for.
+// holdStep says what a step waits for: the duration or a promotion, and what the gates say.
 func holdStep(d *draft, step *rollouts.Step) {
 	if timed(step) {
 		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
@@ -150,5 +150,11 @@ func holdStep(d *draft, step *rollouts.Step) {
 	if !d.stayed() {
 		d.announce("StepPaused", d.status.Message)
 	}
-	remark(d, step)
+	for _, v := range d.verdicts {
+		if v.Message != "" {
+			d.status.Message += "; " + v.Message
+		}
+	}
+	warnUnrouted(d, step)
+	addNotes(d, step)
 }
