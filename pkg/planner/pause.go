@@ -83,7 +83,7 @@ func lost(f *facts, step *rollouts.Step) string {
 		return noReadyPod
 	}
 	if !r.able() {
-		return r.obstacle()
+		return r.Obstacle()
 	}
 	return r.refuses()
 }
