@@ -80,7 +80,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 		return Waiting{WaitWorkload, "workload to be given back", metav1.Time{}}
 	}
 	if c := r.Status.Stalled(); c != nil {
-		return Waiting{WaitDecision, "a workload that is served", c.LastTransitionTime}
+		return Waiting{WaitDecision, "a supported workload", c.LastTransitionTime}
 	}
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
@@ -127,6 +127,9 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		until := p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second)
 		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
 	default:
+		if p.Message != "" {
+			return WaitDecision, "gates of " + place
+		}
 		return WaitController, "controller" // it goes on at once
 	}
 }
@@ -137,7 +140,7 @@ func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration
 // leavingWaits is what a Rollout that is deleted waits for.
 func leavingWaits(r *rollouts.Rollout) Waiting {
 	if Over(r) {
-		return Waiting{WaitDecision, "somebody to take off finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
+		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
 	}
 	return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
 }

@@ -52,8 +52,12 @@ func TestWaitingFor(t *testing.T) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Status.Canary.Message = "2 of 2 new pods: container main: CrashLoopBackOff"
 		}, planner.WaitPods, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
-		"routing":      {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
-		"waiting":      {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
+		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
+		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
+		"unrouted": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.Canary.Message = "its requests cannot be routed: ingress/web does not exist"
+		}, planner.WaitApproval, "approval of step 1/2: its requests cannot be routed: ingress/web does not exist", entered},
 		"timed":        {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
 		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
@@ -64,7 +68,7 @@ func TestWaitingFor(t *testing.T) {
 		"ending":       {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledUnsupported)}, entered)
-		}, planner.WaitDecision, "a workload that is served", entered},
+		}, planner.WaitDecision, "a supported workload", entered},
 		"no plan": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
 			r.Spec.Strategy.Canary = nil

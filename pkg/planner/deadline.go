@@ -108,7 +108,7 @@ func working(f *facts) bool {
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return p.State != rollouts.StepPaused || superseding(f)
+		return !stageOf(p.State).unhurried || superseding(f)
 	default:
 		return true
 	}
