@@ -66,7 +66,7 @@ func inFlight(s *rollouts.RolloutStatus) bool {
 // left.
 func keepNetwork(d *draft) {
 	r, busy := d.route(), inFlight(&d.status)
-	if busy && !inFlight(&d.Rollout.Status) && r.skipsGates() {
+	if busy && !inFlight(&d.Rollout.Status) && r.free() {
 		d.takeNetwork()
 	}
 	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done
@@ -169,8 +169,8 @@ func tellRoutable(d *draft, underWay bool) {
 	}
 }
 
-// skipsGates reports whether Service and routers are this release's to change.
-func (r *Route) skipsGates() bool { return r != nil && r.Barred == "" }
+// free reports whether Service and routers are this release's to change.
+func (r *Route) free() bool { return r != nil && r.Barred == "" }
 
 // clean reports whether nothing of a release is left in the network.
 func (r *Route) clean() bool {
