@@ -62,10 +62,25 @@ func TestWaitingFor(t *testing.T) {
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
 		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
 		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
-		"paused":       {doing(rollouts.ActivityPaused), planner.WaitDecision, "resume", entered},
-		"aborting":     {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
-		"aborted":      {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
-		"ending":       {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
+		"paused": {func(r *rollouts.Rollout) {
+			doing(rollouts.ActivityPaused)(r)
+			r.Spec.Strategy.Paused = true
+		}, planner.WaitDecision, "resume", entered},
+		"refused": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused)}, entered)
+		}, planner.WaitDecision, "abort, rollback or the template of the release", entered},
+		"superseded": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.Canary.FinalisingStep = rollouts.FinalisingRouteToStable
+		}, planner.WaitWorkload, "another template to take over", entered},
+		"disabled in a step": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepUpgrade)(r)
+			r.Spec.Disabled = true
+		}, planner.WaitWorkload, "workload to be given back", entered},
+		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
+		"aborted":  {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
+		"ending":   {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledUnsupported)}, entered)
 		}, planner.WaitDecision, "a supported workload", entered},
