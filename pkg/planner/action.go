@@ -131,3 +131,16 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	}
 	return strconv.Itoa(int(size.IntVal))
 }
+
+// Guard keeps a TrafficRouting until its routes are taken back.
+type Guard struct{}
+
+// RemoveStaleReference takes the finalizer of a Rollout that does not exist off a TrafficRouting.
+type RemoveStaleReference struct{ Rollout string }
+
+func (Guard) action()                {}
+func (RemoveStaleReference) action() {}
+func (Guard) String() string         { return "guard traffic routing" }
+func (a RemoveStaleReference) String() string {
+	return "take off the mark of rollout/" + a.Rollout + ", which is gone"
+}

@@ -69,7 +69,7 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	}
 	switch r.Status.Phase {
 	case rollouts.PhaseProgressing:
-		wait, what := releaseWaits(r, p)
+		wait, what := waits[StateOf(r)](r, p)
 		if p.Message != "" {
 			what += ": " + p.Message
 		}
@@ -77,32 +77,46 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	case rollouts.PhaseHealthy, rollouts.PhaseDisabled:
 		return Waiting{WaitNothing, "nothing", since}
 	case rollouts.PhaseDisabling:
-		return Waiting{WaitWorkload, "workload to be given back", metav1.Time{}}
+		return Waiting{WaitWorkload, givenBack, metav1.Time{}}
 	}
 	if c := r.Status.Stalled(); c != nil {
-		return Waiting{WaitDecision, "a workload that is served", c.LastTransitionTime}
+		return Waiting{WaitDecision, "a supported workload", c.LastTransitionTime}
 	}
 	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
 }
 
-// releaseWaits is what a release waits for.
-func releaseWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
-	switch r.Status.Activity() {
-	case rollouts.ActivityInitializing:
-		return WaitTraffic, "network of the workload"
-	case rollouts.ActivityPaused:
-		return WaitDecision, "resume"
-	case rollouts.ActivityAborting:
+// waits say what a release waits for, by its state.
+var waits = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
+	StateIdle:           waitsFor(WaitController, "controller"),
+	StateInitializing:   waitsFor(WaitTraffic, "network of the workload"),
+	StateInStep:         stepWaits,
+	StatePaused:         waitsFor(WaitDecision, "resume"),
+	StateRefused:        waitsFor(WaitDecision, "abort, rollback or the template of the release"),
+	StateSuperseding:    waitsFor(WaitWorkload, "another template to take over"),
+	StateAborted:        abortWaits,
+	StateFinalising:     waitsFor(WaitWorkload, givenBack),
+	StateRestoring:      waitsFor(WaitWorkload, givenBack),
+	StateCancelling:     waitsFor(WaitWorkload, givenBack),
+	StateLeaving:        waitsFor(WaitWorkload, givenBack),
+	StateLeavingAborted: waitsFor(WaitWorkload, givenBack),
+	StateWorkloadGone:   waitsFor(WaitWorkload, givenBack),
+}
+
+const givenBack = "workload to be given back"
+
+func waitsFor(wait Wait, what string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
+	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, what }
+}
+
+// abortWaits is what a release waits for that was aborted.
+func abortWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+	switch {
+	case r.Status.Activity() == rollouts.ActivityAborting:
 		return WaitPods, "pods of the stable revision"
-	case rollouts.ActivityAborted:
-		if p.RollingBack {
-			return WaitWorkload, "stable template"
-		}
-		return WaitDecision, "retry, rollback or another template"
-	case rollouts.ActivityFinalising, rollouts.ActivityCancelling:
-		return WaitWorkload, "workload to be given back"
+	case p.RollingBack:
+		return WaitWorkload, "stable template"
 	default:
-		return stepWaits(r, p)
+		return WaitDecision, "retry, rollback or another template"
 	}
 }
 
@@ -127,6 +141,9 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		until := p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second)
 		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
 	default:
+		if p.Message != "" {
+			return WaitDecision, "gates of " + place
+		}
 		return WaitController, "controller" // it goes on at once
 	}
 }
@@ -137,7 +154,7 @@ func timed(step *rollouts.Step) bool { return step != nil && step.Pause.Duration
 // leavingWaits is what a Rollout that is deleted waits for.
 func leavingWaits(r *rollouts.Rollout) Waiting {
 	if Over(r) {
-		return Waiting{WaitDecision, "somebody to take off finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
+		return Waiting{WaitDecision, "removal of finalizers: " + rollouts.FinalizersOf(r), *r.DeletionTimestamp}
 	}
-	return Waiting{WaitWorkload, "workload to be given back", *r.DeletionTimestamp}
+	return Waiting{WaitWorkload, givenBack, *r.DeletionTimestamp}
 }

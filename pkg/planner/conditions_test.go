@@ -52,19 +52,38 @@ func TestWaitingFor(t *testing.T) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Status.Canary.Message = "2 of 2 new pods: container main: CrashLoopBackOff"
 		}, planner.WaitPods, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
-		"routing":      {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
-		"waiting":      {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
+		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
+		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
+		"unrouted": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.Canary.Message = "its requests cannot be routed: ingress/web does not exist"
+		}, planner.WaitApproval, "approval of step 1/2: its requests cannot be routed: ingress/web does not exist", entered},
 		"timed":        {at(2, rollouts.StepPaused), planner.WaitTime, "end of step 2/2 at 2026-01-05T10:01:00Z", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
 		"a step less":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
 		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
-		"paused":       {doing(rollouts.ActivityPaused), planner.WaitDecision, "resume", entered},
-		"aborting":     {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
-		"aborted":      {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
-		"ending":       {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
+		"paused": {func(r *rollouts.Rollout) {
+			doing(rollouts.ActivityPaused)(r)
+			r.Spec.Strategy.Paused = true
+		}, planner.WaitDecision, "resume", entered},
+		"refused": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused)}, entered)
+		}, planner.WaitDecision, "abort, rollback or the template of the release", entered},
+		"superseded": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepPaused)(r)
+			r.Status.Canary.FinalisingStep = rollouts.FinalisingRouteToStable
+		}, planner.WaitWorkload, "another template to take over", entered},
+		"disabled in a step": {func(r *rollouts.Rollout) {
+			at(1, rollouts.StepUpgrade)(r)
+			r.Spec.Disabled = true
+		}, planner.WaitWorkload, "workload to be given back", entered},
+		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
+		"aborted":  {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
+		"ending":   {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledUnsupported)}, entered)
-		}, planner.WaitDecision, "a workload that is served", entered},
+		}, planner.WaitDecision, "a supported workload", entered},
 		"no plan": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
 			r.Spec.Strategy.Canary = nil

@@ -56,7 +56,7 @@ func keepDeadline(d *draft) {
 func noteProgress(d *draft, deadline time.Duration, p *rollouts.Progress) {
 	mark, since := progressCounter(d.facts), p.LastProgressTime
 	switch {
-	case since == nil || ahead(since, d.Now) || moved(d.facts):
+	case since == nil || Ahead(since, d.Now) || moved(d.facts):
 		progressed(d, mark)
 	case rescaled(d.facts):
 		p.ProgressMark = mark
@@ -108,7 +108,7 @@ func working(f *facts) bool {
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return p.State != rollouts.StepPaused || superseding(f)
+		return !stageOf(p.State).unhurried || superseding(f)
 	default:
 		return true
 	}

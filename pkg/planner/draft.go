@@ -134,7 +134,7 @@ func (d *draft) stamp() {
 
 // restart begins a wait again where the clock was set back.
 func (d *draft) restart() {
-	if since := d.progress().LastUpdateTime; since != nil && ahead(since, d.Now) {
+	if since := d.progress().LastUpdateTime; since != nil && Ahead(since, d.Now) {
 		d.stamp()
 	}
 }

@@ -6,6 +6,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,7 +122,7 @@ func mirrorBatch(d *draft) {
 		d.cause = d.Batch.Message
 	}
 	if p.Message = d.cause; !working(d.facts) {
-		p.Message = ""
+		p.Message = strings.Join(waitingFor(d.verdicts), "; ")
 	}
 	if d.Batch == nil || d.status.Phase != rollouts.PhaseProgressing {
 		return

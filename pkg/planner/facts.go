@@ -31,7 +31,7 @@ func factsOf(o Observed) *facts {
 	_, f.release = o.Rollout.Spec.Strategy.Active()
 	f.style = rollouts.StyleFor(&o.Rollout.Spec.Strategy, o.Rollout.Spec.WorkloadRef)
 	f.status.ObservedGeneration = o.Rollout.Generation
-	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && ahead(&c.Time, f.Now) {
+	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && Ahead(&c.Time, f.Now) {
 		c.Time = RoundUp(f.Now) // nobody knows how much of the grace period has passed
 	}
 	if replaced(f) || f.w != nil && f.w.Deleted != "" {
@@ -213,4 +213,4 @@ func (f *facts) reissueDue() bool {
 // from has been set back since, or another one is late. Nobody knows how much of
 // a wait from then on has passed, so it begins again and lasts no longer than it
 // was meant to, however wrong the clock was.
-func ahead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }
+func Ahead(since *metav1.Time, now time.Time) bool { return since.After(RoundUp(now).Time) }

@@ -125,7 +125,7 @@ func astrayRoute(f *facts) (wanted Route, astray bool) {
 		return Route{}, false
 	}
 	wanted = RouteOf(*step)
-	return wanted, !r.carries(wanted, p.PodTemplateHash)
+	return wanted, !r.Carries(wanted, p.PodTemplateHash)
 }
 
 // plannedRoute is the route that routers were told, where a step until now has it, or

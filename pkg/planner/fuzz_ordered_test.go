@@ -30,7 +30,7 @@ func (s *schedule) ordered() {
 	if traffic {
 		s.expose(app0)
 		s.publish(app0, app0)
-		s.plan.TrafficRoutings = routing(app0, pick(s, 0, 3*time.Second))
+		s.plan.TrafficRoutings = ingressOf(app0, pick(s, 0, 3*time.Second))
 	}
 	if seconds := pick[int32](s, 0, 5, 60, math.MaxInt32); seconds > 0 {
 		s.plan.ProgressDeadlineSeconds = &seconds

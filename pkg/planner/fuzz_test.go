@@ -164,7 +164,7 @@ var front = "front"
 func (s *schedule) routing(b byte) {
 	switch {
 	case find[*rollouts.TrafficRouting](s.store.objects, kindRouting, front) == nil:
-		s.routeBy(front, routing(app0, time.Duration(b%2)*3*time.Second), 20)
+		s.routeBy(front, ingressOf(app0, time.Duration(b%2)*3*time.Second), 20)
 	case b%4 == 0:
 		s.remove(kindRouting, front)
 	default:

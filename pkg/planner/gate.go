@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -15,7 +16,7 @@ import (
 // Result is what a gate answers.
 type Result string
 
-// The results. A step goes on when every gate lets it pass.
+// The results. A step goes on when every gate that is judged passes.
 const (
 	ResultPass Result = "Pass"
 	ResultWait Result = "Wait"
@@ -25,9 +26,11 @@ const (
 type Verdict struct {
 	Gate   string
 	Result Result
-	// Until is when to judge again; zero where something has to change first.
+	// Until is when to judge again, also for a gate that passes until then; zero where
+	// something has to change first.
 	Until time.Time
-	// Message says what is waited for.
+	// Message says what is waited for; the Rollout shows it. It is empty where the step says
+	// that already.
 	Message string
 }
 
@@ -49,53 +52,59 @@ type Gate struct {
 	Judge func(*facts, *rollouts.Step) Verdict
 }
 
-// gates are what a step has to pass before the next one. A new policy is one row here,
-// one fact, and one story.
+// A new policy is one row in one of these, one fact, and one story.
+
+// gates are what a step has to pass before the next one. An approval opens all of them: the
+// verb promote sets StepReady.
 var gates = []Gate{
 	{"approval", approval},
 	{"pause", pauseElapsed},
 	{"traffic", trafficKept},
 }
 
+// approvedGates are what an approved step has to pass, too. No policy of today is stronger
+// than an approval.
+var approvedGates []Gate
+
 var passed = Verdict{Result: ResultPass}
 
 // approval waits for a person, where the step has no duration.
 func approval(f *facts, step *rollouts.Step) Verdict {
-	if timed(step) || free(f, step) {
+	if timed(step) || skipsGates(f, step) {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Message: "somebody promotes the step"}
+	return Verdict{Result: ResultWait}
 }
 
 // pauseElapsed waits for the duration of the step.
 func pauseElapsed(f *facts, step *rollouts.Step) Verdict {
 	since := f.progress().LastUpdateTime
-	if !timed(step) || *step.Pause.Duration <= 0 || free(f, step) || since == nil {
+	if !timed(step) || *step.Pause.Duration <= 0 || skipsGates(f, step) || since == nil {
 		return passed
 	}
 	at := since.Add(time.Duration(*step.Pause.Duration) * time.Second)
 	if f.until(at) == 0 {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Until: at, Message: "the duration of the step passes"}
+	return Verdict{Result: ResultWait, Until: at}
 }
 
 // trafficKept waits while the requests of the step are not routed: its duration
 // alone shows nothing then.
 func trafficKept(f *facts, step *rollouts.Step) Verdict {
 	why := lost(f, step)
-	if why == "" || free(f, step) {
+	if why == "" || skipsGates(f, step) {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Message: "requests of the step are routed: " + why}
+	return Verdict{Result: ResultWait, Message: lostPrefix + why}
 }
 
 // allOfThem is the one share that means every pod, however many there are.
 var allOfThem = intstr.FromString("100%")
 
-// free reports whether a step passes without approval or pause: everything was promoted,
+// skipsGates reports whether a step passes without approval or pause: everything was promoted,
 // or it is the last one and exactly "100%", since nothing is left to protect.
-func free(f *facts, step *rollouts.Step) bool {
+func skipsGates(f *facts, step *rollouts.Step) bool {
 	last := int(f.progress().CurrentStepIndex) == len(f.release.Steps)
 	return f.progress().FullyPromoted || last && f.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
 }
@@ -114,7 +123,7 @@ func jumpGrace(f *facts, _ *rollouts.Step) Verdict {
 	if f.until(at) == 0 {
 		return passed
 	}
-	return Verdict{Result: ResultWait, Until: at, Message: "clients see the jump"}
+	return Verdict{Result: ResultWait, Until: at}
 }
 
 func jumpedByStatus(f *facts) bool {
@@ -135,12 +144,12 @@ func restartJump(d *draft, _ *rollouts.Step) {
 
 // restartPause begins the pause of a step again where the clock was set back.
 func restartPause(d *draft, step *rollouts.Step) {
-	if timed(step) && *step.Pause.Duration > 0 && !free(d.facts, step) {
+	if timed(step) && *step.Pause.Duration > 0 && !skipsGates(d.facts, step) {
 		d.restart()
 	}
 }
 
-// holdStep says what a step waits for.
+// holdStep says what a step waits for: the duration or a promotion, and what the gates say.
 func holdStep(d *draft, step *rollouts.Step) {
 	if timed(step) {
 		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
@@ -150,5 +159,25 @@ func holdStep(d *draft, step *rollouts.Step) {
 	if !d.stayed() {
 		d.announce("StepPaused", d.status.Message)
 	}
-	remark(d, step)
+	for _, message := range waitingFor(d.verdicts) {
+		d.status.Message += "; " + message
+	}
+	warnUnrouted(d, step)
+	addNotes(d, step)
+}
+
+// holdApproved says what an approved step waits for.
+func holdApproved(d *draft, _ *rollouts.Step) {
+	d.say("it was approved, and waits: " + strings.Join(waitingFor(d.verdicts), "; "))
+}
+
+// waitingFor are the messages of the gates that do not pass.
+func waitingFor(verdicts []Verdict) []string {
+	var out []string
+	for _, v := range verdicts {
+		if v.Result != ResultPass && v.Message != "" {
+			out = append(out, v.Message)
+		}
+	}
+	return out
 }

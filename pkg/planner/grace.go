@@ -39,7 +39,7 @@ func settles(f *facts, target Action) time.Duration {
 // found reports whether a target has been found done before.
 func found(f *facts, target Action) bool {
 	c := f.status.TrafficChange
-	return c != nil && c.Target == targetOf(target) && !ahead(c.TargetTime, f.Now)
+	return c != nil && c.Target == targetOf(target) && !Ahead(c.TargetTime, f.Now)
 }
 
 // changing reports whether the release itself has changed the ways of requests since

@@ -19,7 +19,7 @@ func TestPlanHash(t *testing.T) {
 	t.Parallel()
 	plan := func() *rollouts.Release {
 		r := plans[0]()
-		r.TrafficRoutings = routing("web", 3*time.Second)
+		r.TrafficRoutings = ingressOf("web", 3*time.Second)
 		return &r
 	}
 	before := planner.PlanHash(plan())

@@ -65,7 +65,11 @@ func stopBatch(d *draft) {
 func keep(d *draft) {
 	follow(d, false)
 	if step := d.step(); d.Route != nil && step != nil && !betweenSteps(d.facts) {
-		remark(d, step)
+		if why := lost(d.facts, step); why != "" {
+			d.status.Message += "; " + lostPrefix + why
+		}
+		warnUnrouted(d, step)
+		addNotes(d, step)
 	}
 }
 
@@ -79,7 +83,7 @@ func lost(f *facts, step *rollouts.Step) string {
 		return noReadyPod
 	}
 	if !r.able() {
-		return r.obstacle()
+		return r.Obstacle()
 	}
 	return r.refuses()
 }
@@ -87,15 +91,19 @@ func lost(f *facts, step *rollouts.Step) string {
 // notes say of a step that waits what is not as its plan says.
 var notes = []func(*facts, *rollouts.Step) string{aloneNote, sparedNote, surplusNote}
 
-// remark says that the requests of a step are not routed, and its notes.
-func remark(d *draft, step *rollouts.Step) {
-	why := lost(d.facts, step)
-	if d.cause = why; why != "" {
-		d.status.Message += "; its requests cannot be routed: " + why
-		if !strings.Contains(d.Rollout.Status.Message, why) {
-			d.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", d.progress().CurrentStepIndex, why))
-		}
+// lostPrefix begins what is said of a step whose requests are lost.
+const lostPrefix = "its requests cannot be routed: "
+
+// warnUnrouted announces why the requests of a step are lost, once for each reason.
+func warnUnrouted(d *draft, step *rollouts.Step) {
+	d.cause = lost(d.facts, step)
+	if d.cause != "" && !strings.Contains(d.Rollout.Status.Message, d.cause) {
+		d.warn("TrafficFailed", fmt.Sprintf("step(%d) requests cannot be routed: %s", d.progress().CurrentStepIndex, d.cause))
 	}
+}
+
+// addNotes adds the notes of a step to the message.
+func addNotes(d *draft, step *rollouts.Step) {
 	for _, note := range notes {
 		if text := note(d.facts, step); text != "" {
 			d.status.Message += "; " + text

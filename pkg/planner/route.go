@@ -82,7 +82,7 @@ func (r Route) Nothing() bool {
 // carries reports whether the observed route is the wanted one. No share of the
 // traffic needs no router that knows the update revision, only the Service that
 // selects it, by which its owner tries it out.
-func (r *Route) carries(want Route, revision string) bool {
+func (r *Route) Carries(want Route, revision string) bool {
 	if !r.Shared && r.Canary != revision {
 		return false
 	}
@@ -93,10 +93,10 @@ func (r *Route) carries(want Route, revision string) bool {
 }
 
 // able reports whether routers can be told anything but to forget the update revision.
-func (r *Route) able() bool { return r.obstacle() == "" }
+func (r *Route) able() bool { return r.Obstacle() == "" }
 
 // obstacle is why nothing can be routed; empty when something can.
-func (r *Route) obstacle() string {
+func (r *Route) Obstacle() string {
 	if r.Missing != "" {
 		return r.Missing + " does not exist"
 	}
@@ -149,4 +149,4 @@ func (a RouteTo) String() string {
 }
 
 // strays reports whether routers do another route than the wanted, and can be told so.
-func (r *Route) strays(want Route) bool { return r.Routed && r.able() && !r.carries(want, r.Canary) }
+func (r *Route) strays(want Route) bool { return r.Routed && r.able() && !r.Carries(want, r.Canary) }

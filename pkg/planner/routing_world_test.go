@@ -13,6 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/routing"
 )
 
 // TrafficRoutings in the world: who owns them, and who runs passes over them.
@@ -40,12 +41,12 @@ func (w *world) reroute(name string, share int32) bool {
 }
 
 // routing is deterministic, as planning a Rollout is.
-func (c *checks) routing(o planner.RoutingObserved) routingDecision {
+func (c *checks) routing(o routing.Observed) routingDecision {
 	c.begin("routing", o.Routing)
-	d := deterministic(c, "trafficrouting", o, func(o planner.RoutingObserved) planner.RoutingObserved {
+	d := deterministic(c, "trafficrouting", o, func(o routing.Observed) routing.Observed {
 		o.Routing = o.Routing.DeepCopy()
 		return o
-	}, func(o planner.RoutingObserved) routingDecision {
+	}, func(o routing.Observed) routingDecision {
 		return trafficrouting.Decide(&trafficrouting.Observation{Facts: o})
 	})
 	if at := d.Status.LastUpdateTime; at != nil && at.Nanosecond() != 0 {
@@ -118,6 +119,6 @@ func (e *end) serveRouting() {
 		e.settle() // until it is gone
 	}
 	if name != "" && e.store.objects[key{kindRouting, name}] == nil {
-		e.routeBy(name, routing(app0, 0), 20)
+		e.routeBy(name, ingressOf(app0, 0), 20)
 	}
 }

@@ -108,7 +108,8 @@ var verbs = map[string]func(*story, command){
 	"advance": (*story).advance,
 	"setback": func(s *story, c command) { s.w.setBack(s.duration(c.words[1])) }, // 1h: the clock is set back
 	"show":    func(s *story, _ command) { s.t.show() },
-	"labels":  func(s *story, _ command) { s.t.labels = true }, // those of pods are shown, also without a name
+	"explain": func(s *story, c command) { s.explain(c.words[1]) }, // what the next pass over a Rollout decides, and why
+	"labels":  func(s *story, _ command) { s.t.labels = true },     // those of pods are shown, also without a name
 	"history": func(s *story, _ command) { s.t.histories() },
 }
 

@@ -17,7 +17,7 @@ import (
 // facts answers and changes nothing of them.
 func TestShape(t *testing.T) {
 	t.Parallel()
-	for _, pattern := range []string{"*.go", "../batch/*.go"} {
+	for _, pattern := range []string{"*.go", "../batch/*.go", "../routing/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no files in %s: %v", pattern, err)

@@ -36,8 +36,8 @@ const (
 	StatePaused State = "Paused"
 	// StateSuperseding says: another template is taking over.
 	StateSuperseding State = "Superseding"
-	// StateAborting says: aborted, whether stable has all its pods again or not.
-	StateAborting State = "Aborting"
+	// StateAborted says: aborted, whether stable has all its pods again or not.
+	StateAborted State = "Aborted"
 	// StateFinalising says: every step is done, and the workload is still held.
 	StateFinalising State = "Finalising"
 	// StateRestoring says: the workload is being given back.
@@ -69,7 +69,7 @@ var states = []struct {
 	{StateSuperseding, func(r *rollouts.Rollout, p *rollouts.Progress) bool {
 		return r.Status.Activity() == rollouts.ActivityAborted && !p.RollingBack && p.FinalisingStep != ""
 	}},
-	{StateAborting, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
+	{StateAborted, isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)},
 	{StateLeaving, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return departs(r) }},
 	{StateFinalising, isDoing(rollouts.ActivityFinalising)},
 	{StateRefused, func(r *rollouts.Rollout, _ *rollouts.Progress) bool { return refusesRevision(r) }},
@@ -142,7 +142,7 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 	StateSuperseding: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is taking the place of revision " + p.UpdateRevision
 	},
-	StateAborting: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+	StateAborted: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
 		return fmt.Sprintf("the release was aborted%s; retry starts it again at step 1, rollback sets the stable template, and releasing another template supersedes it",
 			AbortedBy(r))
 	},

@@ -14,8 +14,7 @@ type stage struct {
 	state rollouts.StepState
 	// begin prepares what the gates judge; nil for nothing.
 	begin func(*draft, *rollouts.Step)
-	// gates are what lets the stage go on, all of them, and hold is what follows from one
-	// that does not.
+	// gates are what the stage has to pass, and hold says what it waits for meanwhile.
 	gates []Gate
 	hold  func(*draft, *rollouts.Step)
 	// goal is what the stage wants, in order.
@@ -25,6 +24,9 @@ type stage struct {
 	next rollouts.StepState
 	// routed reports whether the traffic of the step is in place.
 	routed bool
+	// unhurried reports whether the stage waits for people or for time, so that no deadline
+	// runs.
+	unhurried bool
 }
 
 // stages in their order. A stage that needs no effect is passed within the same write.
@@ -43,8 +45,14 @@ var stages = []stage{
 	},
 	// Metrics would be judged here; OpenKruise passes it at once, too.
 	{state: rollouts.StepMetricsAnalysis, next: rollouts.StepPaused, routed: true},
-	{state: rollouts.StepPaused, begin: restartPause, gates: gates, hold: holdStep, next: rollouts.StepReady, routed: true},
-	{state: rollouts.StepReady, pass: advance, next: rollouts.BeforeStepUpgrade, routed: true},
+	{
+		state: rollouts.StepPaused, begin: restartPause, gates: gates, hold: holdStep, next: rollouts.StepReady,
+		routed: true, unhurried: true,
+	},
+	{
+		state: rollouts.StepReady, gates: approvedGates, hold: holdApproved, pass: advance, next: rollouts.BeforeStepUpgrade,
+		routed: true, unhurried: true,
+	},
 }
 
 // target is a row of the goal of a stage.

@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
@@ -122,4 +125,16 @@ func (s *story) run(lines []string) string {
 	}
 	s.w.check.broken = nil
 	return s.t.out.String()
+}
+
+// explain prints what the next pass over a Rollout would decide, and does not run it.
+func (s *story) explain(name string) {
+	o, err := rollout.Steps(api{s.w}, s.w.clock).Observe(unlogged, types.NamespacedName{Name: name})
+	if err != nil || o == nil {
+		s.t.under("explain", "not found")
+		return
+	}
+	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
+		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
+	}
 }

@@ -41,9 +41,9 @@ func preparing(f *facts, step *rollouts.Step) want {
 // unable is what a step waits for whose requests cannot be routed.
 func unable(r *Route) want {
 	if r.Missing != "" {
-		return waitFor("wait for "+r.Missing+", which does not exist", r.obstacle())
+		return waitFor("wait for "+r.Missing+", which does not exist", r.Obstacle())
 	}
-	return waitFor("cannot route traffic to new version: "+r.obstacle(), r.obstacle())
+	return waitFor("cannot route traffic to new version: "+r.Obstacle(), r.Obstacle())
 }
 
 // pins reports whether the stable Service selects stable pods only at a step. One
@@ -149,7 +149,7 @@ func routingTraffic(f *facts, step *rollouts.Step) want {
 		return unable(r)
 	case !r.Routed && f.w.UpdatedReadyReplicas == 0:
 		return waitFor("wait for a ready pod of the new version", "")
-	case !r.carries(to.Want, p.PodTemplateHash):
+	case !r.Carries(to.Want, p.PodTemplateHash):
 		w := want{remains: remains{action: to}, orders: true, message: "route traffic to new version"}
 		if c := f.status.TrafficChange; c != nil && c.Target == targetOf(to) {
 			w.undone = routeUndone

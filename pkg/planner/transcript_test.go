@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/routing"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -366,7 +367,7 @@ func traces(s snapshot) []string {
 		switch keyOf(o).kind {
 		case kindRollout, kindHistory, kindPod: // whose labels stay
 		case kindRouting:
-			if r := o.(*rollouts.TrafficRouting); planner.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
+			if r := o.(*rollouts.TrafficRouting); routing.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
 				found = append(found, "use of trafficrouting "+o.GetName())
 			}
 		case kindBatch:

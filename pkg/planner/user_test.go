@@ -325,7 +325,7 @@ func step(replicas, traffic string, pause time.Duration, timed bool) rollouts.St
 	return s
 }
 
-func routing(service string, grace time.Duration) []rollouts.TrafficRoutingRef {
+func ingressOf(service string, grace time.Duration) []rollouts.TrafficRoutingRef {
 	return routingBy(kindIngress, service, grace)
 }
 

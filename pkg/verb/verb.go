@@ -44,14 +44,14 @@ var verbs = map[rollouts.Verb]verb{
 		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingBack(s) },
 	},
 	rollouts.VerbRollback: {
-		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborting}, already: rollingBack, decide: rollback, safety: true,
+		in: []planner.State{planner.StateInitializing, planner.StateInStep, planner.StateRefused, planner.StatePaused, planner.StateSuperseding, planner.StateFinalising, planner.StateAborted}, already: rollingBack, decide: rollback, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbJump, rollouts.VerbRetry},
 		inForce: func(p *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool {
 			return goingBack(s) && p.RollingBack || s == planner.StateCancelling
 		},
 	},
 	rollouts.VerbRetry: {
-		in: []planner.State{planner.StateAborting}, decide: retry, safety: true,
+		in: []planner.State{planner.StateAborted}, decide: retry, safety: true,
 		overtakes: []rollouts.Verb{rollouts.VerbAbort, rollouts.VerbRollback},
 		inForce:   func(_ *rollouts.Progress, s planner.State, _ *rollouts.Decision, _ Command) bool { return goingOn(s) },
 	},
@@ -85,7 +85,7 @@ func goingOn(s planner.State) bool {
 
 // goingBack is of a release on its way back to the stable revision, or there.
 func goingBack(s planner.State) bool {
-	return s == planner.StateAborting || s == planner.StateLeavingAborted || s == planner.StateCancelling
+	return s == planner.StateAborted || s == planner.StateLeavingAborted || s == planner.StateCancelling
 }
 
 // approved reports whether the approval is what the release goes on by.
@@ -123,7 +123,7 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 }
 
 func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
-	if s == planner.StateAborting || s == planner.StateLeavingAborted {
+	if s == planner.StateAborted || s == planner.StateLeavingAborted {
 		return "the release is aborted already" + planner.AbortedBy(r)
 	}
 	return ""
@@ -141,7 +141,7 @@ func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 }
 
 func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
-	if s == planner.StateAborting && r.Status.Active().RollingBack {
+	if s == planner.StateAborted && r.Status.Active().RollingBack {
 		return "the release is being rolled back already" + planner.AbortedBy(r)
 	}
 	return ""
@@ -150,7 +150,7 @@ func rollingBack(r *rollouts.Rollout, s planner.State, _ Command) string {
 // rollback aborts, unless that was done before, and has the controller set the
 // stable template afterwards.
 func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	if planner.StateOf(r) != planner.StateAborting {
+	if planner.StateOf(r) != planner.StateAborted {
 		if err := abort(r, next, c); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/routing"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
@@ -36,7 +37,7 @@ type Cluster interface {
 
 // Observation is one pass' view, with what its changes are based on.
 type Observation struct {
-	Facts planner.RoutingObserved
+	Facts routing.Observed
 	// Routing is as it is stored now, and Facts.Routing as it was observed.
 	Routing *rollouts.TrafficRouting
 	objects traffic.Objects
@@ -61,9 +62,9 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Tra
 	}
 }
 
-// Decide is planner.TrafficRouting.
+// Decide is routing.Decide.
 func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
-	plan := planner.TrafficRouting(o.Facts)
+	plan := routing.Decide(o.Facts)
 	return pass.Decision[rollouts.TrafficRoutingStatus]{
 		Rule: plan.Rule, Status: plan.Status, Actions: plan.Actions, Events: plan.Events, Wake: plan.Wake,
 	}
@@ -72,31 +73,31 @@ func Decide(o *Observation) pass.Decision[rollouts.TrafficRoutingStatus] {
 // observe reads what the TrafficRouting names. One Service serves both
 // revisions, and routers tell them apart by themselves.
 func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
-	routing, err := p.TrafficRouting(ctx, key)
-	if err != nil || routing == nil {
+	r, err := p.TrafficRouting(ctx, key)
+	if err != nil || r == nil {
 		return nil, err
 	}
-	obs := &Observation{Routing: routing, Facts: planner.RoutingObserved{Now: p.now(), Routing: routing}}
-	if obs.Facts.Gone, err = p.GoneUsers(ctx, routing); err != nil {
+	obs := &Observation{Routing: r, Facts: routing.Observed{Now: p.now(), Routing: r}}
+	if obs.Facts.Gone, err = p.GoneUsers(ctx, r); err != nil {
 		return nil, err
 	}
-	if len(routing.Spec.ObjectRef) == 0 {
+	if len(r.Spec.ObjectRef) == 0 {
 		return obs, nil
 	}
-	ref := routing.Spec.ObjectRef[0]
+	ref := r.Spec.ObjectRef[0]
 	obs.objects = traffic.Objects{
-		Owner: cluster.OwnedBy(routing), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
+		Owner: cluster.OwnedBy(r), Shared: true, Routers: traffic.Routers(ref, "spec.objectRef[0]"),
 	}
-	if !planner.Routes(routing) {
+	if !routing.Routes(r) {
 		obs.objects.Originals = []string{} // nothing has been kept on routers yet
 	}
-	if obs.objects.Others, err = p.OthersOfRouting(ctx, routing); err != nil {
+	if obs.objects.Others, err = p.OthersOfRouting(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := p.ReadNetwork(ctx, routing.Namespace, ref.Service, &obs.objects); err != nil {
+	if err := p.ReadNetwork(ctx, r.Namespace, ref.Service, &obs.objects); err != nil {
 		return nil, err
 	}
-	route := traffic.Observe(obs.objects, ref, planner.RoutingStep(routing))
+	route := traffic.Observe(obs.objects, ref, routing.Step(r))
 	obs.Facts.Route = &route
 	return obs, nil
 }
