@@ -25,7 +25,7 @@ func ExamplePromoteOptions() {
 		fmt.Printf("%s %s\n%s\n", r.Method, r.URL.Path, body)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web"},
-			"status":{"canaryStatus":{"currentStepIndex":1,"currentStepState":"StepReady"}}}`)
+			"status":{"currentStepIndex":1,"currentStepState":"StepReady"}}`)
 	}))
 	defer server.Close()
 
@@ -41,7 +41,7 @@ func ExamplePromoteOptions() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Status.Active().CurrentStepState)
+	fmt.Println(r.Status.CurrentStepState)
 	// Output:
 	// POST /apis/rollouts.kruise.io/v1beta1/namespaces/shop/rollouts/web/promote
 	// {"kind":"PromoteOptions","apiVersion":"rollouts.kruise.io/v1beta1","metadata":{},"reason":"no errors","expect":{"step":1}}
