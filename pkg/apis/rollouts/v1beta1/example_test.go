@@ -22,7 +22,7 @@ import (
 func ExamplePromoteOptions() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		fmt.Printf("%s %s\n%s\n", r.Method, r.URL.Path, body)
+		fmt.Printf("%s %s\n%s", r.Method, r.URL.Path, body)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web"},
 			"status":{"currentStepIndex":1,"currentStepState":"StepReady"}}`)
