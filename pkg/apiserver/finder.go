@@ -8,28 +8,30 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 
 	hub "github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // lookups are the kinds that can be looked up, in the version that every cluster
-// with the kind serves. artifacts/base/rbac-apiserver.yaml allows
-// to get them.
-var lookups = map[schema.GroupKind]schema.GroupVersionResource{
-	{Kind: "Service"}:                                       {Version: "v1", Resource: "services"},
-	{Group: "apps", Kind: "Deployment"}:                     {Group: "apps", Version: "v1", Resource: "deployments"},
-	{Group: "apps", Kind: "StatefulSet"}:                    {Group: "apps", Version: "v1", Resource: "statefulsets"},
-	{Group: "apps", Kind: "DaemonSet"}:                      {Group: "apps", Version: "v1", Resource: "daemonsets"},
-	{Group: "apps.kruise.io", Kind: "CloneSet"}:             {Group: "apps.kruise.io", Version: "v1alpha1", Resource: "clonesets"},
-	{Group: "apps.kruise.io", Kind: "StatefulSet"}:          {Group: "apps.kruise.io", Version: "v1beta1", Resource: "statefulsets"},
-	{Group: "apps.kruise.io", Kind: "DaemonSet"}:            {Group: "apps.kruise.io", Version: "v1alpha1", Resource: "daemonsets"},
-	{Group: "networking.k8s.io", Kind: "Ingress"}:           {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
-	{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}: {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
-}
+// with the kind serves: all workloads, and what a plan may route by.
+// artifacts/base/rbac-apiserver.yaml allows to get them.
+var lookups = func() map[schema.GroupKind]schema.GroupVersionResource {
+	all := map[schema.GroupKind]schema.GroupVersionResource{
+		{Kind: "Service"}: {Version: "v1", Resource: "services"},
+		{Group: "networking.k8s.io", Kind: "Ingress"}:           {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+		{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}: {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
+	}
+	for _, row := range workload.Kinds() {
+		all[row.GVK.GroupKind()], _ = meta.UnsafeGuessKindToResource(row.GVK)
+	}
+	return all
+}()
 
 // finder asks the cluster whether objects exist. It reads nothing but metadata.
 type finder struct{ client metadata.Interface }

@@ -196,8 +196,9 @@ func (u *uninstall) deleteAll(ctx context.Context, resource schema.GroupVersionR
 // held names the workloads that are still taken from their native controllers.
 func (u *uninstall) held(ctx context.Context) ([]string, error) {
 	var held []string
-	for _, kind := range workloadKinds() {
-		resource, _ := meta.UnsafeGuessKindToResource(kind)
+	for _, row := range workload.Kinds() {
+		kind := row.GVK.Kind
+		resource, _ := meta.UnsafeGuessKindToResource(row.GVK)
 		list, err := u.client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // not every cluster has every kind
@@ -208,22 +209,11 @@ func (u *uninstall) held(ctx context.Context) ([]string, error) {
 		for i := range list.Items {
 			annotations := list.Items[i].GetAnnotations()
 			if annotations[rollouts.AnnotationInProgress] != "" || annotations[rollouts.AnnotationControlInfo] != "" {
-				held = append(held, kind.Kind+" "+nameOf(&list.Items[i]))
+				held = append(held, kind+" "+nameOf(&list.Items[i]))
 			}
 		}
 	}
 	return held, nil
-}
-
-// workloadKinds are those of the table, each once.
-func workloadKinds() []schema.GroupVersionKind {
-	var all []schema.GroupVersionKind
-	for _, row := range workload.Table {
-		if !slices.Contains(all, row.GVK) {
-			all = append(all, row.GVK)
-		}
-	}
-	return all
 }
 
 // deleteAdmission deletes what kube-apiserver asks before a workload changes. Not

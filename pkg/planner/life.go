@@ -67,7 +67,7 @@ func unready(f *facts) string {
 	case f.w.Held:
 		return ""
 	case f.w.Paused && f.w.Rolling:
-		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.GoesOn + ", or set the earlier template"
+		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.ResumeHint + ", or set the earlier template"
 	case f.was().UpdateRevision != "":
 		// It was in service before. A user who enables it again means the next template,
 		// and wants that one held however long this one takes to roll out.

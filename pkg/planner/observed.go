@@ -68,9 +68,10 @@ type Workload struct {
 	Astray []string
 	// Paused reports whether the native controller releases nothing.
 	Paused bool
-	// GoesOn says what its owner does to let it go on.
-	GoesOn   string
-	Replicas int32
+	// ResumeHint says what the owner changes in the spec so that a stopped controller
+	// continues.
+	ResumeHint string
+	Replicas   int32
 	// LastStays reports that a stable pod stays until all pods are asked for, also where
 	// there is one: without any the native controller would make every pod that comes of
 	// the update revision, whatever it is told.

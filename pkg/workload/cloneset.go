@@ -21,13 +21,13 @@ import (
 // cloneSet releases a CloneSet by its partition: Kruise brings as many pods to the
 // live template as that leaves, in place where the owner asks for it.
 var cloneSet = partitioned{&partitionKind{
-	label:    cloneSetLabel,
-	of:       func(o object.Object) subject { return o.(*CloneSet) },
-	name:     func(r *appsv1.ControllerRevision) string { return short(r.Name) },
-	revision: cloneOf,
-	arrange:  counted,
-	named:    true,
-	inPlace:  true,
+	kind:             cloneSetKind.Kind,
+	of:               func(o object.Object) subject { return o.(*CloneSet) },
+	name:             func(r *appsv1.ControllerRevision) string { return short(r.Name) },
+	revision:         cloneOf,
+	arrange:          counted,
+	revisionInStatus: true,
+	inPlace:          true,
 }}
 
 // all is the share that leaves every pod as it is.

@@ -114,11 +114,11 @@ func (v view) switched(to planner.Target) object.Object {
 	u := &want.Spec.UpdateStrategy
 	switch {
 	case to.Abort, v.size == 0:
-		return native.aimed(to)
+		return native.forTarget(to)
 	case v.aside != "" && !v.whole():
 		return want
 	}
-	v.takeUp(want)
+	v.setUpdateTemplate(want)
 	own := clonesOwner(want)
 	own.MaxUnavailable, own.MaxSurge, own.MinReadySeconds = u.MaxUnavailable, u.MaxSurge, new(want.Spec.MinReadySeconds)
 	keepClones(want, own)

@@ -14,8 +14,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-const daemonSetLabel = "daemonset"
-
 var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
 // daemonSet releases a DaemonSet by its update strategy OnDelete: its native
@@ -23,14 +21,14 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 // has none. So old pods are deleted here, as many as a step asks for. An abort leaves
 // the stable template: an aborted version comes up on no node that joins.
 var daemonSet = partitioned{&partitionKind{
-	label:       daemonSetLabel,
-	of:          func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
-	name:        labelled,
-	revision:    revisionOf,
-	arrange:     byNode,
-	unsupported: surgeUnsupported,
-	due:         dueOnNodes,
-	joins:       true,
+	kind:               daemonSetKind.Kind,
+	of:                 func(o object.Object) subject { return nativeDaemonSet{o.(*appsv1.DaemonSet)} },
+	name:               labelled,
+	revision:           revisionOf,
+	arrange:            byNode,
+	unsupported:        surgeUnsupported,
+	due:                dueOnNodes,
+	newPodsUseTemplate: true,
 }}
 
 // What others of the API keep on a DaemonSet, which may be taken over from them in
@@ -44,16 +42,15 @@ func labelled(cr *appsv1.ControllerRevision) string {
 	return cr.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 }
 
-// surgeUnsupported says why a DaemonSet with a surge is not released. A surge starts the new pod
-// of a node before the old one goes; whoever deletes the old one first breaks that
-// promise.
+// surgeUnsupported refuses a surge, with which the new pod of a node starts before the
+// old one stops. Weir deletes the old pod first, which would break that promise.
 func surgeUnsupported(obj object.Object) string {
 	d := obj.(*appsv1.DaemonSet)
 	u := d.Spec.UpdateStrategy.RollingUpdate
 	if u == nil || u.MaxSurge == nil || onDelete(d) || *u.MaxSurge == intstr.FromInt32(0) || *u.MaxSurge == intstr.FromString("0%") {
 		return ""
 	}
-	return "the DaemonSet has spec.updateStrategy.rollingUpdate.maxSurge, so that no node is ever without its pod, " +
+	return "spec.updateStrategy.rollingUpdate.maxSurge, so that no node is ever without its pod, " +
 		"and to release in steps pods are deleted before new ones start; set maxSurge to 0 and maxUnavailable to how many nodes may be without one"
 }
 

@@ -16,22 +16,22 @@ import (
 // the pods of as many nodes as that leaves. A node that joins gets a pod of the live
 // template all the same, so that revisions and ways back are those of the native kind.
 var advancedDaemonSet = partitioned{&partitionKind{
-	label:       daemonSetLabel,
-	of:          func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
-	name:        labelled,
-	revision:    revisionOf,
-	arrange:     byNode,
-	unsupported: selectorUnsupported,
-	named:       true,
-	joins:       true,
+	kind:               advancedDaemonSetKind.Kind,
+	of:                 func(o object.Object) subject { return o.(*AdvancedDaemonSet) },
+	name:               labelled,
+	revision:           revisionOf,
+	arrange:            byNode,
+	unsupported:        selectorUnsupported,
+	revisionInStatus:   true,
+	newPodsUseTemplate: true,
 }}
 
-// selectorUnsupported says why a DaemonSet is not released that replaces pods of some nodes only.
+// selectorUnsupported refuses a selector, with which pods of some nodes are never replaced.
 func selectorUnsupported(obj object.Object) string {
 	if u := obj.(*AdvancedDaemonSet).Spec.UpdateStrategy.RollingUpdate; u == nil || u.Selector == nil {
 		return ""
 	}
-	return "the DaemonSet has spec.updateStrategy.rollingUpdate.selector, so that pods of other nodes are never replaced; remove it to release in steps"
+	return "spec.updateStrategy.rollingUpdate.selector, so that pods of other nodes are never replaced; remove it to release in steps"
 }
 
 func (d *AdvancedDaemonSet) fields() fields {

@@ -12,8 +12,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-const deploymentLabel = "deployment"
-
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // deployment releases a Deployment by share: it is paused, its strategy is
@@ -29,7 +27,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	w := r.live(d)
 	w.Generation = d.Generation
 	w.Settled = settled(d) && Emptied(r.update)
-	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == deploymentLabel
+	w.Labelled = d.Labels[rollouts.LabelWorkloadType] == typeLabel(deploymentKind.Kind)
 	w.Held = held(d)
 	w.PendingEdit = hasPendingEdit(d)
 	w.HasManagedFields = hasKeys(d) || r.haveKeys()

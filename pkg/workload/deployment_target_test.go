@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, ok := Find(tc.apiVersion, tc.kind, tc.style)
-			if diff := cmp.Diff(tc.want, found{r.TypeLabel, r.RevisionKey, ok}); diff != "" {
+			if diff := cmp.Diff(tc.want, found{r.TypeLabel(), r.RevisionKey, ok}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

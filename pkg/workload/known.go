@@ -125,7 +125,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w.UID = s.Stored.GetUID()
 	w.HasManagedFields = w.HasManagedFields || hasKeys(s.Stored)
 	w.Asked = s.Stored.GetAnnotations()[rollouts.AnnotationAskedAgain]
-	w.Astray, w.GoesOn = s.Astray, r.GoesOn
+	w.Astray, w.ResumeHint = s.Astray, r.ResumeHint
 	if s.Stored.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}

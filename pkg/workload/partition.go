@@ -21,32 +21,36 @@ var _ Adapter = partitioned{}
 
 // partitionKind is what distinguishes one kind from the others.
 type partitionKind struct {
-	// label is the value of the workload-type label.
-	label string
-	// of gives access to an object of the kind.
+	// kind is the kind in the API, such as StatefulSet. Messages name it.
+	kind string
+	// of returns the subject of an object, which is of the kind's Go type.
 	of func(object.Object) subject
-	// name is the name of a revision, and revision the same name on its pods.
+	// name returns the name of a revision. revision returns the name of the revision that a
+	// pod runs, in the same form.
 	name     func(*appsv1.ControllerRevision) string
 	revision func(*corev1.Pod) string
-	// arrange fills the pods of a view.
+	// arrange sets the pods of a view, and its size where the status has that.
 	arrange func(*view, []*corev1.Pod)
-	// unsupported says why an object cannot be released in steps; nil if every object can.
+	// unsupported returns what an object has that rules out a release in steps, as the end
+	// of a message that begins "the StatefulSet has". It is nil if nothing does.
 	unsupported func(object.Object) string
-	// lacks names a field that the release needs and the object does not have; nil if
-	// every object has all fields.
+	// lacks ends the same message for a field that the release needs and the object does
+	// not have. It is nil if every object has all fields.
 	lacks func(view) string
 	// due returns the pods that Weir deletes for a target; nil if it deletes none.
 	due func(view, planner.Target) []*corev1.Pod
-	// named reports whether the status names the revision of the live template also
-	// where the controller does not keep the whole template.
-	named bool
-	// ordered reports whether pods have ordinals; a view has them in that order.
+	// revisionInStatus reports whether status.updateRevision, or the like, is to be used
+	// where no ControllerRevision has the live template: the controller may store a
+	// template in another form than the object has.
+	revisionInStatus bool
+	// ordered reports whether pods have ordinals. The subject is an orderedSet then.
 	ordered bool
-	// joins reports whether a new pod always has the live template, as on a node that
-	// joins. An aborted workload of such a kind keeps the stable template.
-	joins bool
-	// inPlace reports whether the controller also updates pods in place: the status
-	// says when such a pod is ready.
+	// newPodsUseTemplate reports whether the controller creates every new pod from the live
+	// template, as a DaemonSet does on a new node. After an abort the stable template stays
+	// the live one.
+	newPodsUseTemplate bool
+	// inPlace reports whether the controller also updates pods in place. Such a pod is
+	// ready only once the status counts it as ready.
 	inPlace bool
 }
 
@@ -55,7 +59,8 @@ type subject interface {
 	fields() fields
 	// stop saves what the owner wrote of the strategy, and stops the controller.
 	stop()
-	// keep puts the strategy back as it was, and saves what the owner wrote of it.
+	// keep puts the strategy back as the API object was has it, and saves what the owner
+	// wrote of it.
 	// Another template stops the controller.
 	keep(was object.Object, isAnother bool)
 	// setPartition has the controller keep n pods at the earlier revision.
@@ -93,9 +98,9 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 	v := a.view(obj, owned)
 	w := planner.Workload{
 		Generation: obj.GetGeneration(), Settled: v.settled(), Replicas: v.size,
-		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == a.label, Held: held(obj), PendingEdit: hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
+		Labelled: obj.GetLabels()[rollouts.LabelWorkloadType] == typeLabel(a.kind), Held: held(obj), PendingEdit: hasPendingEdit(obj), HasManagedFields: hasKeys(obj),
 		Paused:    v.stopped || v.partition >= max(v.size, 1),
-		LastStays: v.lastStays(), NewPodsUseTemplate: a.joins,
+		LastStays: v.lastStays(), NewPodsUseTemplate: a.newPodsUseTemplate,
 		StableRevision: v.stable,
 		UpdateRevision: v.update, PodTemplateHash: v.update, LiveRevision: v.live,
 		AtStable: v.live != "" && v.update == v.stable, RolloutID: rolloutID(obj), Target: readTarget(obj),
@@ -106,9 +111,9 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 	}
 	v.count(&w)
 	if to := w.Target; to != nil {
-		w.TargetApplied = len(change(obj, v.aimed(*to))) == 0 && len(v.deletes(*to)) == 0
+		w.TargetApplied = len(change(obj, v.forTarget(*to))) == 0 && len(v.deletes(*to)) == 0
 	}
-	w.Native = w.Target == nil || v.isBack(*w.Target)
+	w.Native = w.Target == nil || v.isBackAfterAbort(*w.Target)
 	return w
 }
 
@@ -126,7 +131,15 @@ func (a partitioned) unsupportedReason(obj object.Object) string {
 	if a.unsupported == nil || held(obj) {
 		return ""
 	}
-	return a.unsupported(obj)
+	return a.has(a.unsupported(obj))
+}
+
+// has returns the message for what an object has; empty for nothing.
+func (k *partitionKind) has(what string) string {
+	if what == "" {
+		return ""
+	}
+	return "the " + k.kind + " has " + what
 }
 
 // canHold reports whether there is something to hold. Without pods the controller takes
@@ -161,7 +174,7 @@ func (a partitioned) Keep(old, update object.Object) {
 // SetTarget implements Adapter.
 func (a partitioned) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	v := a.view(obj, owned)
-	want := v.aimed(to.Target)
+	want := v.forTarget(to.Target)
 	noteTarget(want, a.of(want).fields().historyLimit, v.stable, rollouts.StylePartition, to.Target, owner)
 	changes := change(obj, want)
 	if len(changes) > 0 {
@@ -177,11 +190,11 @@ func (a partitioned) SetTarget(obj object.Object, owned []object.Object, to plan
 // once the controller takes the stable one for the current one.
 func (a partitioned) RestoreStrategy(obj object.Object, owned []object.Object) []object.Change {
 	v := a.view(obj, owned)
-	if a.joins || !v.settled() || v.size == 0 || v.current != v.stable {
+	if a.newPodsUseTemplate || !v.settled() || v.size == 0 || v.current != v.stable {
 		return nil
 	}
 	want := copyOf(obj)
-	v.takeUp(want)
+	v.setUpdateTemplate(want)
 	a.of(want).setPartition(frozen)
 	return change(obj, want)
 }
@@ -211,8 +224,8 @@ func (v view) restored(how planner.RestoreWorkload) object.Object {
 	want := copyOf(v.obj)
 	_, controlled := readOwner(want)
 	had, _ := readDriving(want)
-	if !v.joins || !how.KeepPaused {
-		v.takeUp(want)
+	if !v.newPodsUseTemplate || !how.KeepPaused {
+		v.setUpdateTemplate(want)
 	}
 	s := v.of(want)
 	s.restore(v, how, held(want) || controlled)

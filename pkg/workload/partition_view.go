@@ -53,11 +53,11 @@ func (a partitioned) view(obj object.Object, owned []object.Object) view {
 		}
 	}
 	a.arrange(&v, pods)
-	named := ""
-	if a.named && v.settled() {
-		named = v.newest
+	inStatus := ""
+	if a.revisionInStatus && v.settled() {
+		inStatus = v.newest
 	}
-	v.live = v.history.live(v.template, named)
+	v.live = v.history.live(v.template, inStatus)
 	v.stable = cmp.Or(namedStable(obj), v.served())
 	v.update = v.live
 	if had, _ := readDriving(obj); had.SetAsideRevision != "" && v.live == v.stable {
@@ -77,7 +77,7 @@ func (v view) served() string {
 		}
 	}
 	current := v.current
-	if v.joins {
+	if v.newPodsUseTemplate {
 		current = v.live
 	}
 	return v.history.served(current, v.live, pods)
@@ -87,13 +87,13 @@ func (v view) settled() bool { return v.observed >= v.obj.GetGeneration() }
 
 // lastStays reports whether the controller would take the update revision for the current
 // one as soon as every pod runs it, and create all pods from it.
-func (v view) lastStays() bool { return !v.joins && v.update != v.stable }
+func (v view) lastStays() bool { return !v.newPodsUseTemplate && v.update != v.stable }
 
 // unsupportedReason says why the workload cannot be released; empty if it can.
 func (v view) unsupportedReason() string {
 	why := v.partitioned.unsupportedReason(v.obj)
 	if why == "" && v.lacks != nil && !held(v.obj) {
-		why = v.lacks(v)
+		why = v.has(v.lacks(v))
 	}
 	return why
 }
@@ -101,7 +101,7 @@ func (v view) unsupportedReason() string {
 // rolling reports whether pods of another template are still to be replaced.
 func (v view) rolling() bool {
 	behind := !v.settled() || v.updated < v.total || len(v.outdated()) > 0
-	if v.joins {
+	if v.newPodsUseTemplate {
 		return behind && v.size > 0
 	}
 	return behind || v.current != v.newest
@@ -155,22 +155,23 @@ func (v view) census() (all, ready map[string]int32) {
 	return all, ready
 }
 
-// aimed is the object with the template and the strategy that a target needs.
-func (v view) aimed(to planner.Target) object.Object {
+// forTarget returns the object with the template and the strategy that a target needs.
+func (v view) forTarget(to planner.Target) object.Object {
 	want := copyOf(v.obj)
 	s := v.of(want)
 	if p, ok := s.(pausable); ok {
 		p.resume()
 	}
-	switch back := v.goesBack(to); {
-	case back && v.putAside(want):
+	switch back := v.needsStableTemplate(to); {
+	case back && v.hasStableTemplate():
+		v.setStableTemplate(want)
 		s.setPartition(v.partitionFor(to, true))
 	case back || to.Abort:
 		s.setPartition(frozen)
-	case v.aside == "" && !v.joins:
+	case v.aside == "" && !v.newPodsUseTemplate:
 		s.setPartition(v.partitionFor(to, false))
-	case v.joins, v.settled() && v.current == v.stable:
-		v.takeUp(want)
+	case v.newPodsUseTemplate, v.settled() && v.current == v.stable:
+		v.setUpdateTemplate(want)
 		s.setPartition(v.partitionFor(to, false))
 	}
 	return want
@@ -200,29 +201,33 @@ func (v view) deletes(to planner.Target) []*corev1.Pod {
 	return v.due(v, to)
 }
 
-// putAside sets the stable template, and reports whether it is there.
-func (v view) putAside(want object.Object) bool {
-	if v.live == v.stable {
-		return true
-	}
-	t := v.history.template(v.stable)
-	if t == nil || v.live == "" {
-		return false
-	}
-	*v.of(want).fields().template = *t
-	setAside(want, v.live)
-	return true
+// hasStableTemplate reports whether the stable template is the live one, or can be set
+// in its place.
+func (v view) hasStableTemplate() bool {
+	return v.live == v.stable || v.live != "" && v.history.template(v.stable) != nil
 }
 
-// takeUp sets the template that was set aside; the live one stays if it is gone.
-func (v view) takeUp(want object.Object) {
+// setStableTemplate makes the stable template the live one, and notes the update revision
+// as the one that is set aside.
+func (v view) setStableTemplate(want object.Object) {
+	if v.live == v.stable {
+		return
+	}
+	*v.of(want).fields().template = *v.history.template(v.stable)
+	setAside(want, v.live)
+}
+
+// setUpdateTemplate makes the template that is set aside the live one again. If its
+// revision is gone, the live template stays.
+func (v view) setUpdateTemplate(want object.Object) {
 	if t := v.history.template(v.aside); v.aside != "" && t != nil {
 		*v.of(want).fields().template = *t
 	}
 	setAside(want, "")
 }
 
-// setAside notes which revision is set aside.
+// setAside notes the revision whose template the stable one replaces for a while; empty
+// for none.
 func setAside(want metav1.Object, aside string) {
 	if v, _ := readDriving(want); v.SetAsideRevision != aside {
 		v.SetAsideRevision = aside
@@ -230,10 +235,11 @@ func setAside(want metav1.Object, aside string) {
 	}
 }
 
-// goesBack reports whether the stable template has to be the live one.
-func (v view) goesBack(to planner.Target) bool {
+// needsStableTemplate reports whether the stable template must be the live one for a
+// target.
+func (v view) needsStableTemplate(to planner.Target) bool {
 	switch {
-	case v.joins:
+	case v.newPodsUseTemplate:
 		return to.Abort
 	case v.size == 0:
 		return v.update != v.stable
@@ -245,16 +251,16 @@ func (v view) goesBack(to planner.Target) bool {
 	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return p != nil && v.revision(p) != v.stable })
 }
 
-// isBack reports whether an abort is complete. Without pods the stable template has to
-// stay.
-func (v view) isBack(to planner.Target) bool {
+// isBackAfterAbort reports whether an abort is complete. Without pods the stable template
+// must stay.
+func (v view) isBackAfterAbort(to planner.Target) bool {
 	switch {
 	case !to.Abort:
 		return false
-	case v.joins:
+	case v.newPodsUseTemplate:
 		return v.isStable()
 	default:
-		return !v.goesBack(to) || v.size == 0 && v.live == v.stable
+		return !v.needsStableTemplate(to) || v.size == 0 && v.live == v.stable
 	}
 }
 

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"maps"
+	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -68,10 +69,15 @@ func (r Row) PodLabels(obj object.Object) map[string]string {
 	return labels
 }
 
+// TypeLabel is the value of the workload-type label, as OpenKruise has it.
+func (r Row) TypeLabel() string { return typeLabel(r.GVK.Kind) }
+
+func typeLabel(kind string) string { return strings.ToLower(kind) }
+
 // Label makes the workload visible to admission.
 func (r Row) Label(obj object.Object) []object.Change {
 	want := copyOf(obj)
-	label(want, rollouts.LabelWorkloadType, r.TypeLabel)
+	label(want, rollouts.LabelWorkloadType, r.TypeLabel())
 	return change(obj, want)
 }
 

@@ -12,14 +12,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-const statefulSetLabel = "statefulset"
-
 var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 // statefulSet releases a StatefulSet by its partition: its native controller replaces
 // the pods of the highest ordinals, and goes no further than it is told.
 var statefulSet = partitioned{&partitionKind{
-	label:       statefulSetLabel,
+	kind:        statefulSetKind.Kind,
 	of:          func(o object.Object) subject { return nativeStatefulSet{o.(*appsv1.StatefulSet)} },
 	name:        (*appsv1.ControllerRevision).GetName,
 	revision:    revisionOf,
@@ -33,7 +31,7 @@ var statefulSet = partitioned{&partitionKind{
 // the same fields.
 var statefulSetLike = func() partitioned {
 	kind := *statefulSet.partitionKind
-	kind.named, kind.lacks = true, missing
+	kind.revisionInStatus, kind.lacks = true, missing
 	return partitioned{&kind}
 }()
 
@@ -41,7 +39,7 @@ var statefulSetLike = func() partitioned {
 // API write it.
 const frozen int32 = math.MaxInt16
 
-// missing names a field that a release needs and that the object lacks. The
+// missing names a field that a release needs and that the object does not have. The
 // controller of a new object may not have written its status yet.
 func missing(v view) string {
 	field := ""
@@ -57,37 +55,47 @@ func missing(v view) string {
 	default:
 		return ""
 	}
-	return "the StatefulSet has no " + field + ", and is released only if it has what one of apps/v1 has"
+	return "no " + field + ", and is released only if it has what one of apps/v1 has"
 }
 
-// orderedSet is a StatefulSet of whatever group.
+// orderedSet is the subject of a kind whose pods have ordinals. Every kind with
+// partitionKind.ordered needs one: declare that its subject is an orderedSet, so that a
+// missing method fails the build.
 type orderedSet interface {
 	object.Object
 	subject
+	// updateType points to spec.updateStrategy.type.
 	updateType() *appsv1.StatefulSetUpdateStrategyType
-	// takeStrategy takes the update strategy of another object of the kind.
-	takeStrategy(from object.Object)
-	// ordinal counts from the first pod; negative if the number is that of no pod.
+	// copyStrategyFrom copies the update strategy of another object of the same kind.
+	copyStrategyFrom(other orderedSet)
+	// ordinal returns the place of the pod whose name ends with the number: 0 is the
+	// first pod. It is negative if the set has no such pod.
 	ordinal(number int) int
 }
 
-// onDeleteUnsupported says why pods of a StatefulSet that nobody rolls are not replaced.
+var _ orderedSet = nativeStatefulSet{}
+
+// onDeleteUnsupported refuses an update strategy with which the controller replaces no
+// pods. RollingUpdate is the only one with which it does.
 func onDeleteUnsupported(obj object.Object) string {
-	t := *statefulSetOf(obj).updateType()
+	t := *orderedSetOf(obj).updateType()
 	if rolls(t) {
 		return ""
 	}
-	return "the StatefulSet has spec.updateStrategy.type " + string(t) +
+	return "spec.updateStrategy.type " + string(t) +
 		", with which a pod is replaced when somebody deletes it, and here none is deleted for that; set RollingUpdate to release in steps"
 }
 
-func statefulSetOf(obj object.Object) orderedSet {
+// orderedSetOf returns the subject of an object whose pods have ordinals. The API type of
+// a native StatefulSet has no methods of ours, so it is wrapped.
+func orderedSetOf(obj object.Object) orderedSet {
 	if s, ok := obj.(orderedSet); ok {
 		return s
 	}
 	return nativeStatefulSet{obj.(*appsv1.StatefulSet)}
 }
 
+// rolls reports whether the controller replaces pods with an update strategy of the type.
 func rolls(t appsv1.StatefulSetUpdateStrategyType) bool {
 	return t == "" || t == appsv1.RollingUpdateStatefulSetStrategyType
 }
@@ -112,7 +120,7 @@ func keepOrdered(was, s orderedSet, isAnother bool) {
 	switch t := *s.updateType(); {
 	case !rolls(t):
 		keepOwners(s, ownersStrategy{Type: string(t)})
-		s.takeStrategy(was)
+		s.copyStrategyFrom(was)
 	case wrote != before:
 		keepOwners(s, ownersStrategy{Partition: wrote})
 		s.setPartition(before)
@@ -177,8 +185,8 @@ func (s nativeStatefulSet) updateType() *appsv1.StatefulSetUpdateStrategyType {
 	return &s.Spec.UpdateStrategy.Type
 }
 
-func (s nativeStatefulSet) takeStrategy(from object.Object) {
-	s.Spec.UpdateStrategy = *from.(nativeStatefulSet).Spec.UpdateStrategy.DeepCopy()
+func (s nativeStatefulSet) copyStrategyFrom(other orderedSet) {
+	s.Spec.UpdateStrategy = *other.(nativeStatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
 func (s nativeStatefulSet) ordinal(number int) int {

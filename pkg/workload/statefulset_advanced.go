@@ -21,7 +21,7 @@ import (
 // those of a set without a gap.
 var advancedStatefulSet = pausableSet{func() partitioned {
 	kind := *statefulSet.partitionKind
-	kind.of, kind.named = func(o object.Object) subject { return o.(*AdvancedStatefulSet) }, true
+	kind.of, kind.revisionInStatus = func(o object.Object) subject { return o.(*AdvancedStatefulSet) }, true
 	return partitioned{&kind}
 }()}
 
@@ -43,6 +43,8 @@ func (a pausableSet) Restore(obj object.Object, owned []object.Object, how plann
 	}
 	return change(obj, v.restored(how))
 }
+
+var _ orderedSet = (*AdvancedStatefulSet)(nil)
 
 func (s *AdvancedStatefulSet) fields() fields {
 	f := fields{template: &s.Spec.Template, historyLimit: &s.Spec.RevisionHistoryLimit, replicas: s.Spec.Replicas, unavailable: 1}
@@ -67,8 +69,8 @@ func (s *AdvancedStatefulSet) resume() {
 	keepOwners(s, own)
 }
 
-// keep does so with the pause as well, which is ours from the first step on, and keeps
-// what ordinals there are and when pods count as available.
+// keep also keeps the ordinals and minReadySeconds as they are stored. From the first step
+// on Weir sets rollingUpdate.paused, so keep saves and puts that back as well.
 func (s *AdvancedStatefulSet) keep(old object.Object, isAnother bool) {
 	was, wrote := old.(*AdvancedStatefulSet), s.paused()
 	keepOrdered(was, s, isAnother)
@@ -115,8 +117,8 @@ func (s *AdvancedStatefulSet) updateType() *appsv1.StatefulSetUpdateStrategyType
 	return &s.Spec.UpdateStrategy.Type
 }
 
-func (s *AdvancedStatefulSet) takeStrategy(from object.Object) {
-	was, u := from.(*AdvancedStatefulSet).Spec.UpdateStrategy, &s.Spec.UpdateStrategy
+func (s *AdvancedStatefulSet) copyStrategyFrom(other orderedSet) {
+	was, u := other.(*AdvancedStatefulSet).Spec.UpdateStrategy, &s.Spec.UpdateStrategy
 	if u.Type = was.Type; was.RollingUpdate == nil {
 		u.RollingUpdate = nil
 		return

@@ -15,7 +15,7 @@ import (
 
 // byOrdinal puts the pods of a StatefulSet in their order.
 func byOrdinal(v *view, pods []*corev1.Pod) {
-	set := statefulSetOf(v.obj)
+	set := orderedSetOf(v.obj)
 	v.pods = make([]*corev1.Pod, v.size)
 	for _, p := range pods {
 		switch i := set.ordinal(numberOf(p)); {

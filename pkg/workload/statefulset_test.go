@@ -247,10 +247,10 @@ func TestObserveStatefulSet(t *testing.T) {
 	}
 }
 
-// One that nobody rolls says what it lacks.
+// A StatefulSet whose controller replaces no pods says why it is not released.
 func TestUnfitStatefulSet(t *testing.T) {
 	s := stateful(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := statefulSet.Observe(s.set, s.owned).UnsupportedReason; !strings.Contains(why, "OnDelete") {
+	if why := statefulSet.Observe(s.set, s.owned).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
 		t.Errorf("says %q", why)
 	}
 }
@@ -328,7 +328,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A StatefulSet of another group says what it lacks, unless a release is under way.
+// A StatefulSet of another group names the field that it does not have, unless a release is under way.
 func TestShaped(t *testing.T) {
 	for want, edit := range map[string]func(*appsv1.StatefulSet){
 		"":                               func(*appsv1.StatefulSet) {},

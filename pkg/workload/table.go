@@ -15,7 +15,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Table is every kind and style that can be released.
+// Table is every kind and style that can be released. Messages name the kinds in this
+// order.
 var Table = []Row{
 	ofDeployment(Row{
 		Style:   rollouts.StylePartition,
@@ -40,7 +41,7 @@ var Table = []Row{
 	partitionedRow(statefulSet, Row{
 		GVK:         statefulSetKind,
 		New:         func() object.Object { return &appsv1.StatefulSet{} },
-		GoesOn:      "lower spec.updateStrategy.rollingUpdate.partition",
+		ResumeHint:  "lower spec.updateStrategy.rollingUpdate.partition",
 		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
 		Opens:       true,
 		rewrite:     rewriteStatefulSet,
@@ -48,25 +49,10 @@ var Table = []Row{
 	partitionedRow(daemonSet, Row{
 		GVK:         daemonSetKind,
 		New:         func() object.Object { return &appsv1.DaemonSet{} },
-		GoesOn:      "set spec.updateStrategy.type to RollingUpdate",
+		ResumeHint:  "set spec.updateStrategy.type to RollingUpdate",
 		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
 		wrong:       daemonSetWrong,
 		rewrite:     rewriteDaemonSet,
-	}),
-	partitionedRow(advancedStatefulSet.partitioned, Row{
-		GVK:         advancedStatefulSetKind,
-		New:         func() object.Object { return &AdvancedStatefulSet{} },
-		GoesOn:      "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
-		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
-		Opens:       true,
-		Adapter:     advancedStatefulSet,
-	}),
-	partitionedRow(advancedDaemonSet, Row{
-		GVK:         advancedDaemonSetKind,
-		New:         func() object.Object { return &AdvancedDaemonSet{} },
-		GoesOn:      "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
-		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
-		Opens:       true,
 	}),
 	ofCloneSet(Row{
 		Style:   rollouts.StylePartition,
@@ -77,13 +63,27 @@ var Table = []Row{
 		Adapter: cloneSetBlueGreen{cloneSet},
 		Scalers: true,
 	}),
+	partitionedRow(advancedStatefulSet.partitioned, Row{
+		GVK:         advancedStatefulSetKind,
+		New:         func() object.Object { return &AdvancedStatefulSet{} },
+		ResumeHint:  "set spec.updateStrategy.rollingUpdate.paused to false and partition to 0",
+		RevisionKey: appsv1.ControllerRevisionHashLabelKey,
+		Opens:       true,
+		Adapter:     advancedStatefulSet,
+	}),
+	partitionedRow(advancedDaemonSet, Row{
+		GVK:         advancedDaemonSetKind,
+		New:         func() object.Object { return &AdvancedDaemonSet{} },
+		ResumeHint:  "set spec.updateStrategy.type to RollingUpdate, rollingUpdate.paused to false and partition to 0",
+		RevisionKey: appsv1.DefaultDaemonSetUniqueLabelKey,
+		Opens:       true,
+	}),
 }
 
 // ofDeployment adds what all rows of Deployments have in common.
 func ofDeployment(r Row) Row {
-	r.GVK, r.TypeLabel = deploymentKind, deploymentLabel
-	r.New = func() object.Object { return &appsv1.Deployment{} }
-	r.GoesOn = "set spec.paused to false"
+	r.GVK, r.New = deploymentKind, func() object.Object { return &appsv1.Deployment{} }
+	r.ResumeHint = "set spec.paused to false"
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }
@@ -99,7 +99,6 @@ func partitionedRow(a partitioned, r Row) Row {
 	if r.Style == "" {
 		r.Style = rollouts.StylePartition
 	}
-	r.TypeLabel = a.label
 	r.Owns = []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind(controllerRevision), corev1.SchemeGroupVersion.WithKind("Pod")}
 	r.Template = func(o object.Object) *corev1.PodTemplateSpec { return a.of(o).fields().template }
 	r.File, r.canHold = fileControllerRevision, a.canHold
@@ -109,7 +108,7 @@ func partitionedRow(a partitioned, r Row) Row {
 // ofCloneSet adds what both rows of CloneSets have in common.
 func ofCloneSet(r Row) Row {
 	r.GVK, r.New = cloneSetKind, func() object.Object { return &CloneSet{} }
-	r.GoesOn = "set spec.updateStrategy.paused to false and partition to 0"
+	r.ResumeHint = "set spec.updateStrategy.paused to false and partition to 0"
 	r.RevisionKey = appsv1.DefaultDeploymentUniqueLabelKey
 	r.Opens = true
 	return partitionedRow(cloneSet, r)
@@ -124,6 +123,36 @@ func Kinds() []Row {
 		}
 	}
 	return rows
+}
+
+// Served says in a message which kinds can be released: "a Deployment or a DaemonSet of
+// apps/v1 is, a CloneSet of apps.kruise.io, or a StatefulSet of any group".
+func Served() string {
+	var groups, phrases []string
+	kinds := map[string][]string{}
+	for _, r := range Kinds() {
+		group := r.GVK.Group
+		if group == appsv1.GroupName {
+			group = r.GVK.GroupVersion().String()
+		} else if r.GVK.Kind == statefulSetKind.Kind {
+			continue // is one of any group
+		}
+		if kinds[group] == nil {
+			groups = append(groups, group)
+		}
+		kinds[group] = append(kinds[group], "a "+r.GVK.Kind)
+	}
+	for _, group := range groups {
+		all := kinds[group]
+		last := len(all) - 1
+		phrase := all[last] + " of " + group
+		if last > 0 {
+			phrase = strings.Join(all[:last], ", ") + " or " + phrase
+		}
+		phrases = append(phrases, phrase)
+	}
+	phrases[0] += " is"
+	return strings.Join(append(phrases, "or a "+statefulSetKind.Kind+" of any group"), ", ")
 }
 
 // Find returns the row of a kind, whatever its version, and style. A StatefulSet of a

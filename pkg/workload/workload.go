@@ -49,21 +49,26 @@ type File struct {
 
 // Row is one kind of workload released in one style.
 type Row struct {
+	// GVK has the version in which the kind is read and written: one that every cluster
+	// with the kind serves.
 	GVK   schema.GroupVersionKind
 	Style rollouts.Style
-	// New makes an empty view of the kind: a type in Go that has what matters here.
-	// What it lacks is never written.
+	// New makes an empty object of the kind. Its Go type needs only the fields that Weir
+	// uses: a field that it does not have is never written.
 	New func() object.Object
-	// TypeLabel is the kind's value of the workload-type label.
-	TypeLabel string
-	// RevisionKey is the pod label that tells revisions apart.
+	// RevisionKey is the label by whose value pods of two revisions differ. Services are
+	// pinned to a revision by it.
 	RevisionKey string
-	// Owns lists the kinds between the workload and its pods.
+	// Owns lists the kinds of what the workload owns and Weir reads: its revisions, and
+	// its pods where no ReplicaSet owns them.
 	Owns []schema.GroupVersionKind
-	// GoesOn says what its owner does to let a native controller go on that is stopped.
-	GoesOn string
-	// Opens reports that the native controller replaces the pods of a held workload,
-	// as far as the workload is told.
+	// ResumeHint says what the owner changes in the spec so that a controller which Weir
+	// stopped continues, as in "set spec.paused to false". A message ends with it when a
+	// workload stays stopped after a release.
+	ResumeHint string
+	// Opens reports whether the native controller itself replaces pods of a held workload,
+	// down to a limit that each step sets. It is false where Weir sizes ReplicaSets or
+	// deletes pods for a step, so that the controller of a held workload replaces none.
 	Opens bool
 	// Template is the live template, in place.
 	Template func(object.Object) *corev1.PodTemplateSpec

@@ -31,7 +31,7 @@ func TestManagedFieldsDoNotCount(t *testing.T) {
 		}
 		update.ManagedFields = old.ManagedFields
 		request := sent{as: "alice", old: old, update: update}
-		if got, refused := answered(t, &Handler{Rollouts: subjects["Deployment"].in(false), Controller: weir}, request); refused != "" || got.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
+		if got, refused := answered(t, &Handler{Rollouts: samples["Deployment"].in(false), Controller: weir}, request); refused != "" || got.GetAnnotations()[rollouts.AnnotationInProgress] == "" {
 			t.Errorf("%s: it is not held: %s", name, refused)
 		}
 	}

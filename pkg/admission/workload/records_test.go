@@ -22,14 +22,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// subject is a workload of each kind, and another template in it.
-type subject struct {
+// sample is a workload of a kind; pods gives access to its template.
+type sample struct {
 	plain  object.Object
 	native bool
 	pods   func(object.Object) *corev1.PodTemplateSpec
 }
 
-var subjects = map[string]subject{
+var samples = map[string]sample{
 	"Deployment":  {deployment(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }},
 	"StatefulSet": {statefulSet(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.StatefulSet).Spec.Template }},
 	"DaemonSet":   {daemonSet(), true, func(o object.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.DaemonSet).Spec.Template }},
@@ -58,8 +58,8 @@ func advancedStatefulSet() *workload.AdvancedStatefulSet {
 
 func copyOf(o object.Object) object.Object { return o.DeepCopyObject().(object.Object) }
 
-// in is the Rollout of a subject.
-func (s subject) in(disabled bool) named {
+// in is the Rollout of a sample.
+func (s sample) in(disabled bool) named {
 	return named{live(func(r *rollouts.Rollout) {
 		r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = kindOf(s.plain).GroupVersion().String(), kindOf(s.plain).Kind
 		r.Spec.Disabled = disabled
@@ -101,7 +101,7 @@ func TestRecords(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -121,7 +121,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-func recordsStay(t *testing.T, admit door, asked func(sent) bool, s subject, way string, held, unnamed bool, key string) {
+func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way string, held, unnamed bool, key string) {
 	t.Helper()
 	all := s.in(unnamed)
 	bare := copyOf(s.plain)
@@ -190,7 +190,7 @@ func TestRecordsOfNew(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -222,7 +222,7 @@ func TestRecordsOfNew(t *testing.T) {
 func TestMadeAgain(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -263,7 +263,7 @@ func TestMadeAgain(t *testing.T) {
 func TestStatusStaysInside(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
-	for kind, s := range subjects {
+	for kind, s := range samples {
 		old, update := copyOf(s.plain), copyOf(s.plain)
 		s.pods(update).Spec.Containers[0].Image = "v2"
 		update.SetAnnotations(map[string]string{"deployment.kubernetes.io/revision": "2"})
@@ -277,7 +277,7 @@ func TestStatusStaysInside(t *testing.T) {
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -300,7 +300,7 @@ func TestVisible(t *testing.T) {
 func TestHeldClean(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -325,7 +325,7 @@ func TestHeldClean(t *testing.T) {
 func TestEveryLabelIsATemplate(t *testing.T) {
 	t.Parallel()
 	for door, admit := range doors(t) {
-		for kind, s := range subjects {
+		for kind, s := range samples {
 			if !s.native && door != "webhook" {
 				continue
 			}
@@ -348,7 +348,7 @@ func TestUnfitRefused(t *testing.T) {
 	t.Parallel()
 	v2 := func(o object.Object) object.Object {
 		o = copyOf(o)
-		for _, s := range subjects {
+		for _, s := range samples {
 			if kindOf(s.plain) == kindOf(o) {
 				s.pods(o).Spec.Containers[0].Image = "v2"
 			}
@@ -366,7 +366,7 @@ func TestUnfitRefused(t *testing.T) {
 	none, forgetting := deployment(sized0), deployment(sized0, forgetful)
 	const onDeleteText, emptied = "spec.updateStrategy.type OnDelete", "with spec.replicas 0 nothing can be held"
 	for name, c := range map[string]struct {
-		subject     string
+		sample      string
 		old, update object.Object
 		want        string
 	}{
@@ -391,7 +391,7 @@ func TestUnfitRefused(t *testing.T) {
 		"a template of pods that none keeps":  {"Deployment", deployment(forgetful), v2(deployment(forgetful)), ""},
 		"a CloneSet without replicas":         {"CloneSet", cloneSet(), v2(cloneSet(cloneSized(0))), emptied},
 	} {
-		s, said := subjects[c.subject], map[string]bool{}
+		s, said := samples[c.sample], map[string]bool{}
 		for door, admit := range doors(t) {
 			if !s.native && door != "webhook" {
 				continue
@@ -462,7 +462,7 @@ func TestHeldRefuses(t *testing.T) {
 		"a template and the last pods":   {pods, gone, ""},
 	} {
 		for door, admit := range doors(t) {
-			for _, all := range []named{nil, subjects[kindOf(c.old).Kind].in(false)} {
+			for _, all := range []named{nil, samples[kindOf(c.old).Kind].in(false)} {
 				_, refused := admit(t, all, sent{as: "alice", old: copyOf(c.old), update: copyOf(c.update)})
 				if (refused == "") != (c.want == "") || !strings.Contains(refused, c.want) {
 					t.Errorf("%s, %s: says %q, want %q", name, door, refused, c.want)

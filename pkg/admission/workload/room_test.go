@@ -41,7 +41,7 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 		return o
 	}
 	asked := asker(t)
-	for kind, s := range subjects {
+	for kind, s := range samples {
 		row, _ := rowOf(kindOf(s.plain), nil)
 		held := copyOf(s.plain)
 		row.Hold(held, "web")

@@ -53,7 +53,7 @@ func TestReviewsAreSmall(t *testing.T) { //nolint:paralleltest // see above
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			w := httptest.NewRecorder()
-			(&Handler{Rollouts: subjects["StatefulSet"].in(false), Controller: weir}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
+			(&Handler{Rollouts: samples["StatefulSet"].in(false), Controller: weir}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
 			runtime.ReadMemStats(&after)
 			if n := after.TotalAlloc - before.TotalAlloc; n > mostAllocated {
 				t.Errorf("%s: %d bytes are allocated for %d, want %d at most", name, n, len(body), mostAllocated)

@@ -172,7 +172,7 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 				style, ref.Kind, found.Style, rollouts.AnnotationRollingStyle)
 		}
 	}
-	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; a Deployment, a StatefulSet or a DaemonSet of apps/v1 is, a CloneSet or a DaemonSet of apps.kruise.io, or a StatefulSet of any group", ref.Kind, ref.APIVersion)
+	return fmt.Sprintf("spec.workloadRef names a %s of %s, which is not served; %s", ref.Kind, ref.APIVersion, workload.Served())
 }
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
