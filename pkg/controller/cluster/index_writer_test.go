@@ -112,11 +112,20 @@ type part func(context.Context) error
 func (i *index) together(parts ...part) []error {
 	answers := make([]error, len(parts))
 	synctest.Test(i.t, func(t *testing.T) {
+		writes := make(chan struct{})
 		i.writes = 0
-		i.first = synctest.Wait
+		i.first = func() {
+			close(writes)
+			synctest.Wait()
+		}
 		var all sync.WaitGroup
 		for n, do := range parts {
-			all.Go(func() { answers[n] = do(t.Context()) })
+			all.Go(func() {
+				if n > 0 {
+					<-writes
+				}
+				answers[n] = do(t.Context())
+			})
 		}
 		all.Wait()
 	})
