@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
@@ -262,60 +260,6 @@ func (c *checks) changed(actor string, old, next object.Object) {
 	}
 }
 
-// serving counts the ready pods that are asked to stay.
-func serving(rs *appsv1.ReplicaSet) int32 {
-	if rs == nil {
-		return 0
-	}
-	return min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
-}
-
-// Available: no write takes ready pods below the floor that the owner set, or
-// takes any more where there are too few already.
-func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
-	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
-	lost := serving(was) - serving(is)
-	d := c.deployment()
-	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
-		return
-	}
-	n := c.asked(d)
-	_, unavailable := nativeOf(d).limits(c.owner, n)
-	if after, floor := c.serving(), n-unavailable; after < floor {
-		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
-	}
-}
-
-// excused reports whether nobody promised the pods that go: some have failed, the
-// workload is gone, or it is the native controller's own rolling update.
-func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
-	switch {
-	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
-		return true
-	default:
-		// Stopped, it still sizes the sets of a blue-green release, in proportion.
-		return actor == "kube" && (!d.Spec.Paused || d.Spec.MinReadySeconds > 0) && d.Spec.Strategy.RollingUpdate != nil
-	}
-}
-
-// serving counts the ready pods of the workload's own sets that are asked to
-// stay. Those of an extra one are nobody's promise.
-func (c *checks) serving() int32 {
-	var n int32
-	d := c.workload()
-	for _, p := range podsIn(c.w.store.objects) {
-		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && c.within(d, p) {
-			n++
-		}
-	}
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		if d != nil && metav1.IsControlledBy(rs, d) {
-			n += serving(rs)
-		}
-	}
-	return n
-}
-
 func (c *checks) deployment() *appsv1.Deployment {
 	for _, d := range each[*appsv1.Deployment](c.w.store.objects) {
 		return d
@@ -343,84 +287,4 @@ func (c *checks) moved() {
 			c.violate("traffic", "%s, which has no ready pod", target.what)
 		}
 	}
-}
-
-// target is a revision that requests are sent to.
-type target struct {
-	what, hash string
-	// able is how many ready pods there are for them.
-	able int32
-}
-
-// Traffic: what a router or a pinned Service sends requests to has a ready pod.
-func (c *checks) targets() []target {
-	var out []target
-	for _, i := range each[*networkingv1.Ingress](c.w.store.objects) {
-		weight, err := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/canary-weight"])
-		if err != nil || weight == 0 {
-			continue
-		}
-		name := leadsTo(i)
-		if i.DeletionTimestamp != nil && name != canary(name) {
-			continue // it was led back to where all others go
-		}
-		hash := ""
-		if svc := find[*corev1.Service](c.w.store.objects, kindService, name); svc != nil {
-			hash = pinned(svc)
-		}
-		if name != canary(name) {
-			hash = c.released() // the router tells revisions of one Service apart
-		}
-		out = append(out, target{fmt.Sprintf("ingress sends %d%% to service %s, revision %q", weight, name, hash), hash, c.able(hash)})
-	}
-	out = append(out, c.routeTargets()...)
-	for _, s := range each[*corev1.Service](c.w.store.objects) {
-		if hash := pinned(s); hash != "" && s.Name != canary(s.Name) {
-			out = append(out, target{fmt.Sprintf("service %s is pinned to %s", s.Name, hash), hash, c.able(hash)})
-		}
-	}
-	return out
-}
-
-// leadsTo is the Service that an Ingress sends requests to.
-func leadsTo(i *networkingv1.Ingress) string {
-	return i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
-}
-
-// released is the revision that a release under way brings out.
-func (c *checks) released() string {
-	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
-		if p := r.Status.Active(); p != nil && p.PodTemplateHash != "" {
-			return p.PodTemplateHash
-		}
-	}
-	return ""
-}
-
-// canary is the name with the suffix of what is made beside the original.
-func canary(name string) string {
-	if n := len(name) - len(rollouts.CanarySuffix); n > 0 && name[n:] == rollouts.CanarySuffix {
-		return name
-	}
-	return name + rollouts.CanarySuffix
-}
-
-// able counts the ready pods of a revision.
-func (c *checks) able(hash string) int32 {
-	n := serving(c.set(hash))
-	for _, p := range podsIn(c.w.store.objects) {
-		if hash != "" && p.Labels[ordinalKey] == hash && !missing(p) {
-			n++
-		}
-	}
-	return n
-}
-
-func (c *checks) set(hash string) *appsv1.ReplicaSet {
-	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
-		if hash != "" && rs.Labels[hashKey] == hash && rs.DeletionTimestamp == nil {
-			return rs
-		}
-	}
-	return nil
 }

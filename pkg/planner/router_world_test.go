@@ -4,28 +4,22 @@
 package planner_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 )
 
-// Routers that are routed in place, in the world: who owns them, who else edits
-// them, and what a gateway says of them.
+// Routers that are routed in place, in the world.
 
 const (
 	kindHTTPRoute      kind = "httproute"
@@ -143,199 +137,6 @@ func (w *world) routes(name string) []*unstructured.Unstructured {
 	return slices.DeleteFunc(each[*unstructured.Unstructured](w.store.objects), func(u *unstructured.Unstructured) bool {
 		return name != "" && u.GetName() != name
 	})
-}
-
-// rerule changes a route behind our back.
-func (s *story) rerule(name string, change func(p place, u *unstructured.Unstructured)) {
-	for _, u := range s.w.routes(name) {
-		next := clone(u)
-		change(places[keyOf(u).kind], next)
-		s.w.as("user", func() error { return s.w.store.update(next) })
-		return
-	}
-	s.Fatalf("there is no route %s", name)
-}
-
-func (s *story) route(c command) { s.w.lead(kindOf(c.words[1]), c.words[2]) }
-
-// own is another rule of the owner's, which leads elsewhere: applied with all the
-// others as they stand in the owner's manifest, or appended to what is there.
-func (s *story) own(c command) {
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
-		spec := u.Object["spec"].(map[string]any)
-		switch {
-		case c.has("apply"):
-			u.Object["spec"] = p.spec(c.words[1], "docs")
-		case c.has("append"):
-			spec[p.rules] = append(spec[p.rules].([]any), p.spec("docs")[p.rules].([]any)...)
-		}
-		if label := c.get("label", ""); label != "" {
-			u.SetLabels(map[string]string{"owner": label})
-		}
-	})
-}
-
-// meddle changes what routes, behind our back: the weight of the way to the
-// update revision.
-func (s *story) meddle(c command) {
-	weight := s.number(c.get("weight", "99"))
-	for _, o := range s.w.store.objects {
-		if k := keyOf(o); k.kind == kindIngress && k.name == c.words[1]+rollouts.CanarySuffix {
-			next := clone(o)
-			next.GetAnnotations()["nginx.ingress.kubernetes.io/canary-weight"] = strconv.Itoa(int(weight))
-			s.w.as("user", func() error { return s.w.store.update(next) })
-			return
-		}
-	}
-	s.rerule(c.words[1], func(p place, u *unstructured.Unstructured) {
-		for _, way := range p.led(u) {
-			if strings.Contains(way.to, rollouts.CanarySuffix[1:]) {
-				way.at["weight"] = int64(weight)
-			}
-		}
-	})
-}
-
-// occupy has another Rollout make what would be made beside, or route in place.
-func (s *story) occupy(c command) {
-	k, name, _ := strings.Cut(c.words[1], "/")
-	theirs := metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "rollouts.kruise.io/v1beta1", Kind: "Rollout", Name: "other", UID: "uid-of-other"},
-	}}
-	switch kind(k) {
-	case kindService:
-		s.w.as("other", func() error { return s.w.store.create(&corev1.Service{ObjectMeta: theirs}) })
-	case kindIngress:
-		s.w.as("other", func() error { return s.w.store.create(&networkingv1.Ingress{ObjectMeta: theirs}) })
-	case kindBatch:
-		ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-		all := rollouts.ReleasePlan{Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromString("100%")}}, BatchPartition: new(int32), RollingStyle: rollouts.StylePartition}
-		s.w.as("other", func() error {
-			return s.w.store.create(&rollouts.BatchRelease{ObjectMeta: theirs, Spec: rollouts.BatchReleaseSpec{WorkloadRef: ref, Plan: all}})
-		})
-	default:
-		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1]}}
-		s.rerule(name, func(p place, u *unstructured.Unstructured) {
-			original, err := json.Marshal(map[string]any{"spec": u.Object["spec"]})
-			if err != nil {
-				s.Fatal(err)
-			}
-			u.Object["spec"] = p.spec(name, "docs")
-			u.SetAnnotations(map[string]string{
-				rollouts.AnnotationRouted: `{"traffic":"30%","for":"rollout/other"}`, rollouts.AnnotationOriginalSpec: string(original),
-			})
-		})
-	}
-}
-
-// keep puts a finalizer of somebody else on an object.
-func (s *story) keep(c command) {
-	k, name, _ := strings.Cut(c.words[1], "/")
-	o := s.w.store.objects[key{kind(k), name}]
-	switch k {
-	case "set":
-		o = s.w.setOf(name, c.has("off"))
-	case "extra":
-		o = s.w.extraOf(name)
-	}
-	next := clone(o)
-	next.SetFinalizers(append(next.GetFinalizers(), "example.com/keep"))
-	if c.has("off") {
-		next.SetFinalizers(nil)
-	}
-	s.w.check.sick = true // an end that waits for it is nobody's fault
-	s.w.as("user", func() error { return s.w.store.update(next) })
-}
-
-// orphan takes a set from its Deployment, which takes it back where it selects it still.
-func (s *story) orphan(c command) {
-	next := clone(s.w.setOf(c.words[1], false))
-	next.OwnerReferences = nil
-	if c.has("labels") {
-		next.Labels = map[string]string{hashKey: next.Labels[hashKey]}
-	}
-	s.w.check.sick = true // its pods are lost by who did that
-	s.w.as("user", func() error { return s.w.store.update(next) })
-}
-
-// taken has another Rollout take a Service or a router, as the store says.
-func (s *story) taken(c command) {
-	if s.w.elsewhere = nil; !c.has("free") {
-		s.w.elsewhere = []traffic.Other{{Who: "rollout/other", What: c.words[1], First: true}}
-	}
-}
-
-// garble has somebody write the record on a route.
-func (s *story) garble(c command) {
-	_, name, _ := strings.Cut(c.words[1], "/")
-	s.rerule(name, func(p place, u *unstructured.Unstructured) {
-		switch {
-		case c.has("off"):
-			u.SetAnnotations(nil)
-		case c.has("garbled"):
-			u.SetAnnotations(map[string]string{rollouts.AnnotationRouted: "{", rollouts.AnnotationOriginalSpec: "{"})
-		default:
-			chosen, err := json.Marshal(map[string]any{"spec": p.spec("chosen")})
-			if err != nil {
-				s.Fatal(err)
-			}
-			u.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"traffic":"100%"}`, rollouts.AnnotationOriginalSpec: string(chosen)})
-		}
-	})
-}
-
-// reselect has a Service select the pods of another application. What else is in
-// its selector stays.
-func (s *story) reselect(c command) {
-	next := clone(find[*corev1.Service](s.w.store.objects, kindService, c.words[1]))
-	if revision := c.get("revision", ""); revision != "" {
-		next.Spec.Selector[hashKey] = s.w.setOf(revision, false).Labels[hashKey]
-	} else {
-		next.Spec.Selector["app"] = c.words[2]
-	}
-	s.w.as("user", func() error { return s.w.store.update(next) })
-}
-
-// setOf is a set of an image, and extraOf the Deployment beside the workload.
-func (w *world) setOf(tag string, deleted bool) *appsv1.ReplicaSet {
-	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
-		if image(rs) == tag && (rs.DeletionTimestamp != nil) == deleted {
-			return rs
-		}
-	}
-	return nil
-}
-
-func (w *world) extraOf(name string) *appsv1.Deployment {
-	for _, d := range each[*appsv1.Deployment](w.store.objects) {
-		if d.Labels[rollouts.LabelCanaryDeployment] == name {
-			return d
-		}
-	}
-	return nil
-}
-
-// say is a gateway that has seen the route as it is now.
-func (s *story) say(c command) {
-	verdicts := map[string]map[string]string{
-		"accepts": {"Accepted": "True", "ResolvedRefs": "True"},
-		"refuses": {"Accepted": "False", "ResolvedRefs": "True"},
-		"loses":   {"Accepted": "True", "ResolvedRefs": "False"},
-	}
-	for _, u := range s.w.routes(c.words[1]) {
-		next := clone(u)
-		var conditions []any
-		for _, name := range []string{"Accepted", "ResolvedRefs"} {
-			status := verdicts[c.words[2]][name]
-			conditions = append(conditions, map[string]any{
-				"type": name, "status": status, "observedGeneration": u.GetGeneration(), "reason": "Test", "message": "as told",
-			})
-		}
-		next.Object["status"] = map[string]any{"parents": []any{map[string]any{
-			"parentRef": map[string]any{"name": "edge"}, "conditions": conditions,
-		}}}
-		s.w.as("gateway", func() error { return s.w.store.updateStatus(next) })
-	}
 }
 
 // way is where a rule leads.

@@ -5,10 +5,8 @@ package workload
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -255,79 +253,6 @@ func TestUnfitStatefulSet(t *testing.T) {
 	}
 }
 
-// The ordinals of a StatefulSet may begin anywhere.
-func TestOrdinals(t *testing.T) {
-	s := stateful(t, "b", "AAAAB", toldSo(4, 1, false, ""))
-	s.set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7}
-	for _, o := range s.owned {
-		if p, ok := o.(*corev1.Pod); ok {
-			p.Name = fmt.Sprintf("db-%d", numberOf(p)+7)
-		}
-	}
-	if w := statefulSet.Observe(s.set, s.owned); w.UpdatedReplicas != 1 || w.StableReplicas != 4 {
-		t.Errorf("counts %d updated, %d stable", w.UpdatedReplicas, w.StableReplicas)
-	}
-}
-
-// However its pods move while a step waits, no more of the new version are let through
-// than it has; a partition that is frozen gives those that come the stable version.
-func TestPartition(t *testing.T) {
-	for name, tc := range map[string]struct {
-		pods, share string
-		want        int32
-	}{
-		"as it was":                        {"AAAB", "1", 3},
-		"the next share":                   {"AAAB", "50%", 2},
-		"none":                             {"AAAA", "0", frozen},
-		"grown by one, which is too many":  {"AAABB", "1", frozen},
-		"its ordinals begin one later":     {"AABB", "1", frozen},
-		"grown, and the share is below it": {"AAABAA", "1", frozen},
-		"grown, and the share is larger":   {"AAABAA", "2", 5},
-		"shrunk to none of them":           {"AA", "1", 1},
-		"one of too many is stable again":  {"AAABA", "1", frozen},
-		"all":                              {"AABB", "100%", 0},
-		"a share of one pod":               {"A", "20%", frozen},
-		"a number of one pod":              {"A", "1", frozen},
-		"all of one pod":                   {"A", "100%", 0},
-		"a number is never all":            {"AAB", "3", 1},
-	} {
-		s := stateful(t, "b", tc.pods, toldSo(3, 1, false, ""))
-		if got := statefulSet.view(s.set, s.owned).partitionFor(planner.Target{Partition: intstr.Parse(tc.share)}, false); got != tc.want {
-			t.Errorf("%s: %s has partition %d, want %d", name, tc.pods, got, tc.want)
-		}
-	}
-}
-
-// A pod that Kruise takes out of service to update it in place is about to be well.
-func TestHangs(t *testing.T) {
-	t.Parallel()
-	pod := func(unready ...corev1.PodConditionType) *corev1.Pod {
-		p := &corev1.Pod{}
-		for _, c := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady, inPlaceReady} {
-			status := corev1.ConditionTrue
-			if slices.Contains(unready, c) {
-				status = corev1.ConditionFalse
-			}
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: status})
-		}
-		return p
-	}
-	for name, tc := range map[string]struct {
-		pod  *corev1.Pod
-		want bool
-	}{
-		"ready":                               {pod(), false},
-		"its containers are not":              {pod(corev1.PodReady, corev1.ContainersReady), true},
-		"about to be updated":                 {pod(corev1.PodReady, inPlaceReady), false},
-		"updated, to what does not get ready": {pod(corev1.PodReady, corev1.ContainersReady, inPlaceReady), true},
-		"never seen":                          {&corev1.Pod{}, true},
-	} {
-		if got := hangs(tc.pod); got != tc.want {
-			t.Errorf("%s: got %t", name, got)
-		}
-	}
-}
-
 // A StatefulSet of another group names the field that it does not have, unless a release is under way.
 func TestShaped(t *testing.T) {
 	for want, edit := range map[string]func(*appsv1.StatefulSet){
@@ -355,33 +280,5 @@ func TestShapedWithoutType(t *testing.T) {
 	s := stateful(t, "b", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "" }, isHeld)
 	if got := s.set.Spec.UpdateStrategy.Type; got != "" || *s.set.Spec.UpdateStrategy.RollingUpdate.Partition != frozen {
 		t.Errorf("type %q, partition %d", got, *s.set.Spec.UpdateStrategy.RollingUpdate.Partition)
-	}
-}
-
-// TestKeptPod names a pod that was deleted and that finalizers keep, and nothing of one
-// that is on its way out.
-func TestKeptPod(t *testing.T) {
-	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
-	for kind, observe := range map[string]func() (*corev1.Pod, string){
-		"StatefulSet": func() (*corev1.Pod, string) {
-			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned).Lingers
-		},
-		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), daemonSet.Observe(n.set, n.owned).Lingers },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			pod, _ := observe()
-			pod.Finalizers = []string{"example.com/keep"}
-			if _, says := observe(); says != "" {
-				t.Errorf("says %q of a pod that runs", says)
-			}
-			pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-			if _, says := observe(); !strings.Contains(says, pod.Name) || !strings.Contains(says, "example.com/keep") {
-				t.Errorf("says %q", says)
-			}
-			pod.Finalizers = nil
-			if _, says := observe(); says != "" {
-				t.Errorf("says %q of a pod that goes", says)
-			}
-		})
 	}
 }

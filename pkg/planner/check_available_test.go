@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// serving counts the ready pods that are asked to stay.
+func serving(rs *appsv1.ReplicaSet) int32 {
+	if rs == nil {
+		return 0
+	}
+	return min(rs.Status.ReadyReplicas, *rs.Spec.Replicas)
+}
+
+// Available: no write takes ready pods below the floor that the owner set, or
+// takes any more where there are too few already.
+func (c *checks) available(actor string, was, is *appsv1.ReplicaSet) {
+	lowered := was != nil && (is == nil || *is.Spec.Replicas < *was.Spec.Replicas)
+	lost := serving(was) - serving(is)
+	d := c.deployment()
+	if !lowered || lost <= 0 || c.excused(actor, d) || !metav1.IsControlledBy(was, d) {
+		return
+	}
+	n := c.asked(d)
+	_, unavailable := nativeOf(d).limits(c.owner, n)
+	if after, floor := c.serving(), n-unavailable; after < floor {
+		c.violate("available", "%s leaves %d ready pods of a floor of %d, taking %d from %s", actor, after, floor, lost, was.Name)
+	}
+}
+
+// excused reports whether nobody promised the pods that go: some have failed, the
+// workload is gone, or it is the native controller's own rolling update.
+func (c *checks) excused(actor string, d *appsv1.Deployment) bool {
+	switch {
+	case c.sick, c.lost, d == nil, actor == "gc", c.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate == nil:
+		return true
+	default:
+		// Stopped, it still sizes the sets of a blue-green release, in proportion.
+		return actor == "kube" && (!d.Spec.Paused || d.Spec.MinReadySeconds > 0) && d.Spec.Strategy.RollingUpdate != nil
+	}
+}
+
+// serving counts the ready pods of the workload's own sets that are asked to
+// stay. Those of an extra one are nobody's promise.
+func (c *checks) serving() int32 {
+	var n int32
+	d := c.workload()
+	for _, p := range podsIn(c.w.store.objects) {
+		if d != nil && metav1.IsControlledBy(p, d) && !missing(p) && c.within(d, p) {
+			n++
+		}
+	}
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		if d != nil && metav1.IsControlledBy(rs, d) {
+			n += serving(rs)
+		}
+	}
+	return n
+}

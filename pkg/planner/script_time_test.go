@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+func (s *story) crash(c command) {
+	d := &doom{what: acting, each: c.has("each")}
+	if c.has("before=commit") {
+		d.what = committing
+	}
+	s.w.dooms[c.words[1]] = d
+}
+
+func (s *story) pass(c command) {
+	switch name := c.words[2]; c.words[1] {
+	case "rollout":
+		s.w.rolloutPass(name)
+	case "batch":
+		s.w.batchPass(name)
+	case "routing":
+		s.w.routingPass(name)
+	case "sizes":
+		for _, d := range each[*appsv1.Deployment](s.w.store.objects) {
+			if d.Name == name || d.Labels[rollouts.LabelCanaryDeployment] == name {
+				s.w.sizePass(d.Name) // and that of the Deployment beside it
+			}
+		}
+	case "kube":
+		s.w.natives()
+	case "pods":
+		s.w.pods()
+	default:
+		s.Fatalf("nobody is called %q", c.words[1])
+	}
+}
+
+// fail takes ready pods from the sets of an image.
+func (s *story) fail(c command) {
+	s.w.as("pods", func() error {
+		for _, rs := range each[*appsv1.ReplicaSet](s.w.store.objects) {
+			if image(rs) == c.words[1] {
+				ready(s.w.store, rs, -s.number(c.get("pods", "1")))
+			}
+		}
+		n := s.number(c.get("pods", "1"))
+		for _, p := range slices.Backward(podsIn(s.w.store.objects)) {
+			if podTag(p) == c.words[1] && n != 0 && isReady(p) == (n > 0) {
+				setReady(s.w.store, p, n < 0)
+				n -= max(min(n, 1), -1)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *story) start(c command) {
+	delete(s.w.store.unready, c.words[1])
+	s.fail(command{words: append(c.words, "pods=-1")})
+	s.w.store.unready[c.words[1]] = true
+}
+
+// settle lets the world come to rest and says what it rests upon.
+func (s *story) settle() {
+	wait, ok := s.w.rest()
+	if !ok {
+		s.Fatalf("no rest after %d rounds:\n%s", most, s.t.out.String())
+	}
+	for _, r := range each[*rollouts.Rollout](s.w.store.objects) {
+		message := r.Status.Message
+		if wait > 0 {
+			message += ", for " + wait.String()
+		}
+		s.t.line("idle", "%s", message)
+	}
+}
+
+func (s *story) advance(c command) {
+	s.w.now = s.w.now.Add(s.duration(c.words[1]))
+}

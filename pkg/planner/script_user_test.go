@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"encoding/json"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/verb"
+)
+
+func (s *story) update(c command) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(d object.Object) {
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(d)
+		}
+		if id := c.get("id", ""); id != "" {
+			setName(id)(d)
+		}
+		if c.has("marked") {
+			d.SetAnnotations(with(d.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+		}
+		if n := c.get("replicas", ""); n != "" {
+			*nativeOf(d).size(d) = s.number(n)
+		}
+		if native, ok := d.(*appsv1.Deployment); ok {
+			s.rest(c, &native.Spec)
+		}
+	}))
+}
+
+// rest is what else an update may have of a Deployment.
+func (s *story) rest(c command, spec *appsv1.DeploymentSpec) {
+	if n := c.get("history", ""); n != "" {
+		spec.RevisionHistoryLimit = new(s.number(n))
+	}
+}
+
+// sneak is an update while every door is closed.
+func (s *story) sneak(c command) {
+	o := clone(appOf(s.w.store.objects, c.words[1]))
+	if tag := c.get("image", ""); tag != "" {
+		setImage(tag)(o)
+	}
+	if id := c.get("id", ""); id != "" {
+		setName(id)(o)
+	}
+	if c.has("marked") {
+		o.SetAnnotations(with(o.GetAnnotations(), rollouts.AnnotationInProgress, "true"))
+	}
+	if d, ok := o.(*appsv1.Deployment); ok && c.has("bare") {
+		d.Annotations, d.Spec.Paused = map[string]string{"owner": "team"}, false
+		d.Spec.Strategy = rolling("25%", "25%")
+	}
+	s.t.under("admission", "not asked")
+	s.w.as("user", func() error { return s.w.store.update(o) })
+}
+
+// apply is an update that states more than the image: unpaused, native, or
+// without our marks.
+func (s *story) apply(c command) {
+	s.t.under("admission", "%s", s.w.change(c.words[1], func(o object.Object) {
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(o)
+		}
+		if c.has("unpaused") {
+			nativeOf(o).resume(o)
+		}
+		if c.has("unmarked") {
+			o.SetAnnotations(nil)
+			o.SetLabels(nil)
+		}
+		if d, ok := o.(*appsv1.Deployment); ok && c.has("rolling") {
+			d.Spec.Strategy = rolling(c.get("surge", "25%"), c.get("unavailable", "25%"))
+			s.w.check.owner.(*appsv1.Deployment).Spec.Strategy = d.Spec.Strategy
+		}
+	}))
+}
+
+// drive writes what a Deployment without a release is driven by, and takes it
+// from the native controller.
+func (s *story) drive(c command) {
+	share := intstr.Parse(c.get("partition", "0"))
+	rolling := s.w.check.owner.(*appsv1.Deployment).Spec.Strategy.RollingUpdate
+	s.t.under("user", "%s", s.w.change(c.words[1], func(o object.Object) {
+		d := o.(*appsv1.Deployment)
+		if tag := c.get("image", ""); tag != "" {
+			setImage(tag)(d)
+		}
+		value, err := json.Marshal(map[string]any{"rollingUpdate": rolling, "paused": c.has("paused"), "partition": share})
+		if err != nil {
+			s.Fatal(err)
+		}
+		d.Annotations[rollouts.AnnotationControlInfo] = "anybody"
+		d.Annotations[rollouts.AnnotationDeploymentStrategy] = string(value)
+		d.Spec.Paused = true
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}))
+}
+
+func (s *story) scale(c command) {
+	if !s.w.resize(c.words[1], s.number(c.get("replicas", "0"))) {
+		s.t.under("scale", "not found")
+	}
+}
+
+func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
+	asked := verb.Command{Verb: v, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
+	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
+	asked.Step = s.number(c.get("to", "0"))
+	if step := c.get("step", ""); step != "" {
+		n := s.number(step)
+		asked.Options.Expect = &rollouts.Expectation{Step: &n}
+	}
+	s.t.under(string(v), "%s", s.w.decide(c.words[1], asked))
+}
+
+func (s *story) jump(c command) {
+	via := rollouts.ViaVerb
+	if c.has("legacy") {
+		via = rollouts.ViaStatus
+	}
+	s.decide(c, rollouts.VerbJump, via)
+}
+
+// freeze pauses or resumes by the verb, or else by the spec.
+func (s *story) freeze(c command, v rollouts.Verb, paused bool) {
+	if c.has("verb") {
+		s.decide(c, v, rollouts.ViaVerb)
+		return
+	}
+	s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Paused = paused })
+}
+
+func (s *story) edit(c command, change func(*rollouts.RolloutSpec)) {
+	if !s.w.edit(c.words[1], change) {
+		s.t.under(c.words[0], "not found")
+	}
+}
+
+func (s *story) remove(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	if c.has("orphan") {
+		s.w.orphan(key{kind(k), name})
+	}
+	if !s.w.remove(kind(k), name) {
+		s.t.under("delete", "not found")
+	}
+}
+
+func (s *story) again(c command) {
+	made := clone(s.exported)
+	made.SetResourceVersion("")
+	made.SetFinalizers(nil)
+	if d, ok := made.(*appsv1.Deployment); ok {
+		d.Status = appsv1.DeploymentStatus{}
+	}
+	if o := appOf(s.w.store.objects, c.words[1]); o != nil {
+		s.w.remove(keyOf(o).kind, o.GetName())
+		s.settle()
+	}
+	s.w.tell.did("makes " + c.words[1] + " again")
+	s.w.as("user", func() error { return s.w.store.create(made) })
+}
+
+func (s *story) force(c command) {
+	k, name, _ := strings.Cut(c.words[1], "/")
+	next := clone(s.w.store.objects[key{kind(k), name}])
+	next.SetFinalizers(nil)
+	s.w.check.sick = true // what follows is nobody's fault
+	s.w.as("user", func() error { return s.w.store.update(next) })
+	s.remove(c)
+}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/routing"
+)
+
+// show writes the whole state of the world.
+func (t *transcript) show() {
+	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+		p := progressOf(r.Status)
+		place := placeOf(r.Status, p, stepsOf(r))
+		if place != "" {
+			place = ", " + place
+		}
+		pods := ""
+		if p.UpdateReadyReplicas < p.UpdateReplicas {
+			pods = fmt.Sprintf(", %d of %d ready", p.UpdateReadyReplicas, p.UpdateReplicas)
+		}
+		t.under("rollout", "%s%s; stable %s, update %s%s", headOf(r.Status), place, p.StableRevision, p.UpdateRevision, pods)
+		if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
+			what := planner.WaitingFor(r).What
+			t.under("stalled", "waiting for %s", what)
+		}
+		for _, d := range r.Status.Decisions {
+			t.under("decision", "%d %s by %s at step %d: %s", d.ID, d.Verb, d.User, d.Step, d.Outcome)
+		}
+	}
+	for _, b := range each[*rollouts.BatchRelease](t.w.store.objects) {
+		t.under("batch", "%s, batch %d %s", b.Status.Phase, b.Status.CurrentBatch, b.Status.BatchState)
+	}
+	for _, o := range workloads(t.w.store.objects) {
+		t.under("workload", "%s, %d x %s, %s", o.GetName(), replicasOf(o), tagOf(templateOf(o)), nativeOf(o).governed(o))
+	}
+	for _, rs := range byAge(each[*appsv1.ReplicaSet](t.w.store.objects)) {
+		batches := ""
+		if t.labelled() {
+			batches = t.w.batches(rs)
+		}
+		if rs.DeletionTimestamp != nil {
+			batches += ", being deleted"
+		}
+		t.under("set", "%s %d of %d ready%s", rs.Name, rs.Status.ReadyReplicas, *rs.Spec.Replicas, batches)
+	}
+	t.showPods()
+	t.showNetwork()
+	// While a release is under way there is a long list of these.
+	for _, r := range each[*rollouts.Rollout](t.w.store.objects) {
+		if r.Status.Phase == rollouts.PhaseProgressing {
+			return
+		}
+	}
+	for _, trace := range traces(t.w.store.objects) {
+		t.under("trace", "%s", trace)
+	}
+}
+
+func (t *transcript) showPods() {
+	for _, p := range podsIn(t.w.store.objects) {
+		what := podTag(p)
+		if missing(p) {
+			what += ", not ready"
+		}
+		if id := p.Labels[rollouts.LabelRolloutID]; id != "" && t.labelled() {
+			what += ", " + id + "/" + p.Labels[rollouts.LabelRolloutBatchID]
+		}
+		t.under("pod", "%s of %s", p.Name, what)
+	}
+}
+
+func (t *transcript) showNetwork() {
+	t.showRoutings()
+	for _, s := range each[*corev1.Service](t.w.store.objects) {
+		to := "all pods"
+		if hash := pinned(s); hash != "" {
+			to = hash
+		}
+		t.under("service", "%s to %s", s.Name, to)
+	}
+	for _, i := range each[*networkingv1.Ingress](t.w.store.objects) {
+		if strings.HasSuffix(i.Name, rollouts.CanarySuffix) {
+			kept := ""
+			if i.DeletionTimestamp != nil {
+				kept = ", being deleted, to " + leadsTo(i)
+			}
+			t.under("ingress", "%s with weight %s%s", i.Name, i.Annotations["nginx.ingress.kubernetes.io/canary-weight"], kept)
+		}
+	}
+	t.showRoutes()
+}
+
+// traces lists what Weir has left on objects of others.
+func traces(s snapshot) []string {
+	var found []string
+	note := func(o object.Object, what string, m map[string]string) {
+		for k := range m {
+			if strings.Contains(k, rollouts.GroupName) && k != rollouts.LabelRolloutID { // that one is the owner's
+				found = append(found, fmt.Sprintf("%s %s of %s", what, k, o.GetName()))
+			}
+		}
+	}
+	for _, o := range s {
+		switch keyOf(o).kind {
+		case kindRollout, kindHistory, kindPod: // whose labels stay
+		case kindRouting:
+			if r := o.(*rollouts.TrafficRouting); routing.Used(r) || r.Status.Phase == rollouts.PhaseProgressing {
+				found = append(found, "use of trafficrouting "+o.GetName())
+			}
+		case kindBatch:
+			found = append(found, "batchrelease "+o.GetName())
+		case kindIndex:
+			for k := range o.(*corev1.ConfigMap).Data {
+				found = append(found, "entry "+k)
+			}
+		default:
+			note(o, "annotation", o.GetAnnotations())
+			note(o, "label", o.GetLabels())
+			if strings.HasSuffix(o.GetName(), rollouts.CanarySuffix) {
+				found = append(found, string(keyOf(o).kind)+" "+o.GetName())
+			}
+		}
+		if svc, ok := o.(*corev1.Service); ok && pinned(svc) != "" {
+			found = append(found, "selector of "+svc.Name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// commit stores a status at the version that it was planned from.
+func commit[T object.Object](a api, next T) (T, error) {
+	var none T
+	if err := a.spend(committing); err != nil {
+		return none, err
+	}
+	if err := a.store.updateStatus(next); err != nil {
+		return none, err
+	}
+	a.check.commit(a.actor, next)
+	return find[T](a.store.objects, keyOf(next).kind, next.GetName()), nil
+}
+
+func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
+	next := clone(r)
+	next.Status = status
+	return commit(a, next)
+}
+
+func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
+	next := clone(b)
+	next.Status = status
+	return commit(a, next)
+}
+
+func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
+	next := clone(r)
+	next.Status = status
+	return commit(a, next)
+}
+
+// Write performs changes in order and stops at the first that fails.
+func (a api) Write(_ context.Context, changes []object.Change) error {
+	for _, c := range changes {
+		if err := a.write(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a api) write(c object.Change) error {
+	if err := a.spend(acting); err != nil {
+		return err
+	}
+	a.check.effect(a.actor)
+	a.check.useful(a.actor, c)
+	switch {
+	case c.Base == nil:
+		return a.store.create(c.Want)
+	case c.Want != nil:
+		return a.store.update(a.store.despiteStatus(c.Base, typed(c.Want)))
+	case keyOf(c.Base).kind == kindBatch:
+		return a.store.remove(c.Base)
+	default:
+		return a.store.removeAt(c.Base)
+	}
+}
+
+func (a api) PutBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) error {
+	c := object.Change{Want: b}
+	if was != nil {
+		c.Base = was
+	}
+	return a.write(c)
+}
+
+func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {
+	return a.write(object.Change{Base: b})
+}
+
+func (a api) AddFinalizer(_ context.Context, o object.Object, finalizer string) error {
+	if slices.Contains(o.GetFinalizers(), finalizer) {
+		return nil
+	}
+	next := clone(o)
+	next.SetFinalizers(append(next.GetFinalizers(), finalizer))
+	return a.write(object.Change{Base: o, Want: next})
+}
+
+func (a api) DropFinalizer(_ context.Context, o object.Object, finalizer string) error {
+	next := clone(o)
+	next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	return a.write(object.Change{Base: o, Want: next})
+}
+
+func (a api) Enter(ctx context.Context, e *cluster.Entry) error {
+	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: e.Key}))
+}
+
+func (a api) Remove(ctx context.Context, e *cluster.Entry) error {
+	return a.Write(ctx, workload.Enter(e.Index, e.Rollout.Namespace, map[string]string{e.Rollout.Name: ""}))
+}
+
+// File makes a history without a status, which is a second write.
+func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
+	a.acts++
+	name := planner.HistoryName(p.Rollout, f.Release.Number)
+	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
+		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
+		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
+		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
+			return err
+		}
+		a.filed++
+	}
+	if f.Status == nil {
+		return nil
+	}
+	if err := a.spend(acting); err != nil {
+		return err
+	}
+	a.check.effect(a.actor)
+	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
+	next.Status = *f.Status
+	a.filed++
+	return a.store.updateStatus(next)
+}
+
+// stableIn is what a history keeps of the stable revision.
+func stableIn(p cluster.Part) *rollouts.ObjectInfo {
+	if p.Workload == nil || p.Stable == "" {
+		return nil
+	}
+	kept := p.Workload.Row.File(p.Workload.Object, p.Workload.Owned, p.Stable)
+	if kept == nil {
+		return nil
+	}
+	return &rollouts.ObjectInfo{Name: kept.Name, Data: rollouts.RawJSON{Raw: kept.Spec}}
+}
+
+// Mark is one write for each pod.
+func (a api) Mark(_ context.Context, _ string, marks []planner.Mark) error {
+	for _, m := range marks {
+		if err := a.mark(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

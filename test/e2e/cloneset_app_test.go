@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/kruise"
+)
+
+func ofCloneSet(r *v1beta1.Rollout) {
+	r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind = "apps.kruise.io/v1alpha1", "CloneSet"
+}
+
+func cloneSets() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kruise.CloneSetKind)
+	return list
+}
+
+// cloned is an application in a CloneSet of five pods.
+type cloned struct {
+	*app
+	// kind is another one of Kruise's; empty for a CloneSet.
+	kind schema.GroupVersionKind
+	was  *unstructured.Unstructured
+	// id names what it ships next; empty where nothing does.
+	id string
+}
+
+// empty is an object of the kind.
+func (s *cloned) empty() *unstructured.Unstructured {
+	set := &unstructured.Unstructured{}
+	if set.SetGroupVersionKind(s.kind); s.kind.Empty() {
+		set.SetGroupVersionKind(kruise.CloneSetKind)
+	}
+	return set
+}
+
+func startCloned(t *testing.T, routed bool, owners map[string]any, change func(*v1beta1.Rollout), steps ...v1beta1.Step) *cloned {
+	t.Helper()
+	s := &cloned{app: space(t)}
+	s.plan = plan{replicas: 5, unavailable: 1, routed: routed, grace: 1, steps: steps, change: func(r *v1beta1.Rollout) {
+		ofCloneSet(r)
+		if change != nil {
+			change(r)
+		}
+	}}
+	s.begin(owners)
+	return s
+}
+
+// begin makes it, and waits until it is in service.
+func (s *cloned) begin(owners map[string]any) {
+	s.t.Helper()
+	s.make(owners)
+	if s.plan.routed {
+		s.create(s.newService())
+		s.create(s.newIngress())
+	}
+	s.create(s.newRollout())
+	s.until("the Rollout is Healthy", s.healthy)
+	s.guard = watchPods(s.app)
+	s.guard.atLeast(4)
+}
+
+// make makes the CloneSet, with an update strategy of its owner.
+func (s *cloned) make(strategy map[string]any) {
+	s.t.Helper()
+	if strategy == nil {
+		strategy = map[string]any{"maxUnavailable": int64(1), "unknownToUs": "stays"}
+	}
+	set := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"replicas": int64(5), "revisionHistoryLimit": int64(1), "updateStrategy": strategy,
+		"selector": map[string]any{"matchLabels": map[string]any{"app": name}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"app": name}},
+			"spec": map[string]any{
+				"terminationGracePeriodSeconds": int64(1),
+				"containers":                    []any{map[string]any{"name": name, "image": image("v1")}},
+			},
+		},
+	}}}
+	set.SetGroupVersionKind(s.empty().GroupVersionKind())
+	set.SetName(name)
+	s.create(set)
+	s.until("its pods are ready", s.runsPods(versions{"v1": 5}))
+	s.was = s.set()
+}
+
+func (s *cloned) set() *unstructured.Unstructured {
+	s.t.Helper()
+	set := s.empty()
+	if err := here.client.Get(s.t.Context(), s.key(name), set); err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+func (s *cloned) change(body string) {
+	s.t.Helper()
+	set := s.empty()
+	set.SetName(name)
+	set.SetNamespace(s.namespace)
+	if err := here.client.Patch(s.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *cloned) ships(version string) {
+	s.t.Helper()
+	s.change(`{"metadata":{"labels":` + s.labelledAs() + `},"spec":{"template":` + templateWith(version) + `}}`)
+}
+
+func (s *cloned) labelledAs() string {
+	if s.id == "" {
+		return "{}"
+	}
+	return fmt.Sprintf(`{"rollouts.kruise.io/rollout-id":%q}`, s.id)
+}
+
+func templateWith(version string) string {
+	return fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"image":%q}]}}`, name, image(version))
+}
+
+func (s *cloned) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := here.client.List(ctx, &pods, client.InNamespace(s.namespace))
+	return pods.Items, err
+}
+
+// runsPods reports whether exactly these pods are there, ready, and counted.
+func (s *cloned) runsPods(want versions) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := s.pods(ctx)
+		if err != nil {
+			return err
+		}
+		got := versions{}
+		for i := range pods {
+			if !ready(&pods[i]) {
+				return fmt.Errorf("%s is not ready", pods[i].Name)
+			}
+			got[versionOf(&pods[i].Spec)]++
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("runs %v, want %v", got, want)
+		}
+		set := s.empty()
+		if err := here.client.Get(ctx, s.key(name), set); err != nil {
+			return err
+		}
+		counted := "readyReplicas"
+		if s.kind == kruise.DaemonSetKind {
+			counted = "numberReady"
+		}
+		if of(set, "status", "observedGeneration") != set.GetGeneration() || of(set, "status", counted) != int64(len(pods)) {
+			return fmt.Errorf("Kruise counts otherwise: %v", set.Object["status"])
+		}
+		return nil
+	}
+}
+
+// of is a field; nil where there is none.
+func of(o *unstructured.Unstructured, path ...string) any {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...) // as if there were none
+	return v
+}
+
+// stands wants the CloneSet to be told so, now.
+func (s *cloned) stands(partition any, version string) *unstructured.Unstructured {
+	s.t.Helper()
+	set := s.set()
+	containers, _ := of(set, "spec", "template", "spec", "containers").([]any)
+	got := of(set, "spec", "updateStrategy", "partition")
+	if is := containers[0].(map[string]any)["image"]; got != partition || is != image(version) {
+		s.t.Errorf("partition %v of %v, want %v of %s", got, is, partition, version)
+	}
+	return set
+}
+
+// gives wants everything back as the owner wrote it, but for the version.
+func (s *cloned) gives(version string) {
+	s.t.Helper()
+	s.until("the Rollout is Healthy", s.healthy)
+	s.isAs(version)
+}
+
+func (s *cloned) isAs(version string) {
+	s.t.Helper()
+	n, _ := of(s.set(), "spec", "replicas").(int64)
+	s.until("all pods run "+version, s.runsPods(versions{version: int32(n)})) //nolint:gosec // a few
+	set, was := s.set(), s.was.DeepCopy()
+	was.Object["spec"].(map[string]any)["template"] = of(set, "spec", "template")
+	was.Object["spec"].(map[string]any)["replicas"] = n
+	s.same("the spec", of(was, "spec"), of(set, "spec"))
+	s.same("the annotations", was.GetAnnotations(), set.GetAnnotations())
+	s.until("nothing is left beside it", s.alone)
+}
+
+// step waits at a step and wants pods and partition as it says.
+func (s *cloned) step(step int32, updated int64, partition any, version string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	set := s.stands(partition, version)
+	r, err := s.stored(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := r.Status.Canary
+	if of(set, "status", "updatedReplicas") != updated || int64(c.CanaryReplicas) != updated || int64(c.CanaryReadyReplicas) != updated {
+		s.t.Errorf("step %d: %v; the Rollout counts %d, %d ready; want %d", step, set.Object["status"], c.CanaryReplicas, c.CanaryReadyReplicas, updated)
+	}
+	stable, is := hashOf(s.was, "currentRevision"), hashOf(set, "updateRevision")
+	if c.StableRevision != stable || c.CanaryRevision != is || c.PodTemplateHash != is {
+		s.t.Errorf("stable %s, new %s of %s; want %s, %s", c.StableRevision, c.CanaryRevision, c.PodTemplateHash, stable, is)
+	}
+}
+
+// hashOf is the end of the name of a revision.
+func hashOf(o *unstructured.Unstructured, field string) string {
+	return fmt.Sprint(of(o, "status", field))[len(name)+1:]
+}
+
+// called names what it ships next.
+func (s *cloned) called(id string) *cloned {
+	s.id = id
+	return s
+}
+
+// whole wants pods to have the whole name of their revision.
+func (s *cloned) whole(ctx context.Context) error {
+	pods, err := s.pods(ctx)
+	for i := range pods {
+		if got := pods[i].Labels[appsv1.ControllerRevisionHashLabelKey]; got != name+"-"+pods[i].Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
+			return fmt.Errorf("%s is of revision %s", pods[i].Name, got)
+		}
+	}
+	return err
+}
+
+func (s *cloned) uids() []types.UID {
+	s.t.Helper()
+	pods, err := s.pods(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []types.UID
+	for i := range pods {
+		all = append(all, pods[i].UID)
+	}
+	slices.Sort(all)
+	return all
+}
