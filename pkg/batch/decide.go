@@ -134,7 +134,7 @@ func giveBack(d *draft) {
 	case wait && returning(d.facts):
 		comeBack(d)
 	case atWork(d.facts, wait):
-		d.status.Message = cmp.Or(d.w.Leans, d.w.Lingers, d.Trouble)
+		d.status.Message = cmp.Or(d.w.ExtraNeeded, d.w.DeletionBlocked, d.Trouble)
 	case kept != "":
 		d.status.Message = kept
 	default:
@@ -144,7 +144,7 @@ func giveBack(d *draft) {
 
 // atWork reports whether the native controller of a workload that was given back is.
 func atWork(f *facts, wait bool) bool {
-	return f.w.Target == nil && (wait && f.w.Rolling || f.w.Leans != "")
+	return f.w.Target == nil && (wait && f.w.Rolling || f.w.ExtraNeeded != "")
 }
 
 // returning reports whether the template is stable's again and pods of another
@@ -215,7 +215,7 @@ func drive(d *draft) {
 		if !barred(d.facts, to) {
 			setTarget(d, to)
 		}
-		d.status.Message = cmp.Or(d.w.Lingers, d.w.Rival)
+		d.status.Message = cmp.Or(d.w.DeletionBlocked, d.w.Rival)
 	case !d.w.Settled:
 	case d.plan.Abort && isBack(d.facts) && !d.w.Native:
 		d.act(planner.RestoreStrategy{})
@@ -233,7 +233,7 @@ func asleep(f *facts) bool {
 // barred reports whether nothing is left to be told but what somebody else's object stands
 // in the way of. It goes on when that is gone.
 func barred(f *facts, to planner.Target) bool {
-	return f.w.Rival != "" && f.w.Target != nil && *f.w.Target == to && !to.Abort && f.w.Paused && len(f.w.Astray) == 0
+	return f.w.Rival != "" && f.w.Target != nil && *f.w.Target == to && !to.Abort && f.w.Paused && len(f.w.TamperedKeys) == 0
 }
 
 // announceRight announces that somebody else has written what the workload was told, of
@@ -242,10 +242,10 @@ func announceRight(d *draft, to planner.Target) {
 	if d.status.BatchState != rollouts.BatchReady || d.w.Target == nil || *d.w.Target != to {
 		return
 	}
-	if len(d.w.Astray) > 0 {
-		d.events = append(d.events, planner.AstrayEvent(d.w.Astray))
+	if len(d.w.TamperedKeys) > 0 {
+		d.events = append(d.events, planner.TamperedEvent(d.w.TamperedKeys))
 	}
-	if d.w.ExtraAstray {
+	if d.w.ExtraTampered {
 		d.warn(planner.EventExtraPutRight, "the Deployment beside the workload was not as it is to be; only Weir writes it, and it was put right")
 	}
 }
@@ -301,7 +301,7 @@ func nextBatch(d *draft) {
 
 // complain says what keeps pods from being ready, if that is known.
 func complain(d *draft) {
-	if why := cmp.Or(d.Trouble, d.w.Lingers); why != "" {
+	if why := cmp.Or(d.Trouble, d.w.DeletionBlocked); why != "" {
 		d.status.BatchState, d.status.Message = rollouts.BatchVerifying, why
 		count(d)
 	}

@@ -62,8 +62,8 @@ func restAborted(d *draft) {
 // stallAborted says where an abort has ended. Of a set that was deleted pods may run on.
 func stallAborted(d *draft) {
 	runs := "every pod runs the stable revision and"
-	if d.w.RunsOn != "" {
-		runs = "the stable revision has all its pods, and " + d.w.RunsOn + ";"
+	if d.w.StillRuns != "" {
+		runs = "the stable revision has all its pods, and " + d.w.StillRuns + ";"
 	}
 	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; %s the workload stays held: retry or roll back, or release another template",
 		d.progress().CurrentStepIndex, len(d.release.Steps), AbortedBy(d.Rollout), runs)

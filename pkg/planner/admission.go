@@ -66,14 +66,14 @@ func ensureVisible(d *draft) {
 // putRight has our keys on a workload say what the store says. Where there are
 // batches, they write them again themselves.
 func putRight(d *draft) {
-	if d.w == nil || len(d.w.Astray) == 0 || d.Batch != nil || len(d.actions) > 0 {
+	if d.w == nil || len(d.w.TamperedKeys) == 0 || d.Batch != nil || len(d.actions) > 0 {
 		return
 	}
 	if d.status.Phase != rollouts.PhaseHealthy && d.status.Phase != rollouts.PhaseProgressing {
 		return
 	}
 	d.act(PutRight{})
-	d.events = append(d.events, AstrayEvent(d.w.Astray))
+	d.events = append(d.events, TamperedEvent(d.w.TamperedKeys))
 }
 
 // EventRecordPutRight announces that keys of ours on a workload said something else
@@ -83,8 +83,8 @@ const EventRecordPutRight = "RecordPutRight"
 // EventExtraPutRight announces that somebody else has written the extra Deployment.
 const EventExtraPutRight = "ExtraPutRight"
 
-// AstrayEvent announces which keys they were.
-func AstrayEvent(keys []string) Event {
+// TamperedEvent announces which keys they were.
+func TamperedEvent(keys []string) Event {
 	return Event{Warning: true, Reason: EventRecordPutRight, Message: fmt.Sprintf(
 		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
 }
@@ -92,7 +92,7 @@ func AstrayEvent(keys []string) Event {
 // bypassed reports whether the native controller releases a template that nothing
 // holds: both doors were closed, or somebody took a hold off while they were.
 func bypassed(f *facts) bool {
-	if f.w.Loose {
+	if f.w.Unheld {
 		return Controls(f.Rollout)
 	}
 	return f.w.Rolling && changedUnheld(f)
@@ -113,7 +113,7 @@ func changedUnheld(f *facts) bool {
 // catch holds it at once. The next pass sees the hold, and the release begins at
 // its first step, with traffic on stable and pods as that step wants them.
 func catch(d *draft) {
-	if d.w.Loose && d.live() && d.Batch == nil && begun(d.facts) {
+	if d.w.Unheld && d.live() && d.Batch == nil && begun(d.facts) {
 		d.act(Hold{Again: true}) // its batches were taken away, and are made again
 		return
 	}

@@ -48,10 +48,10 @@ func Tolerance(style rollouts.Style, threshold *intstr.IntOrString, updated int3
 // give-back that waits for the end of a release waits for pods that nobody sizes any more, too.
 func (w *Workload) KeptFrom(wait, keepPaused bool) string {
 	switch {
-	case w.TakenFor != "" && !keepPaused:
-		return w.TakenFor
+	case w.Adoptable != "" && !keepPaused:
+		return w.Adoptable
 	case wait:
-		return w.RunsOn
+		return w.StillRuns
 	default:
 		return ""
 	}

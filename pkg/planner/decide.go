@@ -38,7 +38,7 @@ func Decide(o Observed) Decision {
 	}
 }
 
-// Case is what a pass finds: what happened to a release since its status was stored.
+// Case is what a pass found: what happened to a release since its status was stored.
 type Case string
 
 // The cases.

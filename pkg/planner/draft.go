@@ -77,7 +77,7 @@ func (d *draft) order(target Action) {
 	if !d.stayed() || d.reissueDue() {
 		d.stamp()
 	}
-	d.aim(target)
+	d.forgetOther(target)
 	d.act(target)
 }
 

@@ -105,7 +105,7 @@ func because(d *draft, message string) {
 	if d.Batch != nil {
 		why = d.Batch.Message
 	} else if d.w != nil {
-		why = cmp.Or(d.w.TakenFor, d.w.RunsOn)
+		why = cmp.Or(d.w.Adoptable, d.w.StillRuns)
 	}
 	if d.status.Message = message; why != "" {
 		d.status.Message += ": " + why

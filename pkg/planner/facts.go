@@ -209,7 +209,7 @@ func (f *facts) reissueDue() bool {
 	return since == nil || f.Now.After(since.Add(f.grace()))
 }
 
-// ahead reports whether a stored time is still to come: the clock that it was taken
+// Ahead reports whether a stored time is still to come: the clock that it was taken
 // from has been set back since, or another one is late. Nobody knows how much of
 // a wait from then on has passed, so it begins again and lasts no longer than it
 // was meant to, however wrong the clock was.

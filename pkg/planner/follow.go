@@ -105,7 +105,7 @@ func routeRight(d *draft, now string) {
 		d.act(RouteTo{Revision: now, Want: r.told()})
 		return
 	}
-	wanted, astray := astrayRoute(d.facts)
+	wanted, astray := wantedRoute(d.facts)
 	if !astray {
 		return
 	}
@@ -115,8 +115,8 @@ func routeRight(d *draft, now string) {
 	d.act(RouteTo{Revision: now, Want: wanted})
 }
 
-// astrayRoute is the route that routers should do, and whether they do another one.
-func astrayRoute(f *facts) (wanted Route, astray bool) {
+// wantedRoute is the route that routers should do, and whether they do another one.
+func wantedRoute(f *facts) (wanted Route, astray bool) {
 	p, r, step := f.progress(), f.route(), f.step()
 	if r.Edited {
 		return plannedRoute(f, r.told()), step != nil

@@ -49,15 +49,15 @@ func changing(f *facts) bool {
 	return c != nil && c.Target == ""
 }
 
-// find notes that a target is done.
-func (d *draft) find(target Action) {
+// noteFound notes that a target is done.
+func (d *draft) noteFound(target Action) {
 	if c := d.status.TrafficChange; c != nil && !found(d.facts, target) {
 		c.Target, c.TargetTime = targetOf(target), new(RoundUp(d.Now))
 	}
 }
 
-// aim forgets what was wanted before another target is ordered.
-func (d *draft) aim(target Action) {
+// forgetOther forgets what was wanted before another target is ordered.
+func (d *draft) forgetOther(target Action) {
 	if c := d.status.TrafficChange; c != nil && changesTraffic(target) && c.Target != targetOf(target) {
 		c.Target, c.TargetTime = "", nil
 	}

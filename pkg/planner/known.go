@@ -22,7 +22,7 @@ type Known struct {
 	UID types.UID
 	// Holder is the Rollout whose release under way holds the workload, or empty.
 	Holder string
-	// Releasing reports that something of a release is still to be done, or undone.
+	// Releasing reports whether something of a release is still to be done, or undone.
 	Releasing bool
 	// Stable is the stable revision; empty where only the pods show which it is.
 	Stable string
@@ -40,7 +40,7 @@ type Known struct {
 	Metadata *rollouts.PodTemplateMetadata
 	// Target is how far the workload may go; nil where it was not told.
 	Target *Target
-	// Leaves reports that the workload is being given back.
+	// Leaves reports whether the workload is being given back.
 	Leaves bool
 }
 

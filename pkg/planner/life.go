@@ -170,7 +170,7 @@ func unseen(f *facts) bool {
 
 // leftover reports whether marks are left of a hold that is over.
 func leftover(f *facts) bool {
-	return !f.w.Held && f.w.HasManagedFields && f.w.Settled && f.w.Target == nil && f.Batch == nil && len(f.w.Astray) == 0
+	return !f.w.Held && f.w.HasManagedFields && f.w.Settled && f.w.Target == nil && f.Batch == nil && len(f.w.TamperedKeys) == 0
 }
 
 // recordCompleted describes a workload found at rest as a release that ended.

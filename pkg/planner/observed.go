@@ -59,20 +59,20 @@ type Workload struct {
 	Held bool
 	// HasManagedFields reports whether Weir annotations or strategy changes remain on the workload.
 	HasManagedFields bool
-	// Surges reports that new pods come beside the old ones, of which none go.
+	// Surges reports whether new pods come beside the old ones, of which none go.
 	Surges bool
-	// Loose reports that the native controller would release the live template, though
+	// Unheld reports whether the native controller would roll out the live template, though
 	// the store says that the workload is held.
-	Loose bool
-	// Astray are the keys of ours on the workload that somebody else has written.
-	Astray []string
+	Unheld bool
+	// TamperedKeys are the keys of Weir on the workload whose value Weir did not write.
+	TamperedKeys []string
 	// Paused reports whether the native controller releases nothing.
 	Paused bool
 	// ResumeHint says what the owner changes in the spec so that a stopped controller
 	// continues.
 	ResumeHint string
 	Replicas   int32
-	// LastStays reports that a stable pod stays until all pods are asked for, also where
+	// LastStays reports whether a stable pod stays until all pods are asked for, also where
 	// there is one: without any the native controller would make every pod that comes of
 	// the update revision, whatever it is told.
 	LastStays bool
@@ -111,7 +111,7 @@ type Workload struct {
 	// StableGone reports whether the one of the stable revision does not exist.
 	StableGone bool
 	// StableTemplate is a digest of the template that it keeps, and BackByTemplate
-	// reports that an abort sets that template. Both make no difference while the
+	// reports whether an abort sets that template. Both make no difference while the
 	// digest is that in the store.
 	StableTemplate string
 	BackByTemplate bool
@@ -141,20 +141,21 @@ type Workload struct {
 	Native bool
 	// Extra reports whether something was made beside the workload.
 	Extra bool
-	// ExtraUID identifies it; ExtraAstray tells that somebody has changed what it runs,
+	// ExtraUID identifies it; ExtraTampered reports whether a user has changed what it runs,
 	// how many pods it has, or whose it is.
-	ExtraUID    types.UID
-	ExtraAstray bool
-	// Leans says why what was made beside the workload must still serve; empty if it
-	// need not.
-	Leans string
-	// Lingers says what keeps something of the workload, or beside it, that was deleted.
-	Lingers string
-	// RunsOn says the same where its pods run on until it is gone.
-	RunsOn string
-	// TakenFor says the same of what the native controller would take for the set of the
-	// live template as soon as the workload is given back. It makes no pods.
-	TakenFor string
+	ExtraUID      types.UID
+	ExtraTampered bool
+	// ExtraNeeded says why requests still need the Deployment beside the workload; empty if
+	// they do not.
+	ExtraNeeded string
+	// DeletionBlocked says which finalizers keep something of the workload, or beside it,
+	// that was deleted.
+	DeletionBlocked string
+	// StillRuns says the same of what has pods that run until it is gone.
+	StillRuns string
+	// Adoptable says the same of a set without pods that the native controller would take for
+	// that of the live template as soon as the workload is given back.
+	Adoptable string
 	// Rival says whose an object is that has the name of the one to be made beside the
 	// workload.
 	Rival string

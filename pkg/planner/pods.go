@@ -71,13 +71,13 @@ func stableEmpty(f *facts) bool { return f.w.StableReadyReplicas == 0 && f.w.Rep
 
 // emptied reports whether no pod is left of a workload of size 0.
 func emptied(f *facts) bool {
-	return f.w.Replicas == 0 && !f.w.hasPods() && !f.w.Shrinks && f.w.RunsOn == ""
+	return f.w.Replicas == 0 && !f.w.hasPods() && !f.w.Shrinks && f.w.StillRuns == ""
 }
 
 // onlyStable reports whether stable has ready pods and the update revision has none, so that
 // requests sent there would be lost. Pods of a set that was deleted may run on.
 func onlyStable(f *facts) bool {
-	return f.w.StableReadyReplicas > 0 && serving(f) == "" && f.w.RunsOn == ""
+	return f.w.StableReadyReplicas > 0 && serving(f) == "" && f.w.StillRuns == ""
 }
 
 // onlyUpdate reports whether only the update revision has ready pods, so that a

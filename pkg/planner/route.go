@@ -79,7 +79,7 @@ func (r Route) Nothing() bool {
 	return len(r.Matches) == 0 && (r.Weight == nil || *r.Weight == 0)
 }
 
-// carries reports whether the observed route is the wanted one. No share of the
+// Carries reports whether the observed route is the wanted one. No share of the
 // traffic needs no router that knows the update revision, only the Service that
 // selects it, by which its owner tries it out.
 func (r *Route) Carries(want Route, revision string) bool {
@@ -95,7 +95,7 @@ func (r *Route) Carries(want Route, revision string) bool {
 // able reports whether routers can be told anything but to forget the update revision.
 func (r *Route) able() bool { return r.Obstacle() == "" }
 
-// obstacle is why nothing can be routed; empty when something can.
+// Obstacle is why nothing can be routed; empty when something can.
 func (r *Route) Obstacle() string {
 	if r.Missing != "" {
 		return r.Missing + " does not exist"

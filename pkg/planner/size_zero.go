@@ -51,7 +51,7 @@ func awake(d *draft, step *rollouts.Step) {
 		return
 	}
 	w := repinned(d.facts, step)
-	if fulfil(d, w); w.done() {
+	if pursueTarget(d, w); w.done() {
 		plan := d.Batch.Plan
 		plan.Paused = false
 		d.act(RunBatch{Plan: plan})
@@ -85,9 +85,9 @@ func repinned(f *facts, step *rollouts.Step) want {
 	if r.Pinned != to.Revision {
 		return want{remains: remains{waits: true}}
 	}
-	w := want{remains: remains{settles: settles(f, to)}, finds: to}
+	w := want{remains: remains{settles: settles(f, to)}, found: to}
 	if w.done() {
-		w.forgets = Unpin{}
+		w.stale = Unpin{}
 	}
 	return w
 }

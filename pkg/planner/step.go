@@ -15,8 +15,8 @@ type stage struct {
 	// begin prepares what the gates judge; nil for nothing.
 	begin func(*draft, *rollouts.Step)
 	// gates are what the stage has to pass, and hold says what it waits for meanwhile.
-	gates []Gate
-	hold  func(*draft, *rollouts.Step)
+	gates        []Gate
+	whileWaiting func(*draft, *rollouts.Step)
 	// goal is what the stage wants, in order.
 	goal []target
 	// pass is what follows when gates and goal are passed.
@@ -46,11 +46,11 @@ var stages = []stage{
 	// Metrics would be judged here; OpenKruise passes it at once, too.
 	{state: rollouts.StepMetricsAnalysis, next: rollouts.StepPaused, routed: true},
 	{
-		state: rollouts.StepPaused, begin: restartPause, gates: gates, hold: holdStep, next: rollouts.StepReady,
+		state: rollouts.StepPaused, begin: restartPause, gates: gates, whileWaiting: holdStep, next: rollouts.StepReady,
 		routed: true, unhurried: true,
 	},
 	{
-		state: rollouts.StepReady, gates: approvedGates, hold: holdApproved, pass: advance, next: rollouts.BeforeStepUpgrade,
+		state: rollouts.StepReady, gates: approvedGates, whileWaiting: holdApproved, pass: advance, next: rollouts.BeforeStepUpgrade,
 		routed: true, unhurried: true,
 	},
 }
@@ -66,14 +66,14 @@ type want struct {
 	remains
 	// orders reports whether the action is waited for again when it has not shown.
 	orders bool
-	// beside reports whether later targets are wanted all the same.
-	beside bool
+	// pursueOn reports whether later targets are pursued while this one is not met.
+	pursueOn bool
 	// message says what the step does about it, or waits for.
 	message string
 	// applies is a verb whose decisions are carried out with it.
 	applies rollouts.Verb
-	// finds is what was found done, and forgets what is to be found again.
-	finds, forgets Action
+	// found is an action that was found carried out, and stale one that is to be found again.
+	found, stale Action
 	// undone is what somebody has undone.
 	undone string
 	// event announces it.
@@ -131,12 +131,12 @@ func inStage(d *draft) {
 		s.begin(d, step)
 	}
 	if judge(d, s.gates, step); d.waits {
-		if s.hold != nil {
-			s.hold(d, step)
+		if s.whileWaiting != nil {
+			s.whileWaiting(d, step)
 		}
 		return
 	}
-	if seek(d, s.goal, step); d.waits {
+	if pursueGoal(d, s.goal, step); d.waits {
 		return
 	}
 	if s.pass != nil {
@@ -162,28 +162,28 @@ func judge(d *draft, gates []Gate, step *rollouts.Step) {
 	}
 }
 
-// seek pursues the targets of a goal in order, as far as one pass can go.
-func seek(d *draft, goal []target, step *rollouts.Step) {
+// pursueGoal pursues the targets of a goal in order, as far as one pass can go.
+func pursueGoal(d *draft, goal []target, step *rollouts.Step) {
 	for _, t := range goal {
 		w := t.left(d.facts, step)
-		fulfil(d, w)
-		if d.waits = d.waits || !w.done(); d.waits && !w.beside {
+		pursueTarget(d, w)
+		if d.waits = d.waits || !w.done(); d.waits && !w.pursueOn {
 			return
 		}
 	}
 }
 
-// fulfil does what is left to do until a target is met.
-func fulfil(d *draft, w want) {
+// pursueTarget does what is left to do until a target is met.
+func pursueTarget(d *draft, w want) {
 	d.settle(w.applies, rollouts.OutcomeApplied)
 	if w.message != "" {
 		d.say(w.message)
 	}
-	if w.finds != nil {
-		d.find(w.finds)
+	if w.found != nil {
+		d.noteFound(w.found)
 	}
-	if w.forgets != nil {
-		d.aim(w.forgets)
+	if w.stale != nil {
+		d.forgetOther(w.stale)
 	}
 	if w.undone != "" {
 		correct(d, w.undone)

@@ -32,7 +32,7 @@ func preparing(f *facts, step *rollouts.Step) want {
 	case r.Pinned != pin(f).Revision:
 		w = want{remains: remains{action: pin(f)}, orders: true, message: keepOnStable, undone: unpinnedBy(f)}
 	default:
-		w = want{remains: remains{settles: settles(f, pin(f))}, finds: pin(f), message: keepOnStable}
+		w = want{remains: remains{settles: settles(f, pin(f))}, found: pin(f), message: keepOnStable}
 	}
 	w.applies, w.message = rollouts.VerbJump, cmp.Or(w.message, "make the network ready for it")
 	return w
@@ -68,7 +68,7 @@ func unpinnedBy(f *facts) string {
 func upgrading(f *facts, _ *rollouts.Step) want {
 	const message = "upgrade workload to new version"
 	p, b := f.progress(), f.Batch
-	w := want{beside: true}
+	w := want{pursueOn: true}
 	if b != nil && b.Terminating {
 		w.waits = true
 		return w
@@ -101,7 +101,7 @@ func introducing(f *facts, step *rollouts.Step) want {
 		w.action = ServeCanary{Revision: revision}
 	default:
 		to := ServeCanary{Revision: revision}
-		w.finds, w.settles = to, settles(f, to)
+		w.found, w.settles = to, settles(f, to)
 	}
 	if !w.done() && upgrading(f, step).done() {
 		w.message = "routers learn of the service of the new version"
@@ -171,7 +171,7 @@ func arriving(f *facts, to RouteTo) want {
 	case !r.Routed:
 		return want{}
 	}
-	w := want{remains: remains{settles: settles(f, to)}, finds: to}
+	w := want{remains: remains{settles: settles(f, to)}, found: to}
 	if w.done() && f.stayed() {
 		w.event = &Event{Reason: "TrafficRouted", Message: fmt.Sprintf("step(%d) traffic reaches the new version", p.CurrentStepIndex)}
 	}

@@ -50,8 +50,8 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	for _, rs := range r.all {
 		w.Revisions = append(w.Revisions, rs.Labels[hashKey])
 	}
-	w.Lingers, w.RunsOn = deletedSet(owned, false), deletedSet(owned, true)
-	w.TakenFor = r.takenFor(d)
+	w.DeletionBlocked, w.StillRuns = deletedSet(owned, false), deletedSet(owned, true)
+	w.Adoptable = r.takenFor(d)
 	w.ProgressDeadline = deadline(d)
 	w.Refusals = refusals(owned)
 	r.count(w)

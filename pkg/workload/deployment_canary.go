@@ -34,8 +34,8 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	extra := extraOf(d, owned)
 	w.Extra = len(remaining(owned)) > 0
 	w.HasManagedFields = w.HasManagedFields || w.Extra
-	w.Lingers = cmp.Or(keptExtra(owned), w.Lingers)
-	w.Leans = leans(d, owned)
+	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
+	w.ExtraNeeded = extraNeeded(d, owned)
 	gathered := !gathers(w.Target, findRevisions(d, owned)) || !w.Native
 	w.TargetApplied = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
 	countExtra(&w)
@@ -306,7 +306,7 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	} else {
 		changes = stripped(r)
 	}
-	if how.Wait && (len(changes) > 0 || rolling(d, r)) || leans(d, owned) != "" {
+	if how.Wait && (len(changes) > 0 || rolling(d, r)) || extraNeeded(d, owned) != "" {
 		// One of another template must not serve until then.
 		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
 			return runsSame(&e.Spec.Template, &d.Spec.Template)

@@ -163,8 +163,8 @@ func TestCanaryKept(t *testing.T) {
 		}
 	}
 	w := canary{}.Observe(d, owned)
-	if !w.Extra || w.TargetApplied || !strings.HasSuffix(w.Lingers, "takes these finalizers off: example.com/keep") {
-		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.TargetApplied, w.Lingers)
+	if !w.Extra || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "takes these finalizers off: example.com/keep") {
+		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra, w.TargetApplied, w.DeletionBlocked)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0
 	if w = (canary{}).Observe(d, owned); w.Extra {

@@ -64,10 +64,10 @@ func rivalry(o object.Object) string {
 	}
 }
 
-// leans says that requests need pods of the extra Deployment, since the Deployment has
+// extraNeeded says that requests need pods of the extra Deployment, since the Deployment has
 // fewer of its own than its owner wants; empty if not. The native controller takes none
 // below that, but somebody may have deleted its set.
-func leans(d *appsv1.Deployment, owned []object.Object) string {
+func extraNeeded(d *appsv1.Deployment, owned []object.Object) string {
 	_, unavailable := ownersLimits(d)
 	serving, floor := int32(0), replicas(d)-unavailable
 	for _, rs := range findRevisions(d, owned).all {
@@ -135,7 +135,7 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 	}
 	if e := extraOf(d, owned); e != nil {
 		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
-		w.ExtraAstray = len(change(e, want)) > 0
-		w.TargetApplied = w.TargetApplied && !w.ExtraAstray
+		w.ExtraTampered = len(change(e, want)) > 0
+		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}
 }

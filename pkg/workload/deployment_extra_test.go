@@ -50,8 +50,8 @@ func TestExtraIsPutRight(t *testing.T) {
 			w := canary{}.Observe(d, owned)
 			observeExtra(&w, d, owned, k)
 			changes := canary{}.SetTarget(d, owned, to("25%"), owner())
-			if rests := name == unnamed; w.ExtraAstray == rests || (len(changes) == 0) != rests {
-				t.Fatalf("astray %t, %d changes", w.ExtraAstray, len(changes))
+			if rests := name == unnamed; w.ExtraTampered == rests || (len(changes) == 0) != rests {
+				t.Fatalf("astray %t, %d changes", w.ExtraTampered, len(changes))
 			}
 			for _, c := range changes {
 				extra.ObjectMeta, extra.Spec = c.Want.(*appsv1.Deployment).ObjectMeta, c.Want.(*appsv1.Deployment).Spec
@@ -72,7 +72,7 @@ func TestExtraIsPutRight(t *testing.T) {
 			if w = (canary{}).Observe(d, owned); !w.TargetApplied {
 				t.Error("what was told is not obeyed")
 			}
-			if observeExtra(&w, d, owned, k); w.ExtraAstray {
+			if observeExtra(&w, d, owned, k); w.ExtraTampered {
 				t.Error("it is astray still")
 			}
 		})

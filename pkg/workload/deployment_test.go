@@ -120,7 +120,7 @@ func TestObserve(t *testing.T) {
 			set(t, owned, "web-two").DeletionTimestamp = &metav1.Time{}
 		}, func(w *planner.Workload) {
 			w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
-			w.TakenFor = "replicaset web-two is being deleted; its pods run on until it is gone"
+			w.Adoptable = "replicaset web-two is being deleted; its pods run on until it is gone"
 		}},
 		"of three versions the lowest is stable": {native, edits(image("web:v3"), resize("web-zero", 1), func(t *testing.T, _ *appsv1.Deployment, owned []object.Object) {
 			// It came back by a rollback, so it is the oldest set but not the lowest.

@@ -28,8 +28,8 @@ type Seen struct {
 	// Rival has the name of what is to be made beside the workload, and is not that; nil
 	// if there is none.
 	Rival object.Object
-	// Astray are the keys of ours whose stored values are not those of Object.
-	Astray []string
+	// TamperedKeys are the keys of ours whose stored values are not those of Object.
+	TamperedKeys []string
 }
 
 // See reads a workload by what the store knows of it.
@@ -48,7 +48,7 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 		unmark(view)
 	}
 	seeStable(view, isHeld || target != nil, k.Stable)
-	return Seen{Object: view, Stored: obj, Known: k, Astray: astray(obj, view, isHeld, target != nil)}
+	return Seen{Object: view, Stored: obj, Known: k, TamperedKeys: tamperedKeys(obj, view, isHeld, target != nil)}
 }
 
 func seeHold(view metav1.Object, isHeld bool, holder string) {
@@ -96,10 +96,10 @@ func seeStable(view metav1.Object, ours bool, stable string) {
 	}
 }
 
-// astray compares what is stored with what should be. Until a workload is driven
+// tamperedKeys compares what is stored with what should be. Until a workload is driven
 // nobody has written its stable revision, and what an earlier drive wrote of a
 // workload that stays held is written over by the next.
-func astray(stored, view metav1.Object, isHeld, isDriven bool) []string {
+func tamperedKeys(stored, view metav1.Object, isHeld, isDriven bool) []string {
 	annotations, labels := ourAnnotations, ourLabels
 	switch {
 	case isDriven:
@@ -125,16 +125,16 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 	w.UID = s.Stored.GetUID()
 	w.HasManagedFields = w.HasManagedFields || hasKeys(s.Stored)
 	w.Asked = s.Stored.GetAnnotations()[rollouts.AnnotationAskedAgain]
-	w.Astray, w.ResumeHint = s.Astray, r.ResumeHint
+	w.TamperedKeys, w.ResumeHint = s.TamperedKeys, r.ResumeHint
 	if s.Stored.GetDeletionTimestamp() != nil {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}
-	w.TargetApplied = w.TargetApplied && len(s.Astray) == 0
+	w.TargetApplied = w.TargetApplied && len(s.TamperedKeys) == 0
 	if r.Extra {
 		observeExtra(&w, s.Object, owned, s.Known)
 		w.Rival = rivalry(s.Rival)
 	}
-	w.Loose = s.Known.Holder != "" && !w.Paused && !w.AtStable && w.LiveRevision != w.StableRevision && !r.opened(&w, s.Known.Update)
+	w.Unheld = s.Known.Holder != "" && !w.Paused && !w.AtStable && w.LiveRevision != w.StableRevision && !r.opened(&w, s.Known.Update)
 	return w
 }
 
@@ -180,7 +180,7 @@ func (s Seen) Based(changes []object.Change) []object.Change {
 // Changes are those, and what puts our keys right where none of them does.
 func (s Seen) Changes(changes []object.Change) []object.Change {
 	about := func(c object.Change) bool { return c.Base == s.Object }
-	if len(s.Astray) > 0 && !slices.ContainsFunc(changes, about) {
+	if len(s.TamperedKeys) > 0 && !slices.ContainsFunc(changes, about) {
 		return append(change(s.Stored, s.Object), changes...)
 	}
 	return s.Based(changes)

@@ -127,7 +127,7 @@ func (v view) count(w *planner.Workload) {
 			w.SupersededReplicas += n
 		}
 	}
-	w.SupersededBehind, w.Lingers, w.Shrinks = v.behind(), keptPod(v.pods), v.beyond
+	w.SupersededBehind, w.DeletionBlocked, w.Shrinks = v.behind(), keptPod(v.pods), v.beyond
 	if v.inPlace && v.settled() && v.live != "" {
 		all[v.live] = min(all[v.live], v.updated)
 		ready[v.live] = min(ready[v.live], all[v.live], v.updatedReady)

@@ -97,9 +97,9 @@ func TestKeptPod(t *testing.T) {
 	s, n := stateful(t, "a", "AAB"), daemon("a", "AAB")
 	for kind, observe := range map[string]func() (*corev1.Pod, string){
 		"StatefulSet": func() (*corev1.Pod, string) {
-			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned).Lingers
+			return s.owned[len(s.owned)-1].(*corev1.Pod), statefulSet.Observe(s.set, s.owned).DeletionBlocked
 		},
-		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), daemonSet.Observe(n.set, n.owned).Lingers },
+		"DaemonSet": func() (*corev1.Pod, string) { return n.pod(2), daemonSet.Observe(n.set, n.owned).DeletionBlocked },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			pod, _ := observe()

@@ -35,10 +35,10 @@ type Drivers interface {
 type Write[T Object] struct {
 	Object, Old T
 	New         bool
-	// Changed reports that it writes the part that the request is about: the spec
+	// Changed reports whether it writes the part that the request is about: the spec
 	// of an object, or its status.
 	Changed bool
-	// Gone reports that it deletes the object, or takes away what keeps it.
+	// Gone reports whether it deletes the object, or takes away what keeps it.
 	Gone bool
 }
 
