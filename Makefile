@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients traefik clean
+.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -108,8 +108,8 @@ oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=
 	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
 
 ##@ Measure it
-bench: build kube ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic" (docs/performance.md)
-	go run ./hack/bench $(BENCH)
+bench: build kube $(PEER) ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic", PEER=argo beside Argo Rollouts (docs/performance.md)
+	go run ./hack/bench $(if $(PEER),-peer=$(PEER)) $(BENCH)
 
 microbench: ## run the benchmarks of single functions
 	go test ./... -run '^$$' -bench . -benchmem
@@ -130,6 +130,9 @@ kube: ## build the Kubernetes programs of local clusters into bin/kube, once
 
 clients: ## build the clients that others wrote for this API into bin/clients, once
 	hack/clients.sh
+
+argo: ## build the controller of Argo Rollouts into bin/argo, once
+	hack/argo.sh
 
 traefik: ## build the proxy of the data plane test into bin/traefik, once
 	hack/traefik.sh
