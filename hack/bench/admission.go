@@ -66,7 +66,7 @@ func (b *bench) admission(ctx context.Context, t *table) error {
 		if err := by.begin(); err != nil {
 			return err
 		}
-		if err := b.until(ctx, func(ctx context.Context) (bool, error) {
+		if err := until(ctx, func(ctx context.Context) (bool, error) {
 			held, err := b.update(ctx, busy, appName(0), changed)
 			return held == by.holds, err
 		}); err != nil {

@@ -17,13 +17,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // The namespaces of the applications: released and unheld ones, and one that is
@@ -58,17 +58,18 @@ const limit = 30 * time.Minute
 
 type bench struct {
 	options
+	system  system
 	client  client.Client
 	http    *http.Client
 	counter *counter
 }
 
-func newBench(o options) (*bench, error) {
+func newBench(o options, s system) (*bench, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{options: o}
+	b := &bench{options: o, system: s}
 	if b.client, err = client.New(o.place.config, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -81,37 +82,18 @@ func newBench(o options) (*bench, error) {
 
 // floor changes as many Deployments that nobody holds, and tells what that takes.
 func (b *bench) floor(ctx context.Context) (*result, error) {
-	if err := b.each(ctx, bare, b.releases, func(name string) []client.Object {
-		return []client.Object{deployment(bare, name, int32(b.replicas))}
-	}); err != nil {
+	s := unheld{}
+	if err := b.each(ctx, bare, b.releases, func(name string) []client.Object { return s.application(bare, name, b.replicas) }); err != nil {
 		return nil, err
 	}
 	if err := b.complete(ctx, bare); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	w := &watcher{}
-	w.expect(version(1))
-	if err := w.start(ctx, b, bare); err != nil {
-		return nil, err
-	}
-	spent, err := b.counter.start(ctx, bare)
+	r, err := b.drive(ctx, s, bare, version(1))
 	if err != nil {
 		return nil, err
 	}
-	// A Deployment is complete when a Rollout would be Healthy.
-	r, err := b.send(ctx, bare, w, func(ctx context.Context, name string, t *timeline) error {
-		t.sawPhase(false)
-		err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.isComplete(ctx, w.cache, bare, name) })
-		t.sawPhase(true)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	r.spent, err = spent.end(ctx)
-	return r, errors.Join(err, b.forget(ctx, bare))
+	return r, b.forget(ctx, bare)
 }
 
 // prepare makes the applications, and waits until they are in service. Before that
@@ -124,7 +106,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.beside(ctx); err != nil {
 		return err
 	}
-	if err := b.each(ctx, busy, b.releases, func(name string) []client.Object { return b.application(busy, name, b.replicas) }); err != nil {
+	if err := b.each(ctx, busy, b.releases, func(name string) []client.Object { return b.system.application(busy, name, b.replicas) }); err != nil {
 		return err
 	}
 	return b.inService(ctx, busy)
@@ -134,7 +116,7 @@ func (b *bench) prepare(ctx context.Context) error {
 func (b *bench) beside(ctx context.Context) error {
 	all := b.idlers()
 	for namespace, size := range all {
-		if err := b.each(ctx, namespace, size, func(name string) []client.Object { return b.application(namespace, name, 0) }); err != nil {
+		if err := b.each(ctx, namespace, size, func(name string) []client.Object { return b.system.application(namespace, name, 0) }); err != nil {
 			return err
 		}
 	}
@@ -143,7 +125,7 @@ func (b *bench) beside(ctx context.Context) error {
 
 func (b *bench) inService(ctx context.Context, namespaces ...string) error {
 	for _, namespace := range namespaces {
-		if err := b.until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
+		if err := until(ctx, func(ctx context.Context) (bool, error) { return b.healthy(ctx, namespace) }); err != nil {
 			return fmt.Errorf("waiting until all in %s is Healthy: %w", namespace, err)
 		}
 		// What was written of a Deployment until then is still to be seen by others.
@@ -174,13 +156,13 @@ func (b *bench) each(ctx context.Context, namespace string, n int, objects func(
 	return g.Wait()
 }
 
-func (b *bench) until(ctx context.Context, is func(context.Context) (bool, error)) error {
+func until(ctx context.Context, is func(context.Context) (bool, error)) error {
 	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, is)
 }
 
 // complete waits until all Deployments have their pods.
 func (b *bench) complete(ctx context.Context, namespace string) error {
-	return b.until(ctx, func(ctx context.Context) (bool, error) {
+	return until(ctx, func(ctx context.Context) (bool, error) {
 		var list appsv1.DeploymentList
 		if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 			return false, err
@@ -194,38 +176,43 @@ func (b *bench) complete(ctx context.Context, namespace string) error {
 	})
 }
 
-func (b *bench) isComplete(ctx context.Context, from client.Reader, namespace, name string) (bool, error) {
-	d := &appsv1.Deployment{}
-	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d)
-	return err == nil && d.Spec.Template.Spec.Containers[0].Image == version(1) && whole(d), err
-}
-
 func whole(d *appsv1.Deployment) bool {
 	n, s := *d.Spec.Replicas, d.Status
 	return s.ObservedGeneration >= d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n
 }
 
 func (b *bench) healthy(ctx context.Context, namespace string) (bool, error) {
-	var list v1beta1.RolloutList
-	if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return false, err
+	n, all, err := b.count(ctx, namespace, func(s state) bool { return s.healthy })
+	return n == all, err
+}
+
+// count counts releases that are so, of all.
+func (b *bench) count(ctx context.Context, namespace string, is func(state) bool) (n, all int, err error) {
+	_, list := b.system.release()
+	if err := b.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return 0, 0, err
 	}
-	for i := range list.Items {
-		if list.Items[i].Status.Phase != v1beta1.PhaseHealthy {
-			return false, nil
+	err = apimeta.EachListItem(list, func(item runtime.Object) error {
+		o, ok := item.(client.Object)
+		if ok && is(b.system.state(o)) {
+			n++
 		}
-	}
-	return true, nil
+		all++
+		return nil
+	})
+	return n, all, err
 }
 
 // patch changes the version of an application.
-func (b *bench) patch(ctx context.Context, namespace, name, version string) error {
+func (b *bench) patch(ctx context.Context, s system, namespace, name, version string) error {
 	body, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": version}})
 	if err != nil {
 		return err
 	}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return b.client.Patch(ctx, d, client.RawPatch(types.JSONPatchType, body))
+	o := s.workload()
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return b.client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, body))
 }
 
 // clean removes what was made in a cluster that stays.
@@ -246,7 +233,7 @@ func (b *bench) forget(ctx context.Context, namespace string) error {
 	if err := b.client.Delete(ctx, n); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return b.until(ctx, func(ctx context.Context) (bool, error) {
+	return until(ctx, func(ctx context.Context) (bool, error) {
 		err := b.client.Get(ctx, client.ObjectKeyFromObject(n), n)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})

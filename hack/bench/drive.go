@@ -13,43 +13,47 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // round releases every application once.
 func (b *bench) round(ctx context.Context, number int) (*result, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	w := &watcher{paused: func(name string, step int32) {}}
-	w.expect(version(number))
-	w.paused = func(name string, step int32) {
-		group.Go(func() error { return b.promote(ctx, w.line(name), name, step) })
-	}
-	if err := w.start(ctx, b, busy); err != nil {
-		return nil, err
-	}
-	spent, err := b.counter.start(ctx, busy)
-	if err != nil {
-		return nil, err
-	}
 	if b.place.profiles != "" {
 		group.Go(func() error { return b.place.profile(ctx, number) })
 	}
 	var r *result
 	group.Go(func() error {
-		r, err = b.send(ctx, busy, w, func(ctx context.Context, name string, t *timeline) error {
-			select {
-			case <-t.done:
-				return nil
-			case <-ctx.Done():
-				return fmt.Errorf("%s is not Healthy: %w", name, context.Cause(ctx))
-			}
-		})
+		var err error
+		r, err = b.drive(ctx, b.system, busy, version(number))
+		return err
+	})
+	err := group.Wait()
+	return r, err
+}
+
+// drive gives every application of a namespace that version, approves its steps,
+// and tells what that takes.
+func (b *bench) drive(ctx context.Context, s system, namespace, version string) (*result, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	w := &watcher{system: s}
+	w.expect(version)
+	w.paused = func(name string, step int32) {
+		group.Go(func() error { return b.promote(ctx, w.line(name), name, step) })
+	}
+	if err := w.start(ctx, b, namespace); err != nil {
+		return nil, err
+	}
+	spent, err := b.counter.start(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	var r *result
+	group.Go(func() error {
+		r, err = b.send(ctx, namespace, w)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -63,7 +67,7 @@ func (b *bench) round(ctx context.Context, number int) (*result, error) {
 
 // send changes every application of a namespace, at the rate that is wanted, and
 // waits for the end of each.
-func (b *bench) send(ctx context.Context, namespace string, w *watcher, end func(context.Context, string, *timeline) error) (*result, error) {
+func (b *bench) send(ctx context.Context, namespace string, w *watcher) (*result, error) {
 	r := &result{releases: b.releases, began: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range b.releases {
@@ -78,10 +82,16 @@ func (b *bench) send(ctx context.Context, namespace string, w *watcher, end func
 		t := w.begin(name)
 		r.lines = append(r.lines, t)
 		group.Go(func() error {
-			if err := b.patch(ctx, namespace, name, w.version); err != nil {
+			if err := b.patch(ctx, w.system, namespace, name, w.version); err != nil {
 				return fmt.Errorf("changing %s: %w", name, err)
 			}
-			return end(ctx, name, t)
+			t.sawAnswer()
+			select {
+			case <-t.done:
+				return nil
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not Healthy: %w", name, context.Cause(ctx))
+			}
 		})
 	}
 	err := group.Wait()
@@ -93,7 +103,7 @@ func (b *bench) send(ctx context.Context, namespace string, w *watcher, end func
 func (b *bench) promote(ctx context.Context, t *timeline, name string, step int32) error {
 	for {
 		t.approving(step)
-		if err := b.approveStep(ctx, name, step); err != nil {
+		if err := b.system.approve(ctx, b, name, step); err != nil {
 			return fmt.Errorf("approving step %d of %s: %w", step, name, err)
 		}
 		select {
@@ -107,23 +117,6 @@ func (b *bench) promote(ctx context.Context, t *timeline, name string, step int3
 			return nil
 		}
 	}
-}
-
-func (b *bench) approveStep(ctx context.Context, name string, step int32) error {
-	if b.approve == "status" {
-		status := "canaryStatus"
-		if b.style == "bluegreen" {
-			status = "blueGreenStatus"
-		}
-		body := fmt.Appendf(nil, `{"status":{%q:{"currentStepState":"StepReady"}}}`, status)
-		o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: busy, Name: name}}
-		return b.client.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, body))
-	}
-	code, said, err := b.post(ctx, busy, name, "promote", fmt.Sprintf(`{"expect":{"step":%d}}`, step))
-	if err == nil && code != http.StatusCreated {
-		err = fmt.Errorf("%d: %s", code, said)
-	}
-	return err
 }
 
 // post tells a Rollout a verb.

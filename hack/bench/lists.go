@@ -123,7 +123,7 @@ func (b *bench) copy(ctx context.Context) error {
 		o.SetFinalizers(nil)
 		o.SetManagedFields(nil)
 		g.Go(func() error {
-			return b.until(ctx, func(ctx context.Context) (bool, error) {
+			return until(ctx, func(ctx context.Context) (bool, error) {
 				err := b.client.Create(ctx, o.DeepCopy())
 				// The definition is not served at once.
 				return err == nil, client.IgnoreNotFound(err)

@@ -45,6 +45,10 @@ type options struct {
 	requests float64
 	lasting  time.Duration
 	watchers int
+	// peer is the system that Weir is compared with, if any.
+	peer     string
+	peerArgs string
+	pairs    int
 }
 
 func main() {
@@ -81,6 +85,9 @@ func parse(args []string) (options, error) {
 	f.Float64Var(&o.requests, "requests", 100, "requests per second, with -measure")
 	f.DurationVar(&o.lasting, "for", 30*time.Second, "how long requests are sent, with -measure")
 	f.IntVar(&o.watchers, "watchers", 500, "clients that watch all objects, with -measure lists")
+	f.StringVar(&o.peer, "peer", "", "compare Weir with another system, each in turn on a control plane of its own: "+peerNames())
+	f.StringVar(&o.peerArgs, "peer-args", "", "more arguments of the peer's controller, separated by spaces")
+	f.IntVar(&o.pairs, "pairs", 5, "how often both are driven, with -peer")
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
 	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
@@ -118,44 +125,76 @@ func (o options) check() error {
 		return errors.New("-profile goes without -kubeconfig")
 	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
 		return errors.New("-etcd and -process go with -kubeconfig")
+	case o.peer != "":
+		return o.checkPeer()
 	}
 	return nil
 }
 
-func run(ctx context.Context, o options) (err error) {
+// checkPeer refuses what a comparison does not do.
+func (o options) checkPeer() error {
+	switch {
+	case peers[o.peer] == nil:
+		return fmt.Errorf("-peer=%s: want %s", o.peer, peerNames())
+	case o.pairs < 1:
+		return errors.New("-pairs is at least 1")
+	case o.measure != "" || o.rounds != 1 || o.traffic || o.style != "partition" || o.place.kubeconfig != "" || o.place.profiles != "":
+		return errors.New("-peer goes without -measure, -rounds, -traffic, -style, -kubeconfig and -profile")
+	case slices.ContainsFunc(strings.Split(o.steps, ","), func(size string) bool { return !strings.HasSuffix(size, "%") }):
+		return errors.New("-peer wants steps in percent")
+	}
+	return nil
+}
+
+func run(ctx context.Context, o options) error {
 	ctrl.SetLogger(klog.Background())
+	if o.peer != "" {
+		return compare(ctx, o)
+	}
+	return with(ctx, o, weir{o}, func(ctx context.Context, b *bench) error {
+		if o.measure == "" {
+			return b.eachRound(ctx)
+		}
+		t := newTable()
+		if err := measures[o.measure](b, ctx, t); err != nil {
+			return fmt.Errorf("measuring %s: %w", o.measure, err)
+		}
+		return t.print(os.Stdout)
+	})
+}
+
+// with does something with a system on a control plane, which then ends.
+func with(ctx context.Context, o options, s system, do func(context.Context, *bench) error) (err error) {
 	began := time.Now()
-	if err := o.place.open(ctx); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o.place.fail = cancel
+	defer func() { err = errors.Join(err, o.place.close()) }()
+	if err := o.place.open(ctx, s); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.place.close()) }()
-	b, err := newBench(o)
+	b, err := newBench(o, s)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.clean(context.WithoutCancel(ctx))) }()
 	fmt.Printf("# %d releases of %d pods, steps %s, %s, traffic %t, %d idle beside; a control plane after %.0f s\n",
 		o.releases, o.replicas, o.steps, o.style, o.traffic, o.idle, time.Since(began).Seconds())
-	if o.measure != "" {
-		t := newTable()
-		if err := measures[o.measure](b, ctx, t); err != nil {
-			return fmt.Errorf("measuring %s: %w", o.measure, err)
-		}
-		return t.print(os.Stdout)
-	}
-	floor, err := b.floor(ctx)
+	return do(ctx, b)
+}
+
+// eachRound drives round after round, and prints a table of each.
+func (b *bench) eachRound(ctx context.Context) error {
+	floor, err := b.ready(ctx)
 	if err != nil {
-		return fmt.Errorf("changing Deployments that nobody holds: %w", err)
+		return err
 	}
-	if err := b.prepare(ctx); err != nil {
-		return fmt.Errorf("making the applications: %w", err)
-	}
-	for round := range o.rounds {
+	for round := range b.rounds {
 		r, err := b.round(ctx, round+1)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
 		}
-		fmt.Printf("\n# round %d of %d\n", round+1, o.rounds)
+		fmt.Printf("\n# round %d of %d\n", round+1, b.rounds)
 		if err := r.print(os.Stdout, floor); err != nil {
 			return err
 		}
@@ -163,10 +202,23 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
+// ready measures the floor, and makes the applications.
+func (b *bench) ready(ctx context.Context) (floor *result, err error) {
+	if floor, err = b.floor(ctx); err != nil {
+		return nil, fmt.Errorf("changing Deployments that nobody holds: %w", err)
+	}
+	if err := b.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("making the applications: %w", err)
+	}
+	return floor, nil
+}
+
 func measured() string { return strings.Join(slices.Sorted(maps.Keys(measures)), ", ") }
 
 // named is a flag of NAME=VALUE that may be repeated.
-type named []struct{ name, value string }
+type named []entry
+
+type entry struct{ name, value string }
 
 func (n *named) String() string { return fmt.Sprint(*n) }
 
@@ -175,6 +227,6 @@ func (n *named) Set(s string) error {
 	if !found {
 		return errors.New("want NAME=VALUE")
 	}
-	*n = append(*n, struct{ name, value string }{name, value})
+	*n = append(*n, entry{name, value})
 	return nil
 }

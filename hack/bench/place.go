@@ -6,13 +6,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/weir-rollouts/weir/pkg/store"
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
@@ -31,11 +33,15 @@ type place struct {
 	// controller is the page of metrics of weir-controller.
 	controller string
 	own        *cluster.Cluster
+	// stops end what runs beside a control plane of our own, and fail ends the
+	// measurement if that ends by itself.
+	stops []func()
+	fail  func(error)
 }
 
-func (p *place) open(ctx context.Context) error {
+func (p *place) open(ctx context.Context, s system) error {
 	if p.kubeconfig == "" {
-		return p.start(ctx)
+		return s.start(ctx, p)
 	}
 	var err error
 	if p.config, err = clientcmd.BuildConfigFromFlags("", p.kubeconfig); err != nil {
@@ -48,42 +54,82 @@ func (p *place) open(ctx context.Context) error {
 // unlimited lets the driver go as fast as it can.
 func (p *place) unlimited() {
 	p.config.QPS = -1
-	p.servers = append([]*rest.Config{p.config}, p.servers...)
+	p.servers = append(p.servers, p.config)
 }
 
-// start starts a control plane of our own, with all that it has to be asked.
-func (p *place) start(ctx context.Context) error {
+// plane starts a control plane of our own.
+func (p *place) plane(ctx context.Context, options cluster.Options) error {
+	options.PodReady, options.Log = p.podReady, os.Stderr
 	var err error
-	options := cluster.Options{Weir: true, PodReady: p.podReady, Log: os.Stderr}
-	if p.profiles != "" {
-		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
-	}
 	if p.own, err = cluster.Start(ctx, options); err != nil {
 		return fmt.Errorf("starting a control plane: %w", err)
 	}
 	p.config = p.own.Config()
-	weir := rest.CopyConfig(p.config)
-	weir.Host = "https://" + p.own.Address(cluster.WeirAPIServer)
-	weir.TLSClientConfig.CAFile, weir.TLSClientConfig.CAData, weir.TLSClientConfig.Insecure = "", nil, true
-	p.servers = append(p.servers, weir)
 	p.unlimited()
-	p.controller = p.own.Metrics()
-	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController, cluster.KubeAPIServer, cluster.Etcd, cluster.ControllerManager, cluster.Scheduler, cluster.Kwok} {
+	p.stores = append(p.stores, entry{"cluster", "http://" + p.own.Address(cluster.Etcd)})
+	return p.count(cluster.KubeAPIServer, cluster.Etcd, cluster.ControllerManager, cluster.Scheduler, cluster.Kwok)
+}
+
+// count has the CPU and memory of processes of the cluster measured.
+func (p *place) count(names ...string) error {
+	for _, name := range names {
 		pid, err := p.own.Pid(name)
 		if err != nil {
 			return err
 		}
-		p.processes = append(p.processes, struct{ name, value string }{name, strconv.Itoa(pid)})
+		p.processes = append(p.processes, entry{name, strconv.Itoa(pid)})
 	}
-	address, err := store.AddressIn(p.own.WeirData())
-	if err != nil {
-		return err
-	}
-	p.stores = named{{"cluster", "http://" + p.own.Address(cluster.Etcd)}, {"weir", address}}
 	return nil
 }
 
+// spawn starts a process beside the control plane, and waits until it is healthy.
+func (p *place) spawn(ctx context.Context, name string, cmd *exec.Cmd, log, healthz string) error {
+	out, err := os.Create(log)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
+	ended := make(chan struct{})
+	p.stops = append(p.stops, func() {
+		_ = cmd.Process.Kill() // it has nothing to lose
+		<-ended
+	})
+	go func() {
+		_ = cmd.Wait() // ProcessState says all there is to say
+		p.fail(fmt.Errorf("%s ended: %s, see %s", name, cmd.ProcessState, log))
+		close(ended)
+	}()
+	p.processes = append(p.processes, entry{name, strconv.Itoa(cmd.Process.Pid)})
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := until(ctx, func(ctx context.Context) (bool, error) { return answers(ctx, healthz) }); err != nil {
+		return fmt.Errorf("waiting for %s, see %s: %w", name, log, err)
+	}
+	return nil
+}
+
+// answers reports whether a page is served.
+func answers(ctx context.Context, url string) (bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, nil //nolint:nilerr // it does not listen yet
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK, nil
+}
+
 func (p *place) close() error {
+	for _, stop := range p.stops {
+		stop()
+	}
 	if p.own == nil {
 		return nil
 	}

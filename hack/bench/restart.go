@@ -19,7 +19,7 @@ func (b *bench) restart(ctx context.Context, t *table) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	w := &watcher{paused: func(string, int32) {}}
+	w := &watcher{system: b.system, paused: func(string, int32) {}}
 	w.expect(version(1))
 	if err := w.start(ctx, b, busy); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (b *bench) restart(ctx context.Context, t *table) error {
 	lines := make([]*timeline, b.releases)
 	for i := range lines {
 		lines[i] = w.begin(appName(i))
-		if err := b.patch(ctx, busy, appName(i), version(1)); err != nil {
+		if err := b.patch(ctx, b.system, busy, appName(i), version(1)); err != nil {
 			return fmt.Errorf("changing %s: %w", appName(i), err)
 		}
 	}
@@ -40,7 +40,7 @@ func (b *bench) restart(ctx context.Context, t *table) error {
 	}
 	t.add("restart → ready", time.Since(began))
 	for i, line := range lines {
-		if err := b.until(ctx, func(context.Context) (bool, error) { return line.isScaled(), nil }); err != nil {
+		if err := until(ctx, func(context.Context) (bool, error) { return line.isScaled(), nil }); err != nil {
 			return fmt.Errorf("waiting for the first batch of %s: %w", appName(i), err)
 		}
 		t.add("update → held, while it is down", line.held.Sub(line.sent))

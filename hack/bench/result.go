@@ -14,6 +14,7 @@ import (
 
 // The rows of the table.
 const (
+	rowUpdate  = "update → answered"
 	rowHeld    = "update → held"
 	rowScaled  = "update → first batch scaled"
 	rowPaused  = "update → step 1 waits"
@@ -23,7 +24,7 @@ const (
 	rowWhole   = "update → Healthy"
 )
 
-var rows = []string{rowHeld, rowScaled, rowPaused, rowGrown, rowNext, rowHealthy, rowWhole}
+var rows = []string{rowUpdate, rowHeld, rowScaled, rowPaused, rowGrown, rowNext, rowHealthy, rowWhole}
 
 // result is what a round has shown.
 type result struct {

@@ -70,6 +70,8 @@ type spent struct {
 	requests map[string]float64
 	cpu      map[string]time.Duration
 	memory   map[string]int
+	// elsewhere is the CPU that neither these processes nor the driver have used.
+	elsewhere time.Duration
 }
 
 func (c *counter) start(ctx context.Context, namespace string) (*spent, error) {
@@ -85,16 +87,23 @@ func (c *counter) start(ctx context.Context, namespace string) (*spent, error) {
 	if s.cpu, s.memory, err = c.used(); err != nil {
 		return nil, err
 	}
+	if s.elsewhere, err = c.elsewhere(s.cpu); err != nil {
+		return nil, err
+	}
 	s.requests, err = c.requests(ctx)
 	return s, err
 }
 
 func (s *spent) end(ctx context.Context) (*spent, error) {
-	before, asked := s.cpu, s.requests
+	before, asked, elsewhere := s.cpu, s.requests, s.elsewhere
 	var err error
 	if s.cpu, s.memory, err = s.counter.used(); err != nil {
 		return nil, err
 	}
+	if s.elsewhere, err = s.counter.elsewhere(s.cpu); err != nil {
+		return nil, err
+	}
+	s.elsewhere -= elsewhere
 	for name := range s.cpu {
 		s.cpu[name] -= before[name]
 	}
@@ -168,6 +177,36 @@ func (c *counter) used() (map[string]time.Duration, map[string]int, error) {
 		memory[name] = stat.ResidentMemory()
 	}
 	return cpu, memory, nil
+}
+
+// elsewhere is the CPU of this machine but for that of those processes and of the
+// driver. Interrupts are left out, since they cannot be told apart.
+func (c *counter) elsewhere(cpu map[string]time.Duration) (time.Duration, error) {
+	if len(cpu) == 0 {
+		return 0, nil // those that are measured run on another machine
+	}
+	machine, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, fmt.Errorf("measuring this machine: %w", err)
+	}
+	all, err := machine.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("measuring this machine: %w", err)
+	}
+	self, err := machine.Self()
+	if err != nil {
+		return 0, fmt.Errorf("measuring the driver: %w", err)
+	}
+	driver, err := self.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("measuring the driver: %w", err)
+	}
+	t := all.CPUTotal
+	sum := time.Duration((t.User + t.Nice + t.System + t.Steal - driver.CPUTime()) * float64(time.Second))
+	for _, used := range cpu {
+		sum -= used
+	}
+	return sum, nil
 }
 
 func (c *counter) requests(ctx context.Context) (map[string]float64, error) {

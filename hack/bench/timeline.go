@@ -12,8 +12,8 @@ import (
 type timeline struct {
 	mu sync.Mutex
 
-	// sent is when the new template was.
-	sent, held time.Time
+	// sent is when the new template was, answered when the update returned.
+	sent, answered, held time.Time
 	// size is how many pods of the new version are wanted, and scaled since when
 	// there are any.
 	size   int32
@@ -40,6 +40,12 @@ type waiting struct {
 }
 
 func begin() *timeline { return &timeline{sent: time.Now(), done: make(chan struct{})} }
+
+func (t *timeline) sawAnswer() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answered = time.Now()
+}
 
 func (t *timeline) sawHold() {
 	t.mu.Lock()
@@ -123,6 +129,7 @@ func (t *timeline) durations() map[string][]time.Duration {
 			d[row] = append(d[row], to.Sub(from))
 		}
 	}
+	add(rowUpdate, t.sent, t.answered)
 	add(rowHeld, t.sent, t.held)
 	add(rowScaled, t.sent, t.scaled)
 	for i, w := range t.waits {

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // steered is the namespace of releases that wait at step 1 and are told verbs.
@@ -44,7 +43,7 @@ func (b *bench) verbs(ctx context.Context, t *table) error {
 	ended := make(chan error, 1)
 	go func() { ended <- b.again(moving) }()
 	defer stop()
-	if err := b.until(ctx, func(ctx context.Context) (bool, error) {
+	if err := until(ctx, func(ctx context.Context) (bool, error) {
 		n, err := b.inFlight(ctx)
 		return n == b.releases, err
 	}); err != nil {
@@ -83,37 +82,24 @@ func (b *bench) again(ctx context.Context) error {
 
 // await makes applications of one pod whose releases wait at step 1.
 func (b *bench) await(ctx context.Context, namespace string, n int) error {
-	if err := b.each(ctx, namespace, n, func(name string) []client.Object { return b.application(namespace, name, 1) }); err != nil {
+	if err := b.each(ctx, namespace, n, func(name string) []client.Object { return b.system.application(namespace, name, 1) }); err != nil {
 		return err
 	}
 	if err := b.inService(ctx, namespace); err != nil {
 		return err
 	}
 	for i := range n {
-		if err := b.patch(ctx, namespace, appName(i), version(1)); err != nil {
+		if err := b.patch(ctx, b.system, namespace, appName(i), version(1)); err != nil {
 			return err
 		}
 	}
-	return b.until(ctx, func(ctx context.Context) (bool, error) {
-		count, err := b.count(ctx, namespace, func(s v1beta1.RolloutStatus) bool { return s.CurrentStepState == v1beta1.StepPaused })
-		return count == n, err
+	return until(ctx, func(ctx context.Context) (bool, error) {
+		paused, _, err := b.count(ctx, namespace, func(s state) bool { return s.paused })
+		return paused == n, err
 	})
 }
 
 func (b *bench) inFlight(ctx context.Context) (int, error) {
-	return b.count(ctx, busy, func(s v1beta1.RolloutStatus) bool { return s.Phase == v1beta1.PhaseProgressing })
-}
-
-func (b *bench) count(ctx context.Context, namespace string, is func(v1beta1.RolloutStatus) bool) (int, error) {
-	var list v1beta1.RolloutList
-	if err := b.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return 0, err
-	}
-	n := 0
-	for i := range list.Items {
-		if is(list.Items[i].Status) {
-			n++
-		}
-	}
-	return n, nil
+	n, _, err := b.count(ctx, busy, func(s state) bool { return !s.healthy })
+	return n, err
 }

@@ -34,7 +34,8 @@ func newScheme() (*runtime.Scheme, error) {
 // watcher sees what happens to applications of one namespace, by watches only,
 // and tells the timelines.
 type watcher struct {
-	cache cache.Cache
+	system system
+	cache  cache.Cache
 	// paused is told of each step that begins to wait.
 	paused func(name string, step int32)
 
@@ -95,12 +96,16 @@ func (w *watcher) start(ctx context.Context, b *bench, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("making a cache: %w", err)
 	}
-	for _, o := range []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &v1beta1.Rollout{}} {
-		informer, err := w.cache.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+	release, _ := w.system.release()
+	for _, watched := range []struct {
+		kind client.Object
+		saw  func(any)
+	}{{&appsv1.Deployment{}, w.saw}, {&appsv1.ReplicaSet{}, w.saw}, {release, w.sawRelease}} {
+		informer, err := w.cache.GetInformer(ctx, watched.kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
-		handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: w.saw, UpdateFunc: func(_, o any) { w.saw(o) }}
+		handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: watched.saw, UpdateFunc: func(_, o any) { watched.saw(o) }}
 		if _, err := informer.AddEventHandler(handlers); err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
@@ -123,11 +128,24 @@ func (w *watcher) saw(o any) {
 		if t, size := w.size(o); t != nil {
 			t.sawSize(size)
 		}
-	case *v1beta1.Rollout:
-		if t := w.line(o.Name); t != nil {
-			w.sawRollout(t, o)
-		}
 	}
+}
+
+// sawRelease is told of the kind that has the state of a release.
+func (w *watcher) sawRelease(o any) {
+	w.changed()
+	r, ok := o.(client.Object)
+	if !ok {
+		return
+	}
+	t, s := w.line(r.GetName()), w.system.state(r)
+	if t == nil {
+		return
+	}
+	if t.sawState(s.step, s.paused) {
+		w.paused(r.GetName(), s.step)
+	}
+	t.sawPhase(s.healthy)
 }
 
 // size is how many pods of the new version an application wants.
@@ -147,14 +165,6 @@ func (w *watcher) size(rs *appsv1.ReplicaSet) (*timeline, int32) {
 		sum += n
 	}
 	return w.lines[name], sum
-}
-
-func (w *watcher) sawRollout(t *timeline, r *v1beta1.Rollout) {
-	s := r.Status
-	if s.Phase == v1beta1.PhaseProgressing && t.sawState(s.CurrentStepIndex, s.CurrentStepState == v1beta1.StepPaused) {
-		w.paused(r.Name, s.CurrentStepIndex)
-	}
-	t.sawPhase(s.Phase == v1beta1.PhaseHealthy)
 }
 
 func version(round int) string { return image + strconv.Itoa(round) }
