@@ -172,9 +172,9 @@ var compared = []struct {
 // there is none.
 func printMatches(out io.Writer, peer string, all []match) error {
 	quiet := slices.DeleteFunc(slices.Clone(all), func(m match) bool { return m.peer.loaded() || m.weir.loaded() })
-	counted := fmt.Sprintf("%d pairs, %d of them without other load", len(all), len(quiet))
+	counted := fmt.Sprintf("pairs without other load: %d of %d", len(quiet), len(all))
 	if len(quiet) == 0 {
-		quiet, counted = all, fmt.Sprintf("%d pairs, ALL WITH OTHER LOAD", len(all))
+		quiet, counted = all, fmt.Sprintf("pairs, ALL WITH OTHER LOAD: %d", len(all))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\n%s: median (least to most)\t%s\tweir\tweir ÷ %s\n", counted, peer, peer)
@@ -182,16 +182,24 @@ func printMatches(out io.Writer, peer string, all []match) error {
 		var theirs, ours, ratios []float64
 		for _, m := range quiet {
 			a, b := row.of(m.peer), row.of(m.weir)
-			theirs, ours, ratios = append(theirs, a), append(ours, b), append(ratios, b/a)
+			theirs, ours, ratios = append(theirs, a), append(ours, b), append(ratios, ratio(b, a))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.name, spread(theirs, row.digits), spread(ours, row.digits), spread(ratios, 2))
 	}
 	return w.Flush()
 }
 
+// ratio is none of what is not above nothing.
+func ratio(a, b float64) float64 {
+	if a < 0 || b <= 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
 // spread is the median and what it lies between; no number if any is none.
 func spread(of []float64, digits int) string {
-	if slices.ContainsFunc(of, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
+	if slices.ContainsFunc(of, math.IsNaN) {
 		return "–"
 	}
 	slices.Sort(of)

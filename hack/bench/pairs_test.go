@@ -35,7 +35,7 @@ func TestMatches(t *testing.T) {
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"3 pairs, 2 of them without other load: median (least to most) argo weir weir ÷ argo",
+		"pairs without other load: 2 of 3: median (least to most) argo weir weir ÷ argo",
 		"all releases, s 10.00 (10.00 to 10.00) 10.00 (8.00 to 12.00) 1.00 (0.80 to 1.20)",
 		"store revisions 100.0 (100.0 to 100.0) 100.0 (100.0 to 100.0) 1.00 (1.00 to 1.00)",
 		"CPU of the system itself, ms 1000 (1000 to 1000) 1000 (800 to 1200) 1.00 (0.80 to 1.20)",
@@ -51,7 +51,7 @@ func TestMatches(t *testing.T) {
 	if err := printMatches(&out, "argo", []match{loaded}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "1 pairs, ALL WITH OTHER LOAD"; !strings.Contains(out.String(), want) {
+	if want := "pairs, ALL WITH OTHER LOAD: 1"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table has no %q:\n%s", want, out.String())
 	}
 }
