@@ -78,3 +78,25 @@ func TestExtraIsPutRight(t *testing.T) {
 		})
 	}
 }
+
+// TestWantedExtra: how many pods the extra Deployment keeps follows what was told, and the
+// owner who wants no pods at all.
+func TestWantedExtra(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		replicas, now int32
+		target        planner.Target
+		want          int32
+	}{
+		"what was told":           {replicas: 10, now: 2, target: planner.Target{Partition: intstr.FromString("20%")}, want: 2},
+		"kept on a smaller size":  {replicas: 2, now: 2, target: planner.Target{Partition: intstr.FromString("20%"), Least: 2}, want: 2},
+		"no pods wanted":          {now: 2, target: planner.Target{Partition: intstr.FromString("20%"), Least: 2}},
+		"back, and never more":    {replicas: 10, now: 1, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}, want: 1},
+		"back, and no pods there": {replicas: 10, target: planner.Target{Partition: intstr.FromInt32(2), Abort: true}},
+	} {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(c.replicas)}}
+		if got := wanted(d, c.now, &c.target); got != c.want {
+			t.Errorf("%s: %d pods, want %d", name, got, c.want)
+		}
+	}
+}

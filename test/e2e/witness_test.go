@@ -134,17 +134,20 @@ func (w *witness) seePod(e watch.Event) {
 	} else {
 		w.pods[pod.Name] = pod
 	}
-	var n, there int32
+	var n, own, there int32
 	for _, p := range w.pods {
 		if ready(p) {
 			n++
+			if !strings.HasPrefix(p.Name, extraPrefix) {
+				own++
+			}
 		}
 		if p.DeletionTimestamp == nil {
 			there++
 		}
 	}
 	b := &w.bounds
-	w.raise(n)
+	w.raise(own)
 	if !w.gate.acts {
 		b.floor = min(b.floor, n) // the native controller is on its own
 	}
@@ -172,8 +175,12 @@ func (w *witness) crowded(there int32) {
 	}
 }
 
-// raise lifts the floor to what the size wants when as many pods have been ready
-// for a moment: what was decided before may still take a pod that was not.
+// extraPrefix begins the names of pods of an extra Deployment. They come on top of those of
+// the workload, and go with the version that they run.
+const extraPrefix = name + "-canary-"
+
+// raise lifts the floor to what the size wants when as many pods of the workload have been
+// ready for a moment: what was decided before may still take a pod that was not.
 func (w *witness) raise(ready int32) {
 	b := &w.bounds
 	switch want := b.size - b.missing; {
