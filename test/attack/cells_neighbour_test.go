@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
@@ -202,7 +203,7 @@ func (a *app) begun() map[string]int {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	times := map[string]int{}
+	times, seen := map[string]int{}, map[types.UID]bool{}
 	for _, name := range files {
 		file, err := os.Open(name)
 		if err != nil {
@@ -217,7 +218,9 @@ func (a *app) begun() map[string]int {
 				continue // the last line may be half a line
 			}
 			all := e.Verb == "list" || e.Verb == "watch" && strings.Contains(e.RequestURI, "sendInitialEvents=true")
-			if _, counts := many[e.ObjectRef.Resource]; counts && all {
+			// A watch is on file when it starts, and again when it ends.
+			if _, counts := many[e.ObjectRef.Resource]; counts && all && !seen[e.AuditID] {
+				seen[e.AuditID] = true
 				times[e.ObjectRef.Resource]++
 			}
 		}
