@@ -41,7 +41,7 @@ func Originals(r *rollouts.Rollout) []string {
 	switch {
 	case hold != nil:
 		return append([]string{}, hold.Originals...)
-	case p != nil && inFlight(&r.Status) && (p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade):
+	case p != nil && r.Status.UnderWay() && (p.CurrentStepIndex > 1 || p.State != rollouts.BeforeStepUpgrade):
 		return nil
 	default:
 		return []string{}
@@ -56,17 +56,12 @@ func Made(r *rollouts.Rollout) []types.UID {
 	return r.Status.Network.Made
 }
 
-// inFlight reports whether a release is, or is being taken back.
-func inFlight(s *rollouts.RolloutStatus) bool {
-	return s.Phase == rollouts.PhaseProgressing || s.Phase == rollouts.PhaseTerminating || s.Phase == rollouts.PhaseDisabling
-}
-
 // keepNetwork takes the network when a release starts, or when something of it is
 // about to be changed, and lets go of it when the release has ended and nothing is
 // left.
 func keepNetwork(d *draft) {
-	r, busy := d.route(), inFlight(&d.status)
-	if busy && !inFlight(&d.Rollout.Status) && r.free() {
+	r, busy := d.route(), d.status.UnderWay()
+	if busy && !d.Rollout.Status.UnderWay() && r.free() {
 		d.takeNetwork()
 	}
 	if hold := d.status.Network; hold != nil && r != nil { // what the release has been found to have done

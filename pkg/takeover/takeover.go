@@ -122,7 +122,7 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 	}
 	style := rollouts.StyleFor(&r.Spec.Strategy, ref)
 	row, served := workload.Find(ref.APIVersion, ref.Kind, style)
-	live := underWay(r)
+	live := r.Status.UnderWay()
 	// Of other kinds nothing is read that tells how far a release is.
 	known := served && row.GVK.GroupKind() == deployments
 	switch {
@@ -135,11 +135,6 @@ func (p *Plan) rollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Found) 
 			p.live(r, release, same)
 		}
 	}
-}
-
-// underWay reports whether a release is neither before its beginning nor over.
-func underWay(r *rollouts.Rollout) bool {
-	return slices.Contains([]rollouts.Phase{rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling}, r.Status.Phase)
 }
 
 func (p *Plan) live(r *rollouts.Rollout, release *rollouts.Release, same bool) {

@@ -187,12 +187,8 @@ func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 // InFlight reports whether a release is under way or still has to be taken back, for
 // which the controller needs the spec.
 func InFlight(s *rollouts.RolloutStatus) bool {
-	switch s.Phase {
-	case rollouts.PhaseProgressing, rollouts.PhaseTerminating, rollouts.PhaseDisabling:
-		return true
-	}
 	p := s.Active()
-	return s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
+	return s.UnderWay() || s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
 const waitForEnd = "cannot change while a release is under way or is being taken back: wait until it has ended"
