@@ -8,15 +8,8 @@
 # in this repository.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${1:-$root/bin/argo}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-if command -v flock >/dev/null; then
-	exec 9>"$out/.lock"
-	flock 9
-fi
-export CGO_ENABLED=0 GOWORK=off GOFLAGS=${GOFLAGS:--buildvcs=false}
+# shellcheck source=hack/output.sh
+source "$(dirname "${BASH_SOURCE[0]}")/output.sh" argo "$@"
 
 cd "$root/hack/argo"
 argo=github.com/argoproj/argo-rollouts

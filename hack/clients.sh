@@ -11,15 +11,8 @@ set -euo pipefail
 argo=github.com/argoproj/argo-cd/v3@v3.2.0
 argo_sum=h1:m2eGAV+nXQGgzZbH5SyJD5laaPW27mzWXBrgisUHY/0=
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${1:-$root/bin/clients}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-if command -v flock >/dev/null; then
-	exec 9>"$out/.lock"
-	flock 9
-fi
-export CGO_ENABLED=0 GOWORK=off GOFLAGS=${GOFLAGS:--buildvcs=false}
+# shellcheck source=hack/output.sh
+source "$(dirname "${BASH_SOURCE[0]}")/output.sh" clients "$@"
 
 (cd "$root/hack/clients" && ../build.sh "$out/clients" '' .)
 (cd "$root/hack/helm" && ../build.sh "$out/helm" '' helm.sh/helm/v4/cmd/helm)

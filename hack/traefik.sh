@@ -7,15 +7,8 @@
 # from a nested module, so that the product's go.mod stays clean.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${1:-$root/bin/traefik}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-if command -v flock >/dev/null; then
-	exec 9>"$out/.lock"
-	flock 9
-fi
-export CGO_ENABLED=0 GOWORK=off GOFLAGS=${GOFLAGS:--buildvcs=false}
+# shellcheck source=hack/output.sh
+source "$(dirname "${BASH_SOURCE[0]}")/output.sh" traefik "$@"
 
 cd "$root/hack/traefik"
 # Go leaves the file alone when it is what would be built.
