@@ -108,7 +108,7 @@ oracle: build kube ## compare every answer with that of OpenKruise's CRDs: CRDS=
 	go run ./hack/oracle -crds "$(CRDS)" -corpus "$(CORPUS)"
 
 ##@ Measure it
-bench: build kube $(PEER) ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic", PEER=argo beside Argo Rollouts (docs/performance.md)
+bench: build kube $(filter argo,$(PEER)) ## release on a real control plane, and print times and costs: BENCH="-n 100 -traffic", PEER=argo beside Argo Rollouts (docs/performance.md)
 	go run ./hack/bench $(if $(PEER),-peer=$(PEER)) $(BENCH)
 
 microbench: ## run the benchmarks of single functions

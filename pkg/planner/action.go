@@ -142,5 +142,5 @@ func (Guard) action()                {}
 func (RemoveStaleReference) action() {}
 func (Guard) String() string         { return "guard traffic routing" }
 func (a RemoveStaleReference) String() string {
-	return "take off the mark of rollout/" + a.Rollout + ", which is gone"
+	return "take off the finalizer of rollout/" + a.Rollout + ", which is gone"
 }

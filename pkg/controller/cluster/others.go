@@ -130,7 +130,7 @@ func (t *Turns) Leave(by types.NamespacedName) {
 	maps.DeleteFunc(t.taken, func(_ types.NamespacedName, turn turn) bool { return turn.by == by })
 }
 
-// LinkedTo names the TrafficRoutings that have the mark of a Rollout.
+// LinkedTo names the TrafficRoutings that have the finalizer of a Rollout.
 func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, error) {
 	names, err := namesIn(ctx, s, TrafficRoutings(), client.InNamespace(r.Namespace), client.MatchingFields{ByUser: r.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s Reader) LinkedTo(ctx context.Context, r *rollouts.Rollout) ([]string, er
 // mostGone bounds the requests that a pass makes about Rollouts which may be gone.
 const mostGone = 16
 
-// GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not
+// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not
 // exist. The cache may not know of one yet that another controller has seen, so
 // its absence is asked of the server: by a list, since a server that cannot
 // answer may say of a single object that it is not found.

@@ -95,12 +95,12 @@ func (p passes) link(ctx context.Context, r *rollouts.Rollout, name string) erro
 	return p.AddFinalizer(ctx, found, planner.ProgressingFinalizer(r.Name))
 }
 
-// unlink takes the mark of a Rollout off a TrafficRouting.
+// unlink takes the finalizer of a Rollout off a TrafficRouting.
 func (p passes) unlink(ctx context.Context, r *rollouts.Rollout, name string) error {
-	mark := planner.ProgressingFinalizer(r.Name)
+	finalizer := planner.ProgressingFinalizer(r.Name)
 	found, err := p.LiveTrafficRouting(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name})
-	if found == nil || err != nil || !slices.Contains(found.Finalizers, mark) {
+	if found == nil || err != nil || !slices.Contains(found.Finalizers, finalizer) {
 		return err
 	}
-	return p.DropFinalizer(ctx, found, mark)
+	return p.DropFinalizer(ctx, found, finalizer)
 }

@@ -214,7 +214,7 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 }
 
 // observeRouting reads the TrafficRouting that a Rollout names, and finds others that
-// still route for it. A Rollout that took its own mark on one for absent would
+// still route for it. A Rollout that took its own finalizer on one for absent would
 // end its release with the routes in place, so while a release is under way that
 // is asked of the server.
 func (p passes) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {

@@ -40,7 +40,7 @@ type Reader interface {
 	// LiveTrafficRouting is asked of the server, TrafficRouting of a cache.
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
 	LiveTrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// LinkedTo names the TrafficRoutings that have the mark of the Rollout.
+	// LinkedTo names the TrafficRoutings that have the finalizer of the Rollout.
 	LinkedTo(context.Context, *rollouts.Rollout) ([]string, error)
 	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
 }

@@ -22,7 +22,7 @@ import (
 type Cluster interface {
 	pass.Writer
 	TrafficRouting(context.Context, types.NamespacedName) (*rollouts.TrafficRouting, error)
-	// GoneUsers are the Rollouts that have a mark on a TrafficRouting, and do not exist.
+	// GoneUsers are the Rollouts that have a finalizer on a TrafficRouting, and do not exist.
 	GoneUsers(context.Context, *rollouts.TrafficRouting) ([]string, error)
 	// OthersOfRouting route by what the TrafficRouting names.
 	OthersOfRouting(context.Context, *rollouts.TrafficRouting) ([]traffic.Other, error)
