@@ -62,10 +62,10 @@ for patch in "${patches[@]}"; do
 	if ! change 2>"$copy/log"; then
 		result='NO PATCH'
 	else
-		if ! go build ./pkg/... >"$copy/log" 2>&1; then
-			result='NO BUILD'
-		elif ${commands[$patch]} >"$copy/log" 2>&1; then
+		if ${commands[$patch]} >"$copy/log" 2>&1; then
 			result=SURVIVED
+		elif grep -q "\[build failed\]" "$copy/log"; then
+			result='NO BUILD'
 		else
 			red=$(grep -oE -m 1 -- '--- FAIL: [^ ]+' "$copy/log" || grep -m 1 -E '^(panic|FAIL)' "$copy/log" || true)
 		fi
