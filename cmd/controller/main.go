@@ -115,7 +115,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		Indexes: beside, WriteTracker: cluster.NewWriteTracker(realClock),
 	}
 	server := cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
-	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: server.AllRollouts, Leads: mgr.Elected(), Clock: realClock}); err != nil {
+	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: realClock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	recorder := mgr.GetEventRecorder("weir")
@@ -123,7 +123,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
 		&rollout.Reconciler{
 			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency,
 			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
-			Beside: beside, AdmissionStatus: admission,
+			Beside: beside, AdmissionStatus: admission, Labels: batch.PodLabels(o.podLabels),
 		},
 		&batchrelease.Reconciler{
 			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: batch.PodLabels(o.podLabels),

@@ -35,8 +35,12 @@ type (
 	}
 	// ApplyPendingEdit does what admission would have done about an edit that a policy noted.
 	ApplyPendingEdit struct{}
-	// RunBatch wants the BatchRelease to have this plan.
-	RunBatch struct{ Plan rollouts.ReleasePlan }
+	// RunBatch wants the BatchRelease to have this plan, and with it the status that takes it
+	// up, which the planner leaves to release.Decide; nil where it stays as it is.
+	RunBatch struct {
+		Plan   rollouts.ReleasePlan
+		Status *rollouts.BatchReleaseStatus
+	}
 	// ReleaseBatch wants the BatchRelease gone.
 	ReleaseBatch struct{}
 	// RestoreWorkload gives a workload back: paused, or not. What was made

@@ -21,7 +21,7 @@ func BatchFacts(b *rollouts.BatchRelease) *Batch {
 		Observed: s.ObservedGeneration >= b.Generation && s.ObservedReleasePlanHash == BatchPlanHash(b.Spec.Plan),
 		Phase:    s.Phase, State: s.BatchState, Index: s.CurrentBatch,
 		UpdatedReplicas: s.UpdatedReplicas, UpdatedReadyReplicas: s.UpdatedReadyReplicas,
-		Message: s.Message, WriteError: writeErrorIn(s.Conditions),
+		Message:     s.Message,
 		Terminating: b.DeletionTimestamp != nil && BatchGuarded(b), Kept: b.DeletionTimestamp != nil && !BatchGuarded(b),
 	}
 }
@@ -71,6 +71,8 @@ type (
 	RestoreStrategy struct{}
 	// Tell writes to the workload how many pods are new and ready.
 	Tell struct{}
+	// JudgeBatch stores what was found out of a batch.
+	JudgeBatch struct{ Status rollouts.BatchReleaseStatus }
 	// MarkPods labels pods with the batch that brought them.
 	MarkPods struct{ Marks []Mark }
 )
@@ -80,9 +82,11 @@ func (Discard) action()         {}
 func (RestoreStrategy) action() {}
 func (Tell) action()            {}
 func (MarkPods) action()        {}
+func (JudgeBatch) action()      {}
 
 func (Discard) String() string         { return "discard extra workload" }
 func (RestoreStrategy) String() string { return "rest workload" }
+func (JudgeBatch) String() string      { return "judge batch" }
 func (Tell) String() string            { return "tell of pods on workload" }
 func (m MarkPods) String() string      { return fmt.Sprintf("label %d pods with their batch", len(m.Marks)) }
 func (d SetTarget) String() string {

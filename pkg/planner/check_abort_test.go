@@ -24,13 +24,21 @@ func (c *checks) stays(actor string, was, is *appsv1.ReplicaSet) {
 	if is != nil {
 		to = *is.Spec.Replicas
 	}
-	aborted := strings.Contains(d.Annotations[rollouts.AnnotationDeploymentStrategy], `"abort":true`)
-	if stable := d.Labels[rollouts.LabelStableRevision]; !aborted || stable == "" || was.Labels[hashKey] != stable {
+	if stable := d.Labels[rollouts.LabelStableRevision]; !c.goesBack(d) || stable == "" || was.Labels[hashKey] != stable {
 		return
 	}
 	if floor := c.asked(d); to < *was.Spec.Replicas && to < floor {
 		c.violate("back", "%s takes %s of stable from %d to %d, of %d", actor, was.Name, *was.Spec.Replicas, to, floor)
 	}
+}
+
+// goesBack reports whether the Deployment was last told to go back to stable. The store
+// counts before the annotation, which is a record where a BatchRelease tells.
+func (c *checks) goesBack(d *appsv1.Deployment) bool {
+	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, d.Name); b != nil {
+		return b.Status.Drive != nil && b.Status.Drive.Abort
+	}
+	return strings.Contains(d.Annotations[rollouts.AnnotationDeploymentStrategy], `"abort":true`)
 }
 
 // asked is the size that the owner asks for, or asked for when it was last seen

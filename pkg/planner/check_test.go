@@ -19,9 +19,10 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -99,9 +100,9 @@ func deterministic[O, D any](c *checks, what string, o O, copied func(O) O, deci
 	return d
 }
 
-func (c *checks) rollout(o planner.Observed) rolloutDecision {
+func (c *checks) rollout(o release.Observed) rolloutDecision {
 	c.begin("rollout", o.Rollout)
-	d := deterministic(c, "rollout", o, copied, func(o planner.Observed) rolloutDecision { return rollout.Decide(&rollout.Observation{Facts: o}) })
+	d := deterministic(c, "rollout", o, copied, func(o release.Observed) rolloutDecision { return rollout.Decide(&rollout.Observation{Facts: o}) })
 	c.tools(d.Status)
 	for _, condition := range d.Status.Conditions {
 		if !slices.Contains(rollouts.ConditionTypes, condition.Type) {
@@ -111,7 +112,7 @@ func (c *checks) rollout(o planner.Observed) rolloutDecision {
 	return d
 }
 
-func copied(o planner.Observed) planner.Observed {
+func copied(o release.Observed) release.Observed {
 	o.Rollout = o.Rollout.DeepCopy()
 	if o.Workload != nil {
 		w := *o.Workload
@@ -145,7 +146,7 @@ func (c *checks) batch(o batch.Observed) batchDecision {
 		o.Release = o.Release.DeepCopy()
 		return o
 	}, func(o batch.Observed) batchDecision {
-		return batchrelease.Decide(&batchrelease.Observation{Facts: o})
+		return batchrelease.Decide(&pass.Batch{Facts: o})
 	})
 }
 

@@ -195,13 +195,13 @@ var plans = []func() rollouts.Release{
 // nobody is told of nothing.
 type nobody struct{}
 
-func (nobody) planned(*rollouts.Rollout, rolloutDecision)         {}
-func (nobody) batchPlanned(*rollouts.BatchRelease, batchDecision) {}
-func (nobody) did(string)                                         {}
-func (nobody) sized(sizes.Scale)                                  {}
-func (nobody) acted(planner.Action)                               {}
-func (nobody) wrote(string, object.Object, object.Object)         {}
-func (nobody) died(string, string)                                {}
+func (nobody) planned(*rollouts.Rollout, rolloutDecision) {}
+func (nobody) batchPlanned(batchDecision)                 {}
+func (nobody) did(string)                                 {}
+func (nobody) sized(sizes.Scale)                          {}
+func (nobody) acted(planner.Action)                       {}
+func (nobody) wrote(string, object.Object, object.Object) {}
+func (nobody) died(string, string)                        {}
 
 // shorter leaves out what is not needed to break the same invariant.
 func shorter(found scenery, data []byte, invariant string) []byte {

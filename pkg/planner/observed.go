@@ -214,8 +214,8 @@ type Batch struct {
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
-	// WriteError is a write to the workload that the server does not want; nil if none.
-	WriteError *WriteError
+	// Acts reports whether something is to be written for it.
+	Acts bool
 	// Terminating reports whether it is being deleted, and about to go.
 	Terminating bool
 	// Kept reports whether it was deleted and let go of, and that finalizers of others keep

@@ -63,7 +63,7 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 // wants to be woken.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.as("rollout", func() error {
-		steps := rollout.Steps(api{w}, w.clock)
+		steps := rollout.Steps(api{w}, w.clock, "")
 		steps.Decide = func(o *rollout.Observation) rolloutDecision {
 			d := w.check.rollout(o.Facts)
 			wake, w.rule = d.Wake, d.Rule
@@ -79,12 +79,12 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 	return wake
 }
 
-// batchPass is one pass of the BatchRelease controller.
+// batchPass is one pass of the BatchRelease controller, of one that no Rollout has.
 func (w *world) batchPass(name string) {
 	w.as("batch", func() error {
 		steps := batchrelease.Steps(api{w}, w.clock, "")
-		steps.Decide = func(o *batchrelease.Observation) batchDecision { return w.check.batch(o.Facts) }
-		return played(w, name, steps, func(o *batchrelease.Observation, d batchDecision) { w.tell.batchPlanned(o.Facts.Release, d) })
+		steps.Decide = func(b *pass.Batch) batchDecision { return w.check.batch(b.Facts) }
+		return played(w, name, steps, func(_ *pass.Batch, d batchDecision) { w.tell.batchPlanned(d) })
 	})
 }
 

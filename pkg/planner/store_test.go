@@ -161,22 +161,18 @@ func (s *store) create(o object.Object) error {
 	return nil
 }
 
-// update replaces all but the status, updateStatus the status alone.
-func (s *store) update(o object.Object) error       { return s.replace(o, false) }
-func (s *store) updateStatus(o object.Object) error { return s.replace(o, true) }
+// update replaces all but the status, updateStatus the status alone, and record both.
+func (s *store) update(o object.Object) error       { return s.replace(o, keepStatus) }
+func (s *store) updateStatus(o object.Object) error { return s.replace(o, withStatus) }
+func (s *store) record(o object.Object) error       { return s.replace(o, counted) }
 
-func (s *store) replace(o object.Object, status bool) error {
+func (s *store) replace(o object.Object, merge func(old, next object.Object) object.Object) error {
 	k := keyOf(o)
 	old := s.objects[k]
 	if old == nil || old.GetResourceVersion() != o.GetResourceVersion() || old.GetUID() != o.GetUID() {
 		return fmt.Errorf("%w: %s is not at version %s", errMoved, k.name, o.GetResourceVersion())
 	}
-	next := clone(o)
-	if status {
-		next = withStatus(old, next)
-	} else {
-		keepStatus(old, next)
-	}
+	next := merge(old, clone(o))
 	switch {
 	case equality.Semantic.DeepEqual(old, next):
 	case next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && k.kind != kindPod:
@@ -234,14 +230,21 @@ func clone[T object.Object](o T) T { return o.DeepCopyObject().(T) }
 
 // keepStatus is the strategy of the main resource: a generation for each spec.
 // A Deployment counts its annotations as well.
-func keepStatus(old, next object.Object) {
-	changed := false
+func keepStatus(old, next object.Object) object.Object {
 	if n, ok := next.(*unstructured.Unstructured); ok {
-		o := old.(*unstructured.Unstructured)
-		setStatus(n, o)
-		changed = !equality.Semantic.DeepEqual(o.Object["spec"], n.Object["spec"])
+		setStatus(n, old.(*unstructured.Unstructured))
 	} else if field(next, "Status").IsValid() {
 		field(next, "Status").Set(field(old, "Status"))
+	}
+	return counted(old, next)
+}
+
+// counted is next with its generation.
+func counted(old, next object.Object) object.Object {
+	changed := false
+	if n, ok := next.(*unstructured.Unstructured); ok {
+		changed = !equality.Semantic.DeepEqual(old.(*unstructured.Unstructured).Object["spec"], n.Object["spec"])
+	} else if field(next, "Status").IsValid() {
 		changed = !equality.Semantic.DeepEqual(field(old, "Spec").Interface(), field(next, "Spec").Interface())
 	}
 	if _, ok := next.(*corev1.Pod); ok {
@@ -254,6 +257,7 @@ func keepStatus(old, next object.Object) {
 	if changed {
 		next.SetGeneration(old.GetGeneration() + 1)
 	}
+	return next
 }
 
 // withStatus is old with the status of next. Of a Deployment the real strategy keeps the

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what happened")
@@ -129,12 +129,12 @@ func (s *story) run(lines []string) string {
 
 // explain prints what the next pass over a Rollout would decide, and does not run it.
 func (s *story) explain(name string) {
-	o, err := rollout.Steps(api{s.w}, s.w.clock).Observe(unlogged, types.NamespacedName{Name: name})
+	o, err := rollout.Steps(api{s.w}, s.w.clock, "").Observe(unlogged, types.NamespacedName{Name: name})
 	if err != nil || o == nil {
 		s.t.under("explain", "not found")
 		return
 	}
-	for line := range strings.Lines(planner.Decide(o.Facts).String()) {
+	for line := range strings.Lines(release.Decide(o.Facts).String()) {
 		s.t.under("explain", "%s", strings.TrimSuffix(line, "\n"))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -148,8 +149,17 @@ func progressOf(s rollouts.RolloutStatus) rollouts.Progress {
 	return rollouts.Progress{}
 }
 
-func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batchDecision) {
-	was, is := b.Status, p.Status
+func (t *transcript) batchPlanned(p batchDecision) { t.announced(p.Events) }
+
+func (t *transcript) wroteBatch(old, next object.Object) {
+	b, ok := next.(*rollouts.BatchRelease)
+	if !ok {
+		return
+	}
+	is, was := b.Status, rollouts.BatchReleaseStatus{}
+	if b, ok := old.(*rollouts.BatchRelease); ok {
+		was = b.Status
+	}
 	switch {
 	case is.Phase == rollouts.PhaseProgressing &&
 		(was.Phase != is.Phase || was.BatchState != is.BatchState || was.CurrentBatch != is.CurrentBatch):
@@ -160,16 +170,28 @@ func (t *transcript) batchPlanned(b *rollouts.BatchRelease, p batchDecision) {
 	if is.Message != was.Message && is.Message != "" {
 		t.under("says", "%s", is.Message)
 	}
-	for _, e := range p.Events {
-		t.under("warning", "%s: %s", e.Reason, e.Message)
-	}
 }
 
 func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Action) {
-	if _, labels := a.(planner.MarkPods); !labels || t.labelled() {
+	a = unwrapped(a)
+	switch a.(type) {
+	case planner.JudgeBatch: // what it stores is told
+	case planner.MarkPods:
+		if t.labelled() {
+			t.under("act", "%s", a)
+		}
+	default:
 		t.under("act", "%s", a)
 	}
+}
+
+// unwrapped is an action of a BatchRelease whether its Rollout carries it out or not.
+func unwrapped(a planner.Action) planner.Action {
+	if on, ok := a.(release.OnBatch); ok {
+		return on.Action
+	}
+	return a
 }
 
 // labelled reports whether labels of pods are written down. Those of a release without a
@@ -190,6 +212,8 @@ func (t *transcript) wrote(actor string, old, next object.Object) {
 		t.wroteWorkload(actor, old, next)
 	case *corev1.Pod:
 		t.wrotePod(actor, set, old, next)
+	case *rollouts.BatchRelease:
+		t.wroteBatch(old, next)
 	case *rollouts.Rollout:
 		if next == nil {
 			t.line(actor, "rollout/%s is gone", old.GetName())

@@ -83,7 +83,7 @@ const (
 
 type teller interface {
 	planned(r *rollouts.Rollout, d rolloutDecision)
-	batchPlanned(b *rollouts.BatchRelease, d batchDecision)
+	batchPlanned(d batchDecision)
 	routingPlanned(r *rollouts.TrafficRouting, d routingDecision)
 	sized(s sizes.Scale)
 	acted(a planner.Action)

@@ -48,15 +48,6 @@ func RecordWriteError(all []rollouts.Condition, d WriteError, now time.Time) (no
 
 func isWriteError(c rollouts.Condition) bool { return c.Type == rollouts.ConditionWritable }
 
-// writeErrorIn is the write error noted among conditions, if there is one.
-func writeErrorIn(all []rollouts.Condition) *WriteError {
-	i := slices.IndexFunc(all, isWriteError)
-	if i < 0 {
-		return nil
-	}
-	return &WriteError{Reason: all[i].Reason, Message: all[i].Message}
-}
-
 // ClearWriteError drops a write error when nothing is to be written any more, and else says it.
 func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condition, says string) {
 	i := slices.IndexFunc(all, isWriteError)
@@ -70,19 +61,11 @@ func ClearWriteError(all []rollouts.Condition, acts bool) (left []rollouts.Condi
 	}
 }
 
-// recordWriteError says which write is denied, here or to the batches.
+// recordWriteError says which write is denied, while something is still to be written.
 func recordWriteError(d *draft) {
-	of := &d.status.Conditions
-	if d.Batch == nil || d.Batch.WriteError == nil {
-		var says string
-		if *of, says = ClearWriteError(*of, len(d.actions) > 0); says != "" {
-			d.cause = says
-		}
-		return
-	}
-	denied, news := *d.Batch.WriteError, false
-	d.cause = denied.Message
-	if *of, news = RecordWriteError(*of, denied, d.Now); news {
-		d.warn(EventDenied, denied.Message)
+	acts := len(d.actions) > 0 || d.Batch != nil && d.Batch.Acts
+	var says string
+	if d.status.Conditions, says = ClearWriteError(d.status.Conditions, acts); says != "" {
+		d.cause = says
 	}
 }

@@ -38,7 +38,10 @@ func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollou
 func (a api) CommitBatchRelease(_ context.Context, b *rollouts.BatchRelease, status rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error) {
 	next := clone(b)
 	next.Status = status
-	return commit(a, next)
+	if a.actor != "rollout" {
+		return commit(a, next)
+	}
+	return a.PutBatchRelease(context.Background(), b, next) // in the pass of its Rollout
 }
 
 func (a api) CommitTrafficRouting(_ context.Context, r *rollouts.TrafficRouting, status rollouts.TrafficRoutingStatus) (*rollouts.TrafficRouting, error) {
@@ -75,12 +78,19 @@ func (a api) write(c object.Change) error {
 	}
 }
 
-func (a api) PutBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) error {
-	c := object.Change{Want: b}
-	if was != nil {
-		c.Base = was
+func (a api) PutBatchRelease(_ context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
+	if err := a.spend(acting); err != nil {
+		return nil, err
 	}
-	return a.write(c)
+	write := a.store.create
+	if was != nil {
+		a.check.useful(a.actor, object.Change{Base: was, Want: b})
+		write = a.store.record
+	}
+	if err := write(b); err != nil {
+		return nil, err
+	}
+	return find[*rollouts.BatchRelease](a.store.objects, kindBatch, b.Name), nil
 }
 
 func (a api) DeleteBatchRelease(_ context.Context, b *rollouts.BatchRelease) error {

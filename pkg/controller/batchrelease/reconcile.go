@@ -9,19 +9,15 @@ package batchrelease
 
 import (
 	"context"
-	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
-	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -40,7 +36,7 @@ type Reconciler struct {
 // Reconcile runs one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	steps := Steps(server{r.Server, r}, r.Clock.Now, r.Labels)
-	steps.Announce = func(obs *Observation, announced []planner.Event) {
+	steps.Announce = func(obs *pass.Batch, announced []planner.Event) {
 		cluster.Announce(r.Recorder, cluster.AboutBatch(obs.Release), "Release", announced)
 	}
 	steps.Values = func(d pass.Decision[rollouts.BatchReleaseStatus]) []any {
@@ -59,20 +55,4 @@ type server struct {
 // Absent implements Cluster.
 func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, error) {
 	return s.r.kinds.Absent(ctx, s.Reader, row)
-}
-
-// Pods implements Cluster. They are found by who owns them: another workload may have
-// pods with the same label, and a namespace has many.
-func (s server) Pods(ctx context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error) {
-	var all []corev1.Pod
-	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
-		var pods corev1.PodList
-		// They are only looked at, so that the cache need not copy them.
-		if err := s.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), client.MatchingLabels{w.Row.RevisionKey: revision},
-			client.MatchingFields{cluster.ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
-		}
-		all = append(all, pods.Items...)
-	}
-	return all, nil
 }

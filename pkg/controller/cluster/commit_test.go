@@ -51,7 +51,7 @@ func TestCommitComesBeforeEffect(t *testing.T) {
 		for kind, reconciler := range reconcilers {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				t.Parallel()
-				s := newServer(t)
+				s := newServerFor(t, kind)
 				if tc.prepare != nil {
 					tc.prepare(s)
 				}
@@ -118,6 +118,19 @@ func newServer(t *testing.T) *server {
 		WithIndex(&corev1.Pod{}, cluster.ByOwner, cluster.OwnerKeys).
 		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByUser, cluster.UserKeys).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
+	return s
+}
+
+// newServerFor is a server with something to do for the reconciler of a kind. That of a
+// BatchRelease leaves alone what a Rollout has.
+func newServerFor(t *testing.T, kind string) *server {
+	t.Helper()
+	s := newServer(t)
+	if kind == "batchrelease" {
+		if err := s.Delete(t.Context(), &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return s
 }
 

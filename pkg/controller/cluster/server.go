@@ -58,22 +58,24 @@ func (s Reader) Rollout(ctx context.Context, key types.NamespacedName) (*rollout
 	return r, s.WriteTracker.shown(r)
 }
 
-// AllRollouts are those of all namespaces. They are read only: they share with
+// AllRollouts lists those of all namespaces. They are read only: they share with
 // the cache what the two versions have in common.
-func (s Reader) AllRollouts(ctx context.Context) ([]*rollouts.Rollout, error) {
-	var list v1beta1.RolloutList
-	if err := s.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing rollouts: %w", err)
-	}
-	all := make([]*rollouts.Rollout, 0, len(list.Items))
-	for i := range list.Items {
-		r, err := converted[rollouts.Rollout](&list.Items[i])
-		if err != nil {
-			return nil, err
+func AllRollouts(from client.Reader) func(context.Context) ([]*rollouts.Rollout, error) {
+	return func(ctx context.Context) ([]*rollouts.Rollout, error) {
+		var list v1beta1.RolloutList
+		if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing rollouts: %w", err)
 		}
-		all = append(all, r)
+		all := make([]*rollouts.Rollout, 0, len(list.Items))
+		for i := range list.Items {
+			r, err := converted[rollouts.Rollout](&list.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, r)
+		}
+		return all, nil
 	}
-	return all, nil
 }
 
 // BatchRelease returns a BatchRelease, or nil when there is none.
@@ -133,17 +135,22 @@ func (s Server) CommitTrafficRouting(ctx context.Context, r *rollouts.TrafficRou
 	return commit[rollouts.TrafficRouting, v1alpha1.TrafficRouting](ctx, s, next)
 }
 
-// PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
-func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error {
+// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
+// in one write, and returns what is stored.
+func (s Server) PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error) {
 	wire, err := converted[v1beta1.BatchRelease](b)
-	switch {
-	case err != nil:
-		return err
-	case was == nil:
-		return s.Create(ctx, wire)
-	default:
-		return s.noting(wire, s.Update(ctx, wire))
+	if err != nil {
+		return nil, err
 	}
+	if was == nil {
+		err = s.Create(ctx, wire)
+	} else {
+		err = s.noting(wire, s.Update(ctx, wire))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return converted[rollouts.BatchRelease](wire)
 }
 
 // noting remembers a write that was done.

@@ -31,7 +31,7 @@ func TestRecordWriteError(t *testing.T) {
 	const noted = `Forbidden: changing deployment/web: deployments.apps "web" is forbidden: nobody may`
 	for name, of := range map[string]client.Object{"rollout": &v1beta1.Rollout{}, "batchrelease": &v1beta1.BatchRelease{}} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t)
+			s := newServerFor(t, name)
 			var answer error = forbidden
 			c := interceptor.NewClient(s.WithWatch, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -46,7 +46,7 @@ func TestRecordWriteError(t *testing.T) {
 			told := events.NewFakeRecorder(10)
 			passes := map[string]reconciler{
 				"rollout":      &rollout.Reconciler{Server: server, Recorder: told, Clock: clock(), AdmissionStatus: cluster.AdmissionStatus{Reader: s.WithWatch}},
-				"batchrelease": &batchrelease.Reconciler{Server: server, Clock: clock()},
+				"batchrelease": &batchrelease.Reconciler{Server: server, Recorder: told, Clock: clock()},
 			}
 			pass := func() (says string) {
 				s.writes = nil
@@ -94,7 +94,7 @@ func TestRecordWriteError(t *testing.T) {
 			if says != "" {
 				t.Errorf("it still says %q", says)
 			}
-			if name == "rollout" && len(told.Events) != 1 {
+			if len(told.Events) != 1 {
 				t.Errorf("%d events, want one", len(told.Events))
 			}
 		})

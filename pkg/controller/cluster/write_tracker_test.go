@@ -37,8 +37,8 @@ func TestPassWaitsForItsOwnWrites(t *testing.T) {
 	for kind, reconciler := range reconcilers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, clock := newServer(t), clocktesting.NewFakeClock(clock().Now())
-			behind := lagging{server: s, old: newServer(t)}
+			s, clock := newServerFor(t, kind), clocktesting.NewFakeClock(clock().Now())
+			behind := lagging{server: s, old: newServerFor(t, kind)}
 			r := reconciler(cluster.Server{Reader: cluster.Reader{Client: behind, Live: s, Indexes: s, WriteTracker: cluster.NewWriteTracker(clock)}})
 			var got [][]string
 			var again []time.Duration

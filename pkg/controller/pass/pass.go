@@ -33,6 +33,10 @@ type Decision[S any] struct {
 	// wants each of them; Rule does where there are none.
 	Actions []planner.Action
 	Reasons []string
+	// First are records that Status rests on, to be stored before it.
+	First []planner.Action
+	// Beside are actions that do not wait for Actions, nor these for them.
+	Beside []planner.Action
 	// Events are to be announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
@@ -94,8 +98,11 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 	if s.Claim != nil && !s.Claim(o, d) {
 		return cluster.ErrBehind
 	}
+	if err := s.carryOut(ctx, o, d.First, nil, d.Rule); err != nil {
+		return err
+	}
 	log := logf.FromContext(ctx).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
-	if len(d.Actions)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
+	if len(d.Actions)+len(d.Beside)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
 		log.V(4).Info("Planned")
 		return nil
 	}
@@ -117,7 +124,9 @@ func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S]) error {
 		logf.FromContext(ctx).Error(filed, "Leaving without a history")
 		filed = nil
 	}
-	return errors.Join(s.recordWriteError(ctx, o, s.carryOut(ctx, o, d)), filed)
+	acted := s.recordWriteError(ctx, o, s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule))
+	beside := s.recordWriteError(ctx, o, s.carryOut(ctx, o, d.Beside, nil, d.Rule))
+	return errors.Join(acted, beside, filed)
 }
 
 func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {
@@ -148,12 +157,13 @@ func hopeless(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
 }
 
-// carryOut reaches the targets in order and stops at the first that fails.
-func (s Steps[O, S]) carryOut(ctx context.Context, o *O, d Decision[S]) error {
-	for i, action := range d.Actions {
-		reason := d.Rule
-		if i < len(d.Reasons) {
-			reason = d.Reasons[i]
+// carryOut reaches the targets in order and stops at the first that fails. Each has a
+// reason, or all of them have the rule.
+func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Action, reasons []string, rule string) error {
+	for i, action := range actions {
+		reason := rule
+		if i < len(reasons) {
+			reason = reasons[i]
 		}
 		logf.FromContext(ctx).Info("Acting", "action", action.String(), "reason", reason)
 		if err := s.Act(ctx, o, action); err != nil {

@@ -31,7 +31,7 @@ func (s Steps[O, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case slices.ContainsFunc(d.Filings, func(f planner.Filing) bool { return f.Release.EndTime != nil }):
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
-	return ctrl.Result{RequeueAfter: sooner(d.Wake, s.Again(o))}, nil
+	return ctrl.Result{RequeueAfter: Sooner(d.Wake, s.Again(o))}, nil
 }
 
 // Result is when to look again after a pass that ended so.
@@ -45,8 +45,8 @@ func Result(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// sooner is the shorter of two waits; one of 0 is none.
-func sooner(a, b time.Duration) time.Duration {
+// Sooner is the shorter of two waits; one of 0 is none.
+func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}

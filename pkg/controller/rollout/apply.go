@@ -15,6 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -22,10 +23,8 @@ import (
 // adapters and providers want changed.
 func (p passes) act(ctx context.Context, obs *Observation, action planner.Action) error {
 	switch a := action.(type) {
-	case planner.RunBatch:
-		return p.runBatch(ctx, obs, a.Plan)
-	case planner.ReleaseBatch:
-		return p.DeleteBatchRelease(ctx, obs.batch)
+	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
+		return p.onBatch(ctx, obs, action)
 	case planner.DropFinalizer:
 		return p.DropFinalizer(ctx, obs.Rollout, rollouts.FinalizerRollout)
 	case planner.Link:
@@ -41,6 +40,20 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 		return p.Write(ctx, changes)
 	}
 	return pass.OnNetwork(ctx, p, obs.objects, action)
+}
+
+// onBatch carries out an action on the BatchRelease, or one of its own.
+func (p passes) onBatch(ctx context.Context, obs *Observation, action planner.Action) error {
+	switch a := action.(type) {
+	case planner.JudgeBatch:
+		return p.judgeBatch(ctx, obs.Batch, a.Status)
+	case planner.RunBatch:
+		return p.runBatch(ctx, obs, a)
+	case release.OnBatch:
+		return pass.OnBatch(ctx, p, obs.Batch, a.Action)
+	default:
+		return p.DeleteBatchRelease(ctx, obs.Batch.Release)
+	}
 }
 
 // onWorkload is what an action changes on the workload; false when it is not
@@ -70,19 +83,37 @@ func onWorkload(obs *Observation, action planner.Action) ([]object.Change, bool)
 	return w.Changes(changes), true
 }
 
-// runBatch creates the BatchRelease or gives it another plan.
-func (p passes) runBatch(ctx context.Context, obs *Observation, plan rollouts.ReleasePlan) error {
+// judgeBatch stores what was found out of the batch.
+func (p passes) judgeBatch(ctx context.Context, b *pass.Batch, status rollouts.BatchReleaseStatus) error {
+	stored, err := p.CommitBatchRelease(ctx, b.Release, status)
+	if err == nil {
+		b.Release = stored
+	}
+	return err
+}
+
+// runBatch creates the BatchRelease or gives it another plan, and the status with which
+// that is taken up.
+func (p passes) runBatch(ctx context.Context, obs *Observation, a planner.RunBatch) error {
 	ro := obs.Rollout
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ro.Namespace, Name: ro.Name,
 		Finalizers:      []string{rollouts.FinalizerBatchRelease},
 		OwnerReferences: []metav1.OwnerReference{cluster.OwnedBy(ro)},
 	}}
-	if obs.batch != nil {
-		b = obs.batch.DeepCopy()
+	was := obs.release()
+	if was != nil {
+		b = was.DeepCopy()
 	}
-	b.Spec.WorkloadRef, b.Spec.Plan = ro.Spec.WorkloadRef.DeepCopy(), plan
-	return p.PutBatchRelease(ctx, obs.batch, b)
+	b.Spec.WorkloadRef, b.Spec.Plan = ro.Spec.WorkloadRef.DeepCopy(), a.Plan
+	if a.Status != nil {
+		b.Status = *a.Status
+	}
+	stored, err := p.PutBatchRelease(ctx, was, b)
+	if err == nil && was != nil {
+		obs.Batch.Release = stored
+	}
+	return err
 }
 
 // link marks a TrafficRouting as needed by a Rollout. One that is being deleted

@@ -14,18 +14,22 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Observation is one pass' view, with the objects that its changes are based on.
 type Observation struct {
-	Facts planner.Observed
+	Facts release.Observed
 	// Rollout is as it is stored now, and Facts.Rollout as it was observed.
-	Rollout  *rollouts.Rollout
-	batch    *rollouts.BatchRelease
+	Rollout *rollouts.Rollout
+	// Batch is the view of its BatchRelease; nil where there is none.
+	Batch    *pass.Batch
 	entry    *cluster.Entry
 	workload *cluster.Workload
 	objects  traffic.Objects
@@ -37,12 +41,25 @@ type Observation struct {
 // tells when it may.
 const unread = 10 * time.Second
 
-// again is how soon to look again at what is to be read and cannot be.
+// again is how soon to look again at what is to be read and cannot be, and at pods that
+// may still get ready.
 func (o *Observation) again() time.Duration {
-	if o.unread {
+	switch {
+	case o.unread:
 		return unread
+	case o.Batch != nil:
+		return pass.Sooner(cluster.Again(o.objects), o.Batch.Again)
+	default:
+		return cluster.Again(o.objects)
 	}
-	return cluster.Again(o.objects)
+}
+
+// release is the BatchRelease, or nil.
+func (o *Observation) release() *rollouts.BatchRelease {
+	if o.Batch == nil {
+		return nil
+	}
+	return o.Batch.Release
 }
 
 func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observation, error) {
@@ -50,7 +67,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if err != nil || ro == nil {
 		return nil, err
 	}
-	obs := &Observation{Rollout: ro, Facts: planner.Observed{Now: p.now(), Rollout: ro}}
+	obs := &Observation{Rollout: ro, Facts: release.Observed{Observed: planner.Observed{Now: p.now(), Rollout: ro}}}
 	if err := errors.Join(p.observeBatch(ctx, obs), p.observeAdmission(ctx, obs)); err != nil {
 		return nil, err
 	}
@@ -58,7 +75,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if err != nil {
 		return nil, err
 	}
-	if err := p.observeTraffic(ctx, obs, row); err != nil {
+	if err := errors.Join(p.observeTraffic(ctx, obs, row), p.observePods(ctx, obs)); err != nil {
 		return nil, err
 	}
 	if obs.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
@@ -79,11 +96,29 @@ func (p passes) observeBatch(ctx context.Context, obs *Observation) error {
 	case err != nil:
 		return err
 	case planner.Owns(obs.Rollout, b):
-		obs.batch, obs.Facts.Batch = b, planner.BatchFacts(b)
+		obs.Batch, obs.Facts.Batch = &pass.Batch{Release: b}, planner.BatchFacts(b)
 	case b != nil:
 		obs.Facts.Occupied = planner.Occupied(b)
 	}
 	return nil
+}
+
+// observePods reads how far the batch is. Without a BatchRelease it is what a first one
+// would find.
+func (p passes) observePods(ctx context.Context, obs *Observation) error {
+	facts := batch.Observed{Now: obs.Facts.Now, Owned: true, Wanted: true, Labels: p.labels}
+	if obs.Batch == nil {
+		facts.Workload = obs.Facts.Workload
+		obs.Facts.Batches = &facts
+		return nil
+	}
+	facts.Release = obs.Batch.Release
+	obs.Batch.Facts = facts
+	readable, err := pass.ObserveBatch(ctx, p, obs.Batch)
+	if readable {
+		obs.Facts.Batches = &obs.Batch.Facts
+	}
+	return err
 }
 
 // observeAdmission reads what makes updates of the workload be held.
@@ -137,7 +172,7 @@ func (p passes) readWorkload(ctx context.Context, obs *Observation, row workload
 			return nil, err
 		}
 	}
-	return p.Workload(ctx, row, namespace, name, planner.KnownOf(obs.Rollout, obs.batch))
+	return p.Workload(ctx, row, namespace, name, planner.KnownOf(obs.Rollout, obs.release()))
 }
 
 // absent reports whether no workload of the kind can be read. What a release was under
@@ -177,15 +212,15 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
 func (p passes) observeTraffic(ctx context.Context, obs *Observation, row workload.Row) error {
-	style, release := obs.Rollout.Spec.Strategy.Active()
-	if release == nil || len(release.TrafficRoutings) == 0 {
+	style, plan := obs.Rollout.Spec.Strategy.Active()
+	if plan == nil || len(plan.TrafficRoutings) == 0 {
 		return nil
 	}
-	ref := release.TrafficRoutings[0]
+	ref := plan.TrafficRoutings[0]
 	obs.objects = traffic.Objects{
 		Owner:       cluster.OwnedBy(obs.Rollout),
 		RevisionKey: row.RevisionKey,
-		Shared:      release.DisableCanaryService,
+		Shared:      plan.DisableCanaryService,
 		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
 		Held:        obs.Rollout.Status.Network != nil,
 		Originals:   planner.Originals(obs.Rollout),
@@ -201,13 +236,13 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 	if obs.objects.Others, err = p.Others(ctx, obs.Rollout); err != nil {
 		return err
 	}
-	if m := release.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
+	if m := plan.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
 		obs.objects.PodLabels = m.Labels
 	}
 	if err := p.ReadNetwork(ctx, obs.Rollout.Namespace, ref.Service, &obs.objects); err != nil {
 		return err
 	}
-	route := traffic.ObserveSteps(obs.objects, ref, release.Steps)
+	route := traffic.ObserveSteps(obs.objects, ref, plan.Steps)
 	obs.Facts.Route = &route
 	obs.Facts.Originals, obs.Facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
 	return nil
@@ -219,8 +254,8 @@ func (p passes) observeTraffic(ctx context.Context, obs *Observation, row worklo
 // is asked of the server.
 func (p passes) observeRouting(ctx context.Context, r *rollouts.Rollout) (*planner.Routing, error) {
 	name := ""
-	if _, release := r.Spec.Strategy.Active(); release != nil {
-		name = release.TrafficRouting()
+	if _, plan := r.Spec.Strategy.Active(); plan != nil {
+		name = plan.TrafficRouting()
 	}
 	strays, err := p.LinkedTo(ctx, r)
 	strays = slices.DeleteFunc(strays, func(stray string) bool { return stray == name })

@@ -4,7 +4,10 @@
 package rollout
 
 import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
@@ -19,6 +22,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// It has the name of its Rollout, and so has one that is in the way of it.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).
+		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.Rollouts), builder.WithPredicates(cluster.TroubleChanged())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
+			builder.WithPredicates(cluster.TargetChanged())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
 		WithOptions(fair.Options(r.Concurrency))
 	for _, object := range r.AdmissionStatus.Objects() {

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
@@ -28,11 +30,8 @@ type Reader interface {
 	// Unprotected says which part of admission is missing for a workload, of which
 	// unlisted says why the policies do not know it.
 	Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error)
-	// Absent is the reason why the workloads of a row cannot be read.
-	Absent(context.Context, workload.Row) (cluster.Absence, error)
 	// CatchUp has a pass wait for what the cache does not show yet of a workload.
 	CatchUp(ctx context.Context, row workload.Row, namespace, name string) error
-	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
 	// Others route by what the Rollout names.
 	Others(context.Context, *rollouts.Rollout) ([]traffic.Other, error)
 	// ReadNetwork fills in the Services and the routers that are named.
@@ -47,14 +46,14 @@ type Reader interface {
 
 // Writer is what a pass writes.
 type Writer interface {
-	pass.Writer
+	pass.BatchCluster
 	// CommitRollout stores a status at the version of the Rollout, and returns what is stored.
 	CommitRollout(context.Context, *rollouts.Rollout, rollouts.RolloutStatus) (*rollouts.Rollout, error)
-	// PutBatchRelease creates a BatchRelease, or replaces the spec of the one that was.
-	PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) error
+	// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
+	// and returns what is stored.
+	PutBatchRelease(ctx context.Context, was, b *rollouts.BatchRelease) (*rollouts.BatchRelease, error)
 	DeleteBatchRelease(context.Context, *rollouts.BatchRelease) error
 	AddFinalizer(ctx context.Context, o object.Object, finalizer string) error
-	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
 	// Enter makes the entry of the index right, and Remove removes it.
 	Enter(context.Context, *cluster.Entry) error
 	Remove(context.Context, *cluster.Entry) error
@@ -71,12 +70,13 @@ type Cluster interface {
 // passes are those over the Rollouts of a cluster.
 type passes struct {
 	Cluster
-	now func() time.Time
+	now    func() time.Time
+	labels batch.PodLabels
 }
 
 // Steps are those of the passes over the Rollouts of a cluster.
-func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.RolloutStatus] {
-	p := passes{Cluster: c, now: now}
+func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[Observation, rollouts.RolloutStatus] {
+	p := passes{Cluster: c, now: now, labels: labels}
 	return pass.Steps[Observation, rollouts.RolloutStatus]{
 		Observe:          p.observe,
 		Decide:           Decide,
@@ -89,21 +89,18 @@ func Steps(c Cluster, now func() time.Time) pass.Steps[Observation, rollouts.Rol
 	}
 }
 
-// Decide is planner.Decide, and what is to be filed by the status that it returns.
+// Decide is release.Decide, and what is to be filed by the status that it returns.
 func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
-	d := planner.Decide(o.Facts)
+	d := release.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
-		Actions: d.Actions, Reasons: d.Reasons, Events: d.Events, Wake: d.Wake,
+		First: d.First, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Events: d.Events, Wake: d.Wake,
 	}
 }
 
-// denied has a write error, unless the batches have one.
+// denied has a write error.
 func (p passes) denied(o *Observation, e planner.WriteError) (next rollouts.RolloutStatus, news bool) {
 	next = *o.Rollout.Status.DeepCopy()
-	if b := o.Facts.Batch; b != nil && b.WriteError != nil {
-		return next, false
-	}
 	next.Conditions, news = planner.RecordWriteError(next.Conditions, e, p.now())
 	return next, news
 }

@@ -31,6 +31,7 @@ var kinds = []interface {
 			return &b.Spec, &b.Status
 		},
 		Internal:       true,
+		Whole:          true,
 		Reserved:       reservedBatchRelease,
 		Validate:       validation.ValidateBatchRelease,
 		ValidateUpdate: validation.ValidateBatchReleaseUpdate,

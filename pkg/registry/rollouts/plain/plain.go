@@ -51,6 +51,8 @@ type Kind[T Object, Spec, Status any] struct {
 	InUse func(T) bool
 	// Internal reports whether only Weir writes such objects.
 	Internal bool
+	// Whole reports whether the controller writes spec and status at once.
+	Whole bool
 	// Reserved says of a write that only those may do who drive releases what to
 	// do instead, and nothing of others; nil if there are none.
 	Reserved func(ctx context.Context, d Drivers, w Write[T]) (instead string, err error)
@@ -147,17 +149,23 @@ func (k Kind[T, Spec, Status]) inEveryVersion(paths ...fieldpath.Path) map[field
 	return fields
 }
 
-// PrepareForCreate drops the status. Objects that only Weir writes get no managed
+// PrepareForCreate drops the status, unless it is written with the spec. Objects that only Weir writes get no managed
 // fields, which would be half of each write, unless somebody applies them: an
 // object without managed fields gets none by updates.
-func (s Strategy[T, Spec, Status]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+func (s Strategy[T, Spec, Status]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	o := obj.(T)
 	if s.Kind.Internal && !slices.ContainsFunc(o.GetManagedFields(), applied) {
 		o.SetManagedFields(nil)
 	}
 	o.SetGeneration(1)
-	_, status := s.Kind.Parts(o)
-	*status = *new(Status)
+	if _, status := s.Kind.Parts(o); !s.whole(ctx) {
+		*status = *new(Status)
+	}
+}
+
+// whole reports whether the request writes spec and status at once.
+func (s Strategy[T, Spec, Status]) whole(ctx context.Context) bool {
+	return s.Kind.Whole && s.Drivers.Controls(ctx)
 }
 
 func applied(by metav1.ManagedFieldsEntry) bool {
@@ -166,11 +174,13 @@ func applied(by metav1.ManagedFieldsEntry) bool {
 
 // PrepareForUpdate keeps the status and counts generations of the spec. As for a
 // CRD, an empty field differs from an absent one.
-func (s Strategy[T, Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+func (s Strategy[T, Spec, Status]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	o, stored := obj.(T), old.(T)
 	spec, status := s.Kind.Parts(o)
 	storedSpec, storedStatus := s.Kind.Parts(stored)
-	*status = *storedStatus
+	if !s.whole(ctx) {
+		*status = *storedStatus
+	}
 	o.SetGeneration(stored.GetGeneration())
 	if !equality.Semantic.DeepEqualWithNilDifferentFromEmpty(*spec, *storedSpec) {
 		o.SetGeneration(stored.GetGeneration() + 1)

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// deployments do not own their pods: there is a set between them.
+var deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+
+// podWait is how long pods of a batch are waited for that come and go one by one.
+// Whether they are ready is told by their set, sooner.
+const podWait = 200 * time.Millisecond
+
+// PodsOf wakes the objects of a list about the pods of Deployments that they release.
+func PodsOf(r client.Reader, list func() client.ObjectList) handler.EventHandler {
+	return Later(podWait, Enqueue(r, list, ByWorkload, OwnedByDriven(deployments)))
+}
+
+// Pods are those of a revision of a workload. They are found by who owns them: another workload may have
+// pods with the same label, and a namespace has many.
+func (s Reader) Pods(ctx context.Context, w *Workload, revision string) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
+		var pods corev1.PodList
+		// They are only looked at, so that the cache need not copy them.
+		if err := s.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), client.MatchingLabels{w.Row.RevisionKey: revision},
+			client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
+		}
+		all = append(all, pods.Items...)
+	}
+	return all, nil
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pass
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// BatchCluster is what is read and written for a BatchRelease, whether a Rollout has it or
+// not. An object that does not exist is nil.
+type BatchCluster interface {
+	Writer
+	// Absent is the reason why the workloads of a row cannot be read.
+	Absent(context.Context, workload.Row) (cluster.Absence, error)
+	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
+	// Pods are those of a revision of the workload.
+	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error)
+	// CommitBatchRelease stores a status at the version of the BatchRelease, and returns what is stored.
+	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
+	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
+	// Mark labels pods.
+	Mark(ctx context.Context, namespace string, marks []planner.Mark) error
+}
+
+// Batch is one pass' view of a BatchRelease, with what its changes are based on.
+type Batch struct {
+	Facts batch.Observed
+	// Release is as it is stored now, and Facts.Release as it was observed.
+	Release  *rollouts.BatchRelease
+	workload *cluster.Workload
+	// Again is when pods that may still get ready are looked at again.
+	Again time.Duration
+}
+
+// ObserveBatch reads what a BatchRelease is about, and reports whether it can be read.
+func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch) (readable bool, err error) {
+	ref := b.Release.Spec.WorkloadRef
+	if ref == nil {
+		return true, nil
+	}
+	style := cmp.Or(b.Release.Spec.Plan.RollingStyle, rollouts.StylePartition)
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
+	if !ok {
+		return false, nil
+	}
+	absence, err := c.Absent(ctx, row)
+	if err != nil || absence.Why != "" {
+		return !absence.Forbidden, err
+	}
+	w, err := c.Workload(ctx, row, b.Release.Namespace, ref.Name, planner.KnownOf(nil, b.Release))
+	if err != nil || w == nil {
+		return true, err
+	}
+	facts := w.Facts()
+	b.workload, b.Facts.Workload = w, &facts
+	return true, b.observePods(ctx, c, style)
+}
+
+// observePods looks at the pods that are waited for, to find out why they do not
+// get ready, and at those of the update revision where they are to be labelled.
+func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.Style) error {
+	facts := b.Facts.Workload
+	if revision, whose := batch.Awaits(b.Release, facts); revision != "" {
+		pods, err := c.Pods(ctx, b.workload, revision)
+		if err != nil {
+			return err
+		}
+		b.Facts.Trouble, b.Again = workload.Trouble(pods, whose, b.Facts.Now)
+		if refusal := facts.Refusals[revision]; refusal != "" {
+			b.Facts.Trouble = whose + " " + refusal
+		}
+	}
+	if facts.PodTemplateHash == "" || !batch.Marks(b.Facts.Labels, style, facts) {
+		return nil
+	}
+	pods, err := c.Pods(ctx, b.workload, facts.PodTemplateHash)
+	b.Facts.Pods = workload.Pods(pods)
+	return err
+}
+
+// OnBatch carries out an action of a BatchRelease.
+func OnBatch(ctx context.Context, c BatchCluster, b *Batch, action planner.Action) error {
+	switch a := action.(type) {
+	case planner.DropFinalizer:
+		return c.DropFinalizer(ctx, b.Release, rollouts.FinalizerBatchRelease)
+	case planner.MarkPods:
+		return c.Mark(ctx, b.Release.Namespace, a.Marks)
+	}
+	changes, err := b.onWorkload(action)
+	if err != nil {
+		return err
+	}
+	return c.Write(ctx, changes)
+}
+
+// onWorkload is what an action changes on the workload and on what it owns.
+func (b *Batch) onWorkload(action planner.Action) ([]object.Change, error) {
+	w := b.workload
+	switch a := action.(type) {
+	case planner.SetTarget:
+		return w.Changes(w.Row.SetTarget(w.Object, w.Owned, a, cluster.OwnedBy(b.Release))), nil
+	case planner.Discard:
+		return w.Changes(w.Row.Discard(w.Object, w.Owned)), nil
+	case planner.Tell:
+		return w.Changes(w.Row.Tell(w.Object, w.Owned)), nil
+	case planner.RestoreStrategy:
+		return w.Changes(w.Row.RestoreStrategy(w.Object, w.Owned)), nil
+	case planner.Hold:
+		return w.Changes(w.Row.Take(w.Object, b.Release.Name, a.Again)), nil
+	case planner.RestoreWorkload:
+		return w.Changes(w.Row.Restore(w.Object, w.Owned, a)), nil
+	default:
+		return nil, fmt.Errorf("no effect for %q", action)
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package release_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/release"
+)
+
+var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// observed is a release at a step, whose BatchRelease has the plan of another, and one of
+// ten pods that is new and ready for each tenth that was told.
+func observed(state rollouts.StepState, step, planned, told, ready int32) release.Observed {
+	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
+	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	r.Spec.Strategy.Canary = &rollouts.Release{Steps: steps}
+	r.Status.Phase = rollouts.PhaseProgressing
+	r.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{
+		StableRevision: "v1", UpdateRevision: "v2", PodTemplateHash: "v2", ObservedRolloutID: "v2", RolloutHash: "plan",
+		CurrentStepIndex: step, NextStepIndex: 2, State: state,
+	})
+	r.Status.SetActivity(rollouts.ActivityInRolling, "", metav1.NewTime(now))
+
+	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "batch", Generation: 1}}
+	b.Spec.WorkloadRef = r.Spec.WorkloadRef
+	b.Spec.Plan = rollouts.ReleasePlan{
+		Batches: []rollouts.Batch{{CanaryReplicas: *steps[0].Replicas}, {CanaryReplicas: *steps[1].Replicas}}, BatchPartition: new(planned - 1),
+		RolloutID: "v2", RollingStyle: rollouts.StylePartition, Revision: "v2", StableRevision: "v1",
+	}
+	b.Status = rollouts.BatchReleaseStatus{
+		Phase: rollouts.PhaseProgressing, BatchState: rollouts.BatchUpgrading, CurrentBatch: planned - 1, ObservedGeneration: 1,
+		ObservedReleasePlanHash: planner.BatchPlanHash(b.Spec.Plan), ObservedRolloutID: "v2", ObservedWorkloadReplicas: 10,
+		StableRevision: "v1", UpdateRevision: "v2", Drive: &rollouts.Drive{Partition: intstr.FromInt32(told), KeepOne: true, Revision: "v2"},
+	}
+	w := &planner.Workload{
+		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
+		PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
+		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: "v2"}, TargetApplied: true,
+	}
+	return release.Observed{
+		Observed: planner.Observed{Now: now, Rollout: r, Workload: w, Indexed: true},
+		Batches:  &batch.Observed{Now: now, Release: b, Owned: true, Wanted: true, Labels: batch.LabelNamed, Workload: w},
+	}
+}
+
+// TestOrder checks what is stored when: what was found out before the Rollout, and what is
+// to be done after it.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	edit := func(o release.Observed, with func(*release.Observed)) release.Observed {
+		with(&o)
+		return o
+	}
+	for name, tc := range map[string]struct {
+		o     release.Observed
+		first string
+		then  string
+		state rollouts.StepState
+	}{
+		"pods of the batch come": {o: observed(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
+		"the batch is ready": {
+			o: observed(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
+		},
+		"the next batch begins with its target": {
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) { o.Batches.Release.Status.BatchState = rollouts.BatchReady }),
+			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
+		},
+		"the next batch waits until clients could see this one ready": {
+			o: observed(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
+		},
+		"a batch that is made tells nothing before it has a uid": {
+			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *release.Observed) { o.Batches.Release = nil }),
+			then: "batch 0: 2", state: rollouts.StepUpgrade,
+		},
+		"a plan by which the workload looks otherwise is taken up by the next pass": {
+			o: edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) {
+				o.Batches.Release.Status.BatchState = rollouts.BatchReady
+				o.Batches.Release.Spec.Plan.StableRevision = "v0"
+				o.Batches.Release.Status.ObservedReleasePlanHash = planner.BatchPlanHash(o.Batches.Release.Spec.Plan)
+			}),
+			then: "batch 1: 5", state: rollouts.StepUpgrade,
+		},
+		"a workload that cannot be read": {
+			o:    edit(observed(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *release.Observed) { o.Batches = nil }),
+			then: "batch 1: 5", state: rollouts.StepUpgrade,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := release.Decide(tc.o)
+			if diff := cmp.Diff([]string{tc.first, tc.then}, []string{said(d.First), said(d.Actions)}); diff != "" {
+				t.Errorf("first and then (-want +got):\n%s\n%s", diff, d)
+			}
+			if state := d.Status.Active().State; state != tc.state {
+				t.Errorf("step is %s, want %s\n%s", state, tc.state, d)
+			}
+		})
+	}
+}
+
+func said(actions []planner.Action) string {
+	var out []string
+	for _, a := range actions {
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ", ")
+}
