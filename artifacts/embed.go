@@ -12,5 +12,5 @@ import "embed"
 // Files has the directories that kubectl apply -k takes: small and ha, and what
 // they are made of.
 //
-//go:embed base cert-manager etcd external-etcd ha monitoring policies replicas small webhook-only
+//go:embed base cert-manager etcd external-etcd ha monitoring one-process policies replicas small webhook-only
 var Files embed.FS

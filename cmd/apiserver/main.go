@@ -1,22 +1,39 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weir-apiserver serves the API group rollouts.kruise.io.
+// Command weir-apiserver serves the API group rollouts.kruise.io, and runs the controllers
+// that release workloads where --controllers says so.
 package main
 
 import (
+	"context"
 	"os"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weir-rollouts/weir/internal/heap"
 	"github.com/weir-rollouts/weir/pkg/apiserver"
+	"github.com/weir-rollouts/weir/pkg/controller/manager"
 )
 
 func main() {
 	heap.Grow()
-	cmd := apiserver.NewCommand()
+	o := controllers{manager.NewOptions()}
+	o.Controllers, o.ProbeAddress = []string{manager.None}, "0" // the server has probes of its own
+	cmd := apiserver.NewCommand(&o)
 	cmd.SetContext(genericapiserver.SetupSignalContext())
 	os.Exit(cli.Run(cmd))
+}
+
+// controllers run beside the server.
+type controllers struct{ manager.Options }
+
+// Run implements apiserver.Beside.
+func (c *controllers) Run(ctx context.Context, config *rest.Config) error {
+	ctrl.SetLogger(klog.Background())
+	return manager.Run(ctx, config, c.Options)
 }

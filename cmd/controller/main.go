@@ -9,321 +9,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/spf13/pflag"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/weir-rollouts/weir/internal/heap"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/batch"
-	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
-	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/deployment"
-	"github.com/weir-rollouts/weir/pkg/controller/metrics"
-	"github.com/weir-rollouts/weir/pkg/controller/orphan"
-	"github.com/weir-rollouts/weir/pkg/controller/rollout"
-	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
-	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/traffic"
-	"github.com/weir-rollouts/weir/pkg/workload"
+	"github.com/weir-rollouts/weir/pkg/controller/manager"
 )
 
 func main() {
 	heap.Grow()
-	o := defaults()
+	o := manager.NewOptions()
+	kubeconfig, verbosity := "", 0
 	flags := pflag.NewFlagSet("weir-controller", pflag.ExitOnError)
-	o.addFlags(flags)
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
+	flags.IntVarP(&verbosity, "v", "v", 0, "how much to log: 0 what an operator must see, 4 every plan")
+	flags.BoolVar(&o.Profiling, "profiling", false, "serve profiles under /debug/pprof/ beside /metrics, to anybody who reaches it")
+	o.AddFlags(flags)
 	flags.Usage = func() { usage(flags) }
 	_ = flags.Parse(os.Args[1:]) // ExitOnError
-	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	if err := run(ctrl.SetupSignalHandler(), kubeconfig, o); err != nil {
 		fmt.Fprintln(os.Stderr, "weir-controller:", err)
 		os.Exit(1)
 	}
 }
 
-// run starts the manager and returns when the context ends.
-func run(ctx context.Context, o options) error {
-	if err := o.validate(); err != nil {
+// run runs the controllers until the context ends.
+func run(ctx context.Context, kubeconfig string, o manager.Options) error {
+	if err := o.Validate(); err != nil {
 		return err
 	}
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity)))
-	ctrl.SetLogger(log)
-	klog.SetLogger(log)
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if !o.Enabled() {
+		return errors.New("--controllers names none")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig: %w", err)
 	}
-	config.WarningHandlerWithContext = &warnings{}
-	mgr, err := newManager(config, o)
-	if err != nil {
-		return err
-	}
-	if err := setup(ctx, mgr, o); err != nil {
-		return err
-	}
-	return start(ctx, mgr)
+	return manager.Run(ctx, config, o)
 }
 
-// setup adds the controllers to the manager.
-func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
-	realClock := clock.RealClock{}
-	counted, err := metrics.New(ctrlmetrics.Registry)
-	if err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	policies, err := cluster.ServesPolicies(mgr.GetRESTMapper())
-	if err != nil {
-		return fmt.Errorf("asking the cluster for policies: %w", err)
-	}
-	admission := cluster.AdmissionStatus{Policies: policies}
-	beside, err := newCache(mgr, admission)
-	if err != nil {
-		return err
-	}
-	admission.Reader = beside
-	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
-		return fmt.Errorf("indexing: %w", err)
-	}
-	reader := cluster.Reader{
-		Client: counted.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(),
-		Indexes: beside, WriteTracker: cluster.NewWriteTracker(realClock),
-	}
-	server := cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
-	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: realClock}); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	recorder := mgr.GetEventRecorder("weir")
-	controllers := []controller{
-		&rollout.Reconciler{
-			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency,
-			Keep: planner.Keep{Limit: o.historyLimit, Age: o.historyAge}, Configuration: o.configuration, Metrics: counted,
-			Beside: beside, AdmissionStatus: admission, Labels: batch.PodLabels(o.podLabels),
-		},
-		&batchrelease.Reconciler{
-			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Labels: batch.PodLabels(o.podLabels),
-		},
-		&trafficrouting.Reconciler{
-			Server: server, Recorder: recorder, Clock: realClock, Concurrency: o.concurrency, Configuration: o.configuration,
-		},
-		&deployment.Reconciler{Server: server, Concurrency: o.concurrency},
-		&orphan.OptionalKinds{Server: server, Recorder: recorder},
-	}
-	for _, row := range workload.Kinds() {
-		if server.Native(row) {
-			controllers = append(controllers, &orphan.Reconciler{Server: server, Recorder: recorder, Row: row})
-		}
-	}
-	return addAll(mgr, controllers)
-}
+func usage(f *pflag.FlagSet) {
+	fmt.Fprintf(f.Output(), `weir-controller releases workloads step by step, as their Rollouts say.
 
-// controller is a part of the manager that watches.
-type controller interface {
-	SetupWithManager(mgr ctrl.Manager) error
-}
+It needs the API of rollouts.kruise.io, which weir-apiserver serves, and the
+rights of the cluster role weir-controller. weir-apiserver --controllers=all
+runs the same controllers in its own process.
 
-func addAll(mgr ctrl.Manager, controllers []controller) error {
-	for _, c := range controllers {
-		if err := c.SetupWithManager(mgr); err != nil {
-			return fmt.Errorf("setting up: %w", err)
-		}
-	}
-	return nil
-}
-
-// start runs the manager. A manager whose caches never filled does not stop with its
-// context. Nothing is lost when the process ends without it: each decision is stored.
-func start(ctx context.Context, mgr ctrl.Manager) error {
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(2 * shutdown):
-		return errors.New("stopping: the controllers did not end in time")
-	}
-}
-
-// A leader that is killed is followed after leaseDuration: releases wait for so
-// long, and nothing else does.
-var (
-	leaseDuration = 8 * time.Second
-	renewDeadline = 5 * time.Second
-	retryPeriod   = time.Second
-	// shutdown is how long a pass under way may take to end.
-	shutdown = 3 * time.Second
-)
-
-func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
-	// The server's priority and fairness decides who waits, not the client.
-	config.QPS = -1
-	config.Wrap(plainly)
-	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme)
-	if err := builder.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
-	}
-	lock, err := guardByLease(config, o)
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress, ExtraHandlers: profiles(o.profiling)},
-		HealthProbeBindAddress: o.probeAddress,
-		LeaderElection:         o.leaderElect,
-		// It names the lease in metrics; the lock is what counts.
-		LeaderElectionID:                    leaseName,
-		LeaderElectionReleaseOnCancel:       true,
-		LeaderElectionResourceLockInterface: lock,
-		LeaseDuration:                       &leaseDuration,
-		RenewDeadline:                       &renewDeadline,
-		RetryPeriod:                         &retryPeriod,
-		GracefulShutdownTimeout:             &shutdown,
-		// Routers of kinds that not every cluster serves are watched like all others.
-		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		MapperProvider: cluster.NewMapper(clock.RealClock{}),
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:         {Transform: onlyTrouble},
-				&corev1.Service{}:     {Transform: onlySelector},
-				cluster.Definitions(): {Transform: onlyName},
-				&corev1.ConfigMap{}:   onlyScripts(o.configuration),
-			},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding healthz: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("caches", cachesFilled(mgr.GetCache())); err != nil {
-		return nil, fmt.Errorf("adding readyz: %w", err)
-	}
-	return mgr, nil
-}
-
-// newCache is for kinds of which the controller may read few names only: ConfigMaps
-// other than those of the manager's cache, and the parts of admission.
-func newCache(mgr ctrl.Manager, admission cluster.AdmissionStatus) (cache.Cache, error) {
-	of := func(name string) cache.ByObject {
-		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
-	}
-	watched := map[client.Object]cache.ByObject{
-		&corev1.ConfigMap{}: of(rollouts.IndexName),
-		&admissionregistrationv1.MutatingWebhookConfiguration{}: of(cluster.WebhookName),
-	}
-	for _, policy := range admission.Policed() {
-		watched[policy] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/part-of": "weir"})}
-	}
-	c, err := ctrlcluster.New(mgr.GetConfig(), func(o *ctrlcluster.Options) {
-		o.Scheme, o.HTTPClient = mgr.GetScheme(), mgr.GetHTTPClient()
-		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mgr.GetRESTMapper(), nil }
-		o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: watched}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("making a cache: %w", err)
-	}
-	if err := mgr.Add(c); err != nil {
-		return nil, fmt.Errorf("adding a cache: %w", err)
-	}
-	return c.GetCache(), nil
-}
-
-// cachesFilled fails until all that is watched has been read once.
-func cachesFilled(c cache.Cache) healthz.Checker {
-	return func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		if !c.WaitForCacheSync(ctx) {
-			return errors.New("the caches are not filled yet")
-		}
-		return nil
-	}
-}
-
-// onlyScripts reads one ConfigMap of each namespace: the one with scripts of users.
-func onlyScripts(namespaces []string) cache.ByObject {
-	by := cache.ByObject{Namespaces: map[string]cache.Config{}}
-	for _, n := range namespaces {
-		by.Namespaces[n] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", rollouts.ConfigurationName)}
-	}
-	return by
-}
-
-// onlyName drops metadata that may be large and that nothing here reads.
-func onlyName(o any) (any, error) {
-	if o, ok := o.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-		o.SetAnnotations(nil)
-	}
-	return o, nil
-}
-
-// onlySelector keeps the managed fields of a Service that own its selector.
-func onlySelector(o any) (any, error) {
-	if o, ok := o.(metav1.Object); ok {
-		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(by metav1.ManagedFieldsEntry) bool { return !traffic.WroteSelector(by) }))
-	}
-	return o, nil
-}
-
-// onlyTrouble keeps the fields of a pod that say whether it is ready, and why it does
-// not run: a cluster has many pods.
-func onlyTrouble(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
-	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
-	slim.ManagedFields, slim.Annotations = nil, nil
-	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
-	if workload.Well(pod) {
-		return slim, nil
-	}
-	slim.Spec.NodeName = pod.Spec.NodeName
-	slim.Status.Reason, slim.Status.Message = pod.Status.Reason, pod.Status.Message
-	slim.Status.InitContainerStatuses = slimmed(pod.Status.InitContainerStatuses)
-	slim.Status.ContainerStatuses = slimmed(pod.Status.ContainerStatuses)
-	return slim, nil
-}
-
-func slimmed(all []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var out []corev1.ContainerStatus
-	for _, c := range all {
-		out = append(out, corev1.ContainerStatus{Name: c.Name, Ready: c.Ready, State: c.State, LastTerminationState: c.LastTerminationState})
-	}
-	return out
+Flags:
+%s`, f.FlagUsages())
 }

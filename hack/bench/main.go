@@ -85,6 +85,7 @@ func parse(args []string) (options, error) {
 	f.Float64Var(&o.requests, "requests", 100, "requests per second, with -measure")
 	f.DurationVar(&o.lasting, "for", 30*time.Second, "how long requests are sent, with -measure")
 	f.IntVar(&o.watchers, "watchers", 500, "clients that watch all objects, with -measure lists")
+	f.BoolVar(&o.place.apart, "apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
 	f.StringVar(&o.peer, "peer", "", "compare Weir with another system, each in turn on a control plane of its own: "+peerNames())
 	f.StringVar(&o.peerArgs, "peer-args", "", "more arguments of the peer's controller, separated by spaces")
 	f.IntVar(&o.pairs, "pairs", 5, "how often both are driven, with -peer")

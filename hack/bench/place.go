@@ -24,6 +24,8 @@ type place struct {
 	podReady   cluster.Range
 	stores     named
 	processes  named
+	// apart runs the controllers in a process of their own.
+	apart bool
 	// profiles is a directory for profiles of Weir's processes, if wanted.
 	profiles string
 

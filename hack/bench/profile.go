@@ -30,13 +30,15 @@ func (p *place) profile(ctx context.Context, round int) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for name, from := range map[string]struct {
+	type source struct {
 		client *http.Client
 		url    string
-	}{
-		cluster.WeirAPIServer:  {client, weir.Host},
-		cluster.WeirController: {http.DefaultClient, strings.TrimSuffix(p.controller, "/metrics")},
-	} {
+	}
+	sources := map[string]source{cluster.WeirAPIServer: {client, weir.Host}}
+	if p.apart {
+		sources[cluster.WeirController] = source{http.DefaultClient, strings.TrimSuffix(p.controller, "/metrics")}
+	}
+	for name, from := range sources {
 		group.Go(func() error {
 			for _, page := range []string{"profile?seconds=10", "allocs"} {
 				what, _, _ := strings.Cut(page, "?")

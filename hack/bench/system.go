@@ -56,8 +56,8 @@ func peerNames() string { return strings.Join(slices.Sorted(maps.Keys(peers)), "
 // weir is the system that is measured.
 type weir struct{ options }
 
-func (weir) start(ctx context.Context, p *place) error {
-	options := cluster.Options{Weir: true}
+func (w weir) start(ctx context.Context, p *place) error {
+	options := cluster.Options{Weir: true, OneProcess: !w.place.apart}
 	if p.profiles != "" {
 		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
 	}
@@ -74,10 +74,15 @@ func (weir) start(ctx context.Context, p *place) error {
 		return err
 	}
 	p.stores = append(p.stores, entry{"weir", address})
-	return p.count(weir{}.processes()...)
+	return p.count(w.processes()...)
 }
 
-func (weir) processes() []string { return []string{cluster.WeirAPIServer, cluster.WeirController} }
+func (w weir) processes() []string {
+	if w.place.apart {
+		return []string{cluster.WeirAPIServer, cluster.WeirController}
+	}
+	return []string{cluster.WeirAPIServer}
+}
 
 func (weir) workload() client.Object { return &appsv1.Deployment{} }
 

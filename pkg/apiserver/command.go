@@ -54,6 +54,18 @@ var sections = []struct {
 		{"controller-user", ""},
 		{"legacy-approvals", ""},
 	}},
+	{"Controllers", [][2]string{
+		{"controllers", ""},
+		{"concurrency", ""},
+		{"history-limit", ""},
+		{"history-age", ""},
+		{"pod-batch-labels", ""},
+		{"configuration-namespaces", ""},
+		{"leader-elect", ""},
+		{"leader-election-namespace", ""},
+		{"metrics-bind-address", ""},
+		{"health-probe-bind-address", ""},
+	}},
 	{"Development", [][2]string{
 		{"standalone", ""},
 		{"standalone-kubeconfig", ""},
@@ -70,9 +82,11 @@ var sections = []struct {
 	}},
 }
 
-// NewCommand is the command line of the server.
-func NewCommand() *cobra.Command {
+// NewCommand is the command line of the server, and of what may run beside it; nil for
+// nothing.
+func NewCommand(beside Beside) *cobra.Command {
 	o := NewOptions()
+	o.Beside = beside
 	logging := logsapi.NewLoggingConfiguration()
 	var everything bool
 	cmd := &cobra.Command{
@@ -134,6 +148,9 @@ func (o *Options) flags() *pflag.FlagSet {
 		"serve without a cluster, on this machine only, to one user who may do everything, and forget it all unless --data-dir is given; for developing clients")
 	all.StringVar(&o.Standalone.Kubeconfig, "standalone-kubeconfig", o.Standalone.Kubeconfig,
 		"where --standalone writes how to reach it; kubeconfig in the data directory if empty")
+	if o.Beside != nil {
+		o.Beside.AddFlags(all)
+	}
 	o.TLS.addFlags(all)
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
@@ -184,6 +201,9 @@ func printHelp(cmd *cobra.Command, all *pflag.FlagSet, everything bool) {
 		set := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
 		set.SortFlags = false
 		for _, row := range s.flags {
+			if all.Lookup(row[0]) == nil {
+				continue // of what cannot run beside the server
+			}
 			f := *all.Lookup(row[0])
 			if row[1] != "" {
 				f.Usage = row[1]
@@ -191,7 +211,9 @@ func printHelp(cmd *cobra.Command, all *pflag.FlagSet, everything bool) {
 			set.AddFlag(&f)
 			shown[f.Name] = true
 		}
-		fmt.Fprintf(w, "\n%s:\n%s", s.name, set.FlagUsagesWrapped(helpWidth))
+		if set.HasFlags() {
+			fmt.Fprintf(w, "\n%s:\n%s", s.name, set.FlagUsagesWrapped(helpWidth))
+		}
 	}
 	if !everything {
 		fmt.Fprint(w, "\n--help-all prints the other flags, which are those of any Kubernetes API server.\n")

@@ -14,7 +14,7 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	help := func(flag string) string {
-		cmd := NewCommand()
+		cmd := NewCommand(nil)
 		out := &bytes.Buffer{}
 		cmd.SetOut(out)
 		cmd.SetArgs([]string{flag})

@@ -34,8 +34,9 @@ type Config struct {
 	finder rollout.Finder
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source
-	// webhooks are waited for: the process must not end before their last answer.
-	webhooks sync.WaitGroup
+	// ends are waited for: the process must not end before the last answer of a webhook, or
+	// before the controllers have given the lease back.
+	ends sync.WaitGroup
 }
 
 // Config applies the options.
@@ -88,7 +89,7 @@ func (c *Config) setAccess() {
 		c.setStandalone()
 	}
 	if inner := c.Generic.Authentication.Authenticator; inner != nil {
-		c.Generic.Authentication.Authenticator = namedUnlessHealth{inner}
+		c.Generic.Authentication.Authenticator = besideAuthenticator{namedUnlessHealth{inner}, c.options.ControllerUser}
 	}
 	if inner := c.Generic.Authorization.Authorizer; inner != nil {
 		c.Generic.Authorization.Authorizer = controllerAuthorizer{inner, c.options.ControllerUser}

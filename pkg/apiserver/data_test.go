@@ -21,7 +21,7 @@ import (
 // weir runs a command line.
 func weir(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := apiserver.NewCommand()
+	cmd := apiserver.NewCommand(nil)
 	var out, told bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&told)
@@ -117,7 +117,7 @@ func TestSnapshotThroughPipe(t *testing.T) {
 	want(t, http.StatusCreated, s, "POST", list, rollout)
 	stop(t, s)
 	run := func(in string, args ...string) string {
-		cmd := apiserver.NewCommand()
+		cmd := apiserver.NewCommand(nil)
 		var out bytes.Buffer
 		cmd.SetIn(strings.NewReader(in))
 		cmd.SetOut(&out)

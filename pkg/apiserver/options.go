@@ -61,6 +61,11 @@ type Options struct {
 	// Standalone is for developers of clients: the server without a cluster.
 	Standalone StandaloneOptions
 
+	// Beside runs in the same process; nil if nothing can.
+	Beside Beside
+
+	// fail ends the server.
+	fail func(error)
 	// embedded is the store once it runs.
 	embedded *store.Store
 	scheme   *runtime.Scheme
@@ -105,6 +110,9 @@ type refusal struct {
 	message string
 }
 
+// besides reports whether something runs beside the server.
+func (o *Options) besides() bool { return o.Beside != nil && o.Beside.Enabled() }
+
 // Validate checks the options before anything is started.
 func (o *Options) Validate() error {
 	errs := append(o.Run.Validate(), o.validateGeneric()...)
@@ -117,10 +125,14 @@ func (o *Options) Validate() error {
 			fmt.Sprintf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow),
 		},
 		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
+		refusal{o.besides() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},
 	) {
 		if r.broken {
 			errs = append(errs, errors.New(r.message))
 		}
+	}
+	if o.besides() {
+		errs = append(errs, o.Beside.Validate())
 	}
 	return errors.Join(errs...)
 }

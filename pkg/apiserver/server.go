@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
@@ -25,7 +26,7 @@ import (
 type Server struct {
 	Generic *genericapiserver.GenericAPIServer
 
-	webhooks *sync.WaitGroup
+	ends *sync.WaitGroup
 }
 
 // New builds the server: the API group, then the webhook.
@@ -53,25 +54,35 @@ func (c *Config) New() (*Server, error) {
 	if err := generic.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the API group: %w", err)
 	}
-	// Otherwise /readyz is green before the watch caches are filled.
-	if err := generic.AddPostStartHook("storage-readiness", generic.StorageReadinessHook.Hook); err != nil {
-		return nil, fmt.Errorf("adding the storage readiness hook: %w", err)
+	if err := c.addHooks(generic, endpoints); err != nil {
+		return nil, err
 	}
+	return &Server{Generic: generic, ends: &c.ends}, nil
+}
+
+// addHooks adds what starts once the server serves.
+func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints map[string]map[string]rest.Storage) error {
+	// Otherwise /readyz is green before the watch caches are filled.
+	hooks := map[string]genericapiserver.PostStartHookFunc{"storage-readiness": generic.StorageReadinessHook.Hook}
 	if c.Webhook != nil {
 		var ok bool
 		if c.rollouts, ok = endpoints[v1beta1.SchemeGroupVersion.Version]["rollouts"].(workload.Source); !ok {
-			return nil, errors.New("the endpoint of rollouts can not be watched")
+			return errors.New("the endpoint of rollouts can not be watched")
 		}
-		if err := generic.AddPostStartHook("workload-admission", c.serveWebhook); err != nil {
-			return nil, fmt.Errorf("adding the workload admission hook: %w", err)
-		}
+		hooks["workload-admission"] = c.serveWebhook
+	}
+	if c.options.besides() {
+		hooks["controllers"] = c.startBeside(generic)
 	}
 	if c.options.Standalone.Enabled {
-		if err := generic.AddPostStartHook("standalone", c.announce); err != nil {
-			return nil, fmt.Errorf("adding the standalone hook: %w", err)
+		hooks["standalone"] = c.announce
+	}
+	for name, hook := range hooks {
+		if err := generic.AddPostStartHook(name, hook); err != nil {
+			return fmt.Errorf("adding the hook %s: %w", name, err)
 		}
 	}
-	return &Server{Generic: generic, webhooks: &c.webhooks}, nil
+	return nil
 }
 
 // Run serves until the context ends, and then shuts down gracefully.
@@ -79,7 +90,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Generic.PrepareRun().RunWithContext(ctx); err != nil {
 		return fmt.Errorf("serving: %w", err)
 	}
-	s.webhooks.Wait()
+	s.ends.Wait()
 	return nil
 }
 
@@ -87,6 +98,7 @@ func (s *Server) Run(ctx context.Context) error {
 func Run(ctx context.Context, o *Options) (failed error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	o.fail = cancel
 	if o.Standalone.Enabled {
 		leave, err := o.openStandalone()
 		if err != nil {

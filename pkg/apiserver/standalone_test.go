@@ -45,7 +45,7 @@ func TestStandaloneRefusals(t *testing.T) {
 		"--webhook-port=9443":         "--webhook-port",
 		"--authorization-kubeconfig=": "--authorization-kubeconfig",
 	} {
-		cmd := apiserver.NewCommand()
+		cmd := apiserver.NewCommand(nil)
 		cmd.SetArgs([]string{"--standalone", args})
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
@@ -179,7 +179,7 @@ func standalone(t *testing.T, more ...string) (*versioned.Clientset, string) {
 	path := filepath.Join(dir, "kubeconfig")
 	ctx, stop := context.WithCancel(context.Background())
 	out, said := io.Pipe()
-	cmd := apiserver.NewCommand()
+	cmd := apiserver.NewCommand(nil)
 	cmd.SetArgs(append([]string{"--standalone", "--standalone-kubeconfig", path,
 		"--audit-policy-file=../../artifacts/examples/audit-policy.yaml", "--audit-log-path=" + filepath.Join(dir, "audit.log")}, more...))
 	cmd.SetOut(said)

@@ -110,7 +110,7 @@ func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error 
 		return fmt.Errorf("serving workload admission: %w", err)
 	}
 	klog.InfoS("Serving workload admission", "address", c.Webhook.Listener.Addr().String())
-	c.webhooks.Go(func() {
+	c.ends.Go(func() {
 		<-stopped
 		klog.InfoS("Stopped serving workload admission")
 	})

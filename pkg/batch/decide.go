@@ -163,9 +163,13 @@ func comeBack(d *draft) {
 	}
 }
 
-// setTarget stores how far the workload may go before it is written there.
+// setTarget stores how far the workload may go before it is written there. Where the store
+// is what sizes go by, it is written there when the batch is there.
 func setTarget(d *draft, to planner.Target) {
 	d.status.Drive = &rollouts.Drive{Partition: to.Partition, KeepOne: to.KeepOne, Least: to.Least, Abort: to.Abort, Revision: to.Revision}
+	if was := d.w.Target; d.w.SizedByStore && d.w.TargetApplied && was != nil && was.Owner == to.Owner && !was.Abort && !to.Abort {
+		return
+	}
 	d.act(planner.SetTarget{Target: to, Metadata: d.plan.PodTemplateMetadata})
 }
 

@@ -133,6 +133,9 @@ func moved(f *facts) bool {
 // rescaled reports whether somebody has changed the workload, so that its pods are
 // counted again; that alone is no progress.
 func rescaled(f *facts) bool {
+	if f.Batch != nil {
+		return f.Batch.Rescaled
+	}
 	return f.was().ObservedWorkloadGeneration != f.progress().ObservedWorkloadGeneration
 }
 
@@ -148,7 +151,7 @@ func progressCounter(f *facts) int32 {
 	case f.status.Phase != rollouts.PhaseProgressing, f.ending():
 		return w.LiveReadyReplicas - w.StableReplicas
 	default:
-		return w.UpdatedReplicas + w.UpdatedReadyReplicas
+		return w.UpdatedReadyReplicas
 	}
 }
 

@@ -97,15 +97,16 @@ func TestDeadline(t *testing.T) {
 func TestProgressIsNotedSeldom(t *testing.T) {
 	t.Parallel()
 	o := upgrading(start)
+	o.Rollout.Status.Canary.ProgressMark = 0
 	o.Workload.UpdatedReadyReplicas = 1
 	o.Now = start.Add(20 * time.Second)
 	p := planner.Decide(o)
-	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 2 || p.Wake != 40*time.Second {
+	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 0 || p.Wake != 40*time.Second {
 		t.Errorf("after 20 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
 	}
 	o.Now = start.Add(60 * time.Second)
 	p = planner.Decide(o)
-	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: o.Now}) || got.ProgressMark != 3 || p.Wake != 600*time.Second {
+	if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: o.Now}) || got.ProgressMark != 1 || p.Wake != 600*time.Second {
 		t.Errorf("after 60 s: %s, mark %d, wake in %s", got.LastProgressTime, got.ProgressMark, p.Wake)
 	}
 }
@@ -114,13 +115,13 @@ func TestProgressIsNotedSeldom(t *testing.T) {
 func TestFailingIsNoProgress(t *testing.T) {
 	t.Parallel()
 	o := upgrading(start)
-	o.Rollout.Status.Canary.ProgressMark = 4
+	o.Rollout.Status.Canary.ProgressMark = 2
 	for i, ready := range []int32{1, 2, 0, 2} {
 		o.Workload.UpdatedReadyReplicas = ready
 		o.Now = start.Add(time.Duration(i+1) * 2 * time.Minute)
 		p := planner.Decide(o)
 		o.Rollout.Status = p.Status
-		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 4 {
+		if got := p.Status.Canary; !got.LastProgressTime.Equal(&metav1.Time{Time: start}) || got.ProgressMark != 2 {
 			t.Errorf("with %d ready: %s, mark %d", ready, got.LastProgressTime, got.ProgressMark)
 		}
 	}

@@ -31,6 +31,8 @@ type draft struct {
 	// keeps its stage.
 	verdicts []Verdict
 	waits    bool
+	// upgraded reports whether the pods of a step were found ready, which the pass may have left by now.
+	upgraded bool
 	// undone says who undoes what routers were told.
 	undone string
 	// cause is what keeps the release from going on, in a few words.

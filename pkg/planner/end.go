@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -95,7 +96,7 @@ func end(d *draft) {
 	p.State, p.NextStepIndex = rollouts.StepCompleted, -1
 	d.stamp()
 	if ending.event != "" {
-		d.announce(ending.event, fmt.Sprintf("revision %s is released", p.UpdateRevision))
+		d.announce(ending.event, approvedBefore(d.facts, p.CurrentStepIndex)+fmt.Sprintf("revision %s is released", p.UpdateRevision))
 	}
 }
 
@@ -129,9 +130,24 @@ func mirrorBatch(d *draft) {
 	}
 	b := d.Batch
 	p.UpdateReplicas, p.UpdateReadyReplicas = b.UpdatedReplicas, b.UpdatedReadyReplicas
-	if d.w != nil && d.w.UpdateRevision == p.UpdateRevision {
-		p.ObservedWorkloadGeneration = d.w.Generation
+	echoGeneration(d, p)
+}
+
+// echoAfter is how long a batch that goes on keeps the generation of the workload from
+// being shown.
+const echoAfter = 5 * time.Second
+
+// echoGeneration shows which generation of the workload was seen. A batch, and a give-back,
+// make new ones themselves; to show each would be a write for each.
+func echoGeneration(d *draft, p *rollouts.Progress) {
+	if d.w == nil || d.w.UpdateRevision != p.UpdateRevision || d.w.Generation == p.ObservedWorkloadGeneration {
+		return
 	}
+	if since := p.LastProgressTime; since != nil && (d.Batch.running() || d.ending()) && d.until(since.Add(echoAfter)) > 0 {
+		d.wakeIn(d.until(since.Add(echoAfter)))
+		return
+	}
+	p.ObservedWorkloadGeneration = d.w.Generation
 }
 
 // yield does without the BatchRelease while another object has its name, and says so.

@@ -157,7 +157,7 @@ func holdStep(d *draft, step *rollouts.Step) {
 		d.say("you need manually confirm to enter the next step")
 	}
 	if !d.stayed() {
-		d.announce("StepPaused", d.status.Message)
+		d.announce("StepPaused", story(d.facts, d.status.Message))
 	}
 	for _, message := range waitingFor(d.verdicts) {
 		d.status.Message += "; " + message

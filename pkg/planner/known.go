@@ -40,6 +40,9 @@ type Known struct {
 	Metadata *rollouts.PodTemplateMetadata
 	// Target is how far the workload may go; nil where it was not told.
 	Target *Target
+	// Unrecorded reports whether the workload may not say yet how far it may go: its batch is
+	// not ready.
+	Unrecorded bool
 	// Leaves reports whether the workload is being given back.
 	Leaves bool
 }
@@ -92,6 +95,7 @@ func (k *Known) readBatch(b *rollouts.BatchRelease) {
 		k.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
+		k.Unrecorded = status.BatchState != rollouts.BatchReady
 		k.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
 	}
 	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {

@@ -163,6 +163,9 @@ type Workload struct {
 	Deleted string
 	// TargetApplied reports whether all that Target means is written.
 	TargetApplied bool
+	// SizedByStore reports whether nothing needs to be written on the workload when its
+	// target changes: its sets are sized by what the store says.
+	SizedByStore bool
 	// ExtraStatusStale reports whether what others read of the pods on the workload is not so.
 	ExtraStatusStale bool
 	// UnsupportedReason says why a workload cannot be released as it is; empty if it can.
@@ -214,6 +217,8 @@ type Batch struct {
 	UpdatedReadyReplicas int32
 	// Message says what the batch waits for.
 	Message string
+	// Rescaled reports whether the workload has another size than the batch was stored with.
+	Rescaled bool
 	// Acts reports whether something is to be written for it.
 	Acts bool
 	// Terminating reports whether it is being deleted, and about to go.

@@ -4,8 +4,6 @@
 package planner
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -135,7 +133,7 @@ func isFiled(f *facts, r rollouts.ReleaseRecord) bool {
 
 // noteUpgraded notes that the pods of a step are there, which the pass may have left by now.
 func noteUpgraded(d *draft, r *rollouts.ReleaseRecord) {
-	if v := visit(r); v != nil && slices.ContainsFunc(d.events, func(e Event) bool { return e.Reason == "StepUpgraded" }) {
+	if v := visit(r); v != nil && d.upgraded {
 		note(&v.UpgradedTime, d.now())
 	}
 }

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -76,8 +77,6 @@ type want struct {
 	found, stale Action
 	// undone is what somebody has undone.
 	undone string
-	// event announces it.
-	event *Event
 }
 
 // waitFor is what is left of a target that is met by something else.
@@ -188,9 +187,6 @@ func pursueTarget(d *draft, w want) {
 	if w.undone != "" {
 		correct(d, w.undone)
 	}
-	if w.event != nil {
-		d.events = append(d.events, *w.event)
-	}
 	if w.orders && w.action != nil {
 		d.order(w.action)
 		w.action = nil
@@ -212,20 +208,21 @@ func stageOf(state rollouts.StepState) stage {
 func passUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
-	d.announce("StepUpgraded", fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex))
+	d.upgraded = true
 	if everyPod(d.facts, step) {
 		p.State = rollouts.StepMetricsAnalysis
 	}
 }
 
-// advance goes on to the next step: approved, timed out or free to pass.
+// advance goes on to the next step: approved, timed out or free to pass. Of a step that
+// waited it was said already; the last one is said with the end.
 func advance(d *draft, _ *rollouts.Step) {
 	p := d.progress()
-	if user := approver(d.facts); user != "" {
-		d.announce("StepApproved", fmt.Sprintf("step(%d) was approved by %s", p.CurrentStepIndex, user))
-	}
 	d.settle(rollouts.VerbPromote, rollouts.OutcomeApplied)
 	if next := d.release.Next(p.CurrentStepIndex); next > 0 {
+		if !waited(d.facts) {
+			d.announce("StepPassed", story(d.facts, "it needs no approval"))
+		}
 		p.CurrentStepIndex, p.NextStepIndex = next, d.release.Next(next)
 		return
 	}
@@ -233,10 +230,35 @@ func advance(d *draft, _ *rollouts.Step) {
 	p.State = rollouts.StepCompleted
 }
 
-// approver names the user whose promotion of the current step is still to be acted on.
-func approver(f *facts) string {
-	for _, d := range f.status.Decisions {
-		if d.Verb == rollouts.VerbPromote && d.Outcome == "" {
+// waited reports whether the step has waited for approval or time before this pass.
+func waited(f *facts) bool {
+	was := f.was()
+	return was.CurrentStepIndex == f.progress().CurrentStepIndex && (was.State == rollouts.StepPaused || was.State == rollouts.StepReady)
+}
+
+// story says in one sentence how the release came to where the current step is done: who
+// approved the one before, what was done, and how it goes on.
+func story(f *facts, goes string) string {
+	p := f.progress()
+	done := fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex)
+	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !everyPod(f, step) {
+		done += ", its traffic reaches the new version"
+	}
+	return approvedBefore(f, p.CurrentStepIndex-1) + done + "; " + goes
+}
+
+// approvedBefore begins a sentence with who approved a step; empty if nobody has.
+func approvedBefore(f *facts, step int32) string {
+	if by := approver(f, step, rollouts.OutcomeApplied); by != "" {
+		return fmt.Sprintf("step(%d) was approved by %s; ", step, by)
+	}
+	return ""
+}
+
+// approver names the user who promoted a step last, with that outcome.
+func approver(f *facts, step int32, outcome rollouts.Outcome) string {
+	for _, d := range slices.Backward(f.status.Decisions) {
+		if d.Verb == rollouts.VerbPromote && d.Outcome == outcome && d.Step == step {
 			return d.User
 		}
 	}

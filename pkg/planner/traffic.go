@@ -5,7 +5,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -162,7 +161,7 @@ func routingTraffic(f *facts, step *rollouts.Step) want {
 
 // arriving waits until what routers were told is seen everywhere.
 func arriving(f *facts, to RouteTo) want {
-	r, p := f.route(), f.progress()
+	r := f.route()
 	switch {
 	case r.refuses() != "":
 		return waitFor("cannot route traffic to new version: "+r.refuses(), r.refuses())
@@ -171,9 +170,5 @@ func arriving(f *facts, to RouteTo) want {
 	case !r.Routed:
 		return want{}
 	}
-	w := want{remains: remains{settles: settles(f, to)}, found: to}
-	if w.done() && f.stayed() {
-		w.event = &Event{Reason: "TrafficRouted", Message: fmt.Sprintf("step(%d) traffic reaches the new version", p.CurrentStepIndex)}
-	}
-	return w
+	return want{remains: remains{settles: settles(f, to)}, found: to}
 }

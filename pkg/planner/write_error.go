@@ -67,5 +67,6 @@ func recordWriteError(d *draft) {
 	var says string
 	if d.status.Conditions, says = ClearWriteError(d.status.Conditions, acts); says != "" {
 		d.cause = says
+		d.status.Message += "; " + says
 	}
 }

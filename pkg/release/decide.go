@@ -41,31 +41,49 @@ func Decide(o Observed) Decision {
 	if planner.Over(o.Rollout) || o.Batches == nil || o.Batches.Release == nil {
 		return begin(o, Decision{Decision: planner.Decide(o.Observed)})
 	}
-	judged := batch.Decide(*o.Batches)
+	judged, was := batch.Decide(*o.Batches), o.Batches.Release.Status
+	news := !equality.Semantic.DeepEqual(was, judged.Status)
 	now := *o.Batches.Release
 	now.Status = judged.Status
 	o.Batch = planner.BatchFacts(&now)
-	o.Batch.Acts = len(judged.Actions) > 0
+	o.Batch.Acts = news || len(judged.Actions) > 0
+	o.Batch.Rescaled = was.ObservedWorkloadReplicas != judged.Status.ObservedWorkloadReplicas
 	d := Decision{Decision: planner.Decide(o.Observed)}
-	if runs := begins(d.Actions); runs >= 0 && !changed(o.Batches.Release.Status, judged.Status) {
+	switch {
+	case beginsNow(d.Actions, was, judged.Status):
 		return begin(o, d)
-	}
-	if len(judged.Actions) > 0 && slices.ContainsFunc(d.Actions, onWorkload) {
-		return d // it is judged again as it will be then
+	case overtaken(d.Actions, judged):
+		return d
 	}
 	// What was found out is stored first, so that whoever reads a BatchRelease sees each
 	// batch become ready. The next pass begins what follows.
 	d.Actions, d.Reasons = without(d.Actions, d.Reasons, begins(d.Actions))
-	if !equality.Semantic.DeepEqual(o.Batches.Release.Status, judged.Status) {
+	if news && !o.Batch.Terminating {
 		d.First = []planner.Action{planner.JudgeBatch{Status: judged.Status}}
 	}
 	d.Beside, d.Events = onBatch(judged.Actions), append(d.Events, judged.Events...)
 	return d
 }
 
-// changed reports whether a batch has become ready, or its BatchRelease has come to its end.
-func changed(was, is rollouts.BatchReleaseStatus) bool {
-	return is.BatchState != was.BatchState && is.BatchState == rollouts.BatchReady || is.Phase != was.Phase && is.Phase == rollouts.PhaseCompleted
+// beginsNow reports whether the next batch begins in this pass: not where this one has just
+// become ready or come to its end, unless the release goes back.
+func beginsNow(actions []planner.Action, was, is rollouts.BatchReleaseStatus) bool {
+	i := begins(actions)
+	if i < 0 {
+		return false
+	}
+	ready := is.BatchState != was.BatchState && is.BatchState == rollouts.BatchReady
+	ended := is.Phase != was.Phase && is.Phase == rollouts.PhaseCompleted
+	return actions[i].(planner.RunBatch).Plan.Abort || !ready && !ended
+}
+
+// overtaken reports whether a batch is not to be stored as it was judged: it is about to go,
+// or its workload is about to change and is judged again as it will be then.
+func overtaken(actions []planner.Action, judged batch.Plan) bool {
+	return slices.ContainsFunc(actions, func(a planner.Action) bool {
+		_, goes := a.(planner.ReleaseBatch)
+		return goes || len(judged.Actions) > 0 && onWorkload(a)
+	})
 }
 
 // onWorkload reports whether an action of the Rollout changes the workload.
@@ -102,7 +120,7 @@ func begin(o Observed, d Decision) Decision {
 	}
 	plan, exists := d.Actions[i].(planner.RunBatch).Plan, o.Batches.Release != nil
 	next := planned(o, plan)
-	if exists && !sameKnown(o.Batches.Release, next) {
+	if exists && !seenSame(o.Batches, next) {
 		return d
 	}
 	facts := *o.Batches
@@ -131,10 +149,14 @@ func planned(o Observed, plan rollouts.ReleasePlan) *rollouts.BatchRelease {
 	return next
 }
 
-// sameKnown reports whether both say the same of the workload, but for how far it may go.
-func sameKnown(a, b *rollouts.BatchRelease) bool {
-	was, is := planner.KnownOf(nil, a), planner.KnownOf(nil, b)
+// seenSame reports whether the workload looks the same with the next plan, but for how far
+// it may go. That it is given back changes nothing while our keys are on it as they should be.
+func seenSame(o *batch.Observed, next *rollouts.BatchRelease) bool {
+	was, is := planner.KnownOf(nil, o.Release), planner.KnownOf(nil, next)
 	was.Target, is.Target = nil, nil
+	if w := o.Workload; w != nil && w.Target != nil && len(w.TamperedKeys) == 0 {
+		was.Leaves, was.Holder = is.Leaves, is.Holder
+	}
 	return equality.Semantic.DeepEqual(was, is)
 }
 

@@ -47,7 +47,7 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) releas
 	}
 	w := &planner.Workload{
 		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
-		PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
+		Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
 		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: "v2"}, TargetApplied: true,
 	}
 	return release.Observed{
@@ -80,6 +80,12 @@ func TestOrder(t *testing.T) {
 		},
 		"the next batch waits until clients could see this one ready": {
 			o: observed(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
+		},
+		"an abort waits for nobody to see the batch ready": {
+			o: edit(observed(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *release.Observed) {
+				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
+			}),
+			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
 		},
 		"a batch that is made tells nothing before it has a uid": {
 			o:    edit(observed(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *release.Observed) { o.Batches.Release = nil }),

@@ -28,6 +28,8 @@ type Seen struct {
 	// Rival has the name of what is to be made beside the workload, and is not that; nil
 	// if there is none.
 	Rival object.Object
+	// Unrecorded reports whether the object does not say yet how far it may go.
+	Unrecorded bool
 	// TamperedKeys are the keys of ours whose stored values are not those of Object.
 	TamperedKeys []string
 }
@@ -48,7 +50,17 @@ func (r Row) See(obj object.Object, owned []object.Object, k planner.Known) Seen
 		unmark(view)
 	}
 	seeStable(view, isHeld || target != nil, k.Stable)
-	return Seen{Object: view, Stored: obj, Known: k, TamperedKeys: tamperedKeys(obj, view, isHeld, target != nil)}
+	seen := Seen{Object: view, Stored: obj, Known: k, TamperedKeys: tamperedKeys(obj, view, isHeld, target != nil)}
+	seen.awaitRecord(r.sets != nil && k.Unrecorded)
+	return seen
+}
+
+// awaitRecord takes how far the workload may go for not written yet where it differs, if
+// it may.
+func (s *Seen) awaitRecord(may bool) {
+	if at := slices.Index(s.TamperedKeys, rollouts.AnnotationDeploymentStrategy); may && at >= 0 {
+		s.Unrecorded, s.TamperedKeys = true, slices.Delete(s.TamperedKeys, at, at+1)
+	}
 }
 
 func seeHold(view metav1.Object, isHeld bool, holder string) {
@@ -130,6 +142,7 @@ func (r Row) Facts(s Seen, owned []object.Object) planner.Workload {
 		w.Deleted = rollouts.Lingers(strings.ToLower(r.GVK.Kind), s.Stored)
 	}
 	w.TargetApplied = w.TargetApplied && len(s.TamperedKeys) == 0
+	w.SizedByStore, w.ExtraStatusStale = r.sets != nil, w.ExtraStatusStale || s.Unrecorded
 	if r.Extra {
 		observeExtra(&w, s.Object, owned, s.Known)
 		w.Rival = rivalry(s.Rival)
@@ -177,10 +190,10 @@ func (s Seen) Based(changes []object.Change) []object.Change {
 	return based
 }
 
-// Changes are those, and what puts our keys right where none of them does.
+// Changes are those, and what puts our keys right, or on record, where none of them does.
 func (s Seen) Changes(changes []object.Change) []object.Change {
 	about := func(c object.Change) bool { return c.Base == s.Object }
-	if len(s.TamperedKeys) > 0 && !slices.ContainsFunc(changes, about) {
+	if (s.Unrecorded || len(s.TamperedKeys) > 0) && !slices.ContainsFunc(changes, about) {
 		return append(change(s.Stored, s.Object), changes...)
 	}
 	return s.Based(changes)

@@ -76,6 +76,9 @@ type Options struct {
 	// and with an etcd beside them, as artifacts/ha installs it; their names are
 	// those of Replica. With 0 there is one of each, as artifacts/small has it.
 	WeirReplicas int
+	// OneProcess runs the controllers in the processes of weir-apiserver. What is asked of a
+	// weir-controller is asked of the one that has it.
+	OneProcess bool
 	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
 	// for permissions that not every cluster does.
 	Audit bool
@@ -178,6 +181,8 @@ type Cluster struct {
 	more map[string][]string
 	// installed are the arguments of Weir's processes, as the manifests have them.
 	installed map[string][]string
+	// accounts are the service accounts of Weir's processes.
+	accounts map[string]string
 	// service stands before the replicas of weir-apiserver.
 	service *splitter
 
@@ -198,7 +203,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, more: map[string][]string{}}
+	c := &Cluster{opts: opts, ports: map[string]*port{}, procs: map[string]*process{}, installed: map[string][]string{}, accounts: map[string]string{}, more: map[string][]string{}}
 	if opts.Dir == "" {
 		if c.opts.Dir, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
 			return nil, fmt.Errorf("making the cluster's directory: %w", err)

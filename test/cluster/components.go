@@ -52,12 +52,21 @@ func (c *Cluster) program(name string) program {
 		p.ready = httpOK("http://" + c.Address(weirEtcdMetrics) + "/readyz")
 	case WeirAPIServer:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name)
-		p.ready = func(ctx context.Context) error { return c.weirReady(ctx, name) }
+		p.ready = func(ctx context.Context) error {
+			if err := c.weirReady(ctx, name); err != nil || !c.opts.OneProcess {
+				return err
+			}
+			return c.controllerReady(name)(ctx)
+		}
 	case WeirController:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirController), c.weirControllerArgs(name)
-		p.ready = httpOK("http://127.0.0.1:" + c.port(own(controllerHealth, name)) + "/readyz")
+		p.ready = c.controllerReady(name)
 	}
 	return p
+}
+
+func (c *Cluster) controllerReady(name string) func(context.Context) error {
+	return httpOK("http://127.0.0.1:" + c.port(own(controllerHealth, name)) + "/readyz")
 }
 
 func (c *Cluster) etcdArgs() []string {

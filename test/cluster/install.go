@@ -47,11 +47,15 @@ func (c *Cluster) Installation(ctx context.Context) ([]*unstructured.Unstructure
 
 // Components are those that an installation needs for the version of the cluster.
 func (c *Cluster) Components() ([]string, error) {
+	var components []string
+	if c.opts.OneProcess {
+		components = append(components, "one-process")
+	}
 	served, err := c.ServesPolicies()
 	if err != nil || served {
-		return nil, err
+		return components, err
 	}
-	return []string{"webhook-only"}, nil
+	return append(components, "webhook-only"), nil
 }
 
 // ServesPolicies reports whether kube-apiserver can hold workloads by policies.
@@ -99,13 +103,13 @@ func (c *Cluster) Upgrade(ctx context.Context, bin string, manifests fs.FS) erro
 	return c.install(ctx)
 }
 
-// keepArgs keeps the arguments of the process that a Deployment runs.
+// keepArgs keeps the arguments of the process that a Deployment runs, and its account.
 func (c *Cluster) keepArgs(object *unstructured.Unstructured) error {
 	d := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, d, true); err != nil {
 		return err
 	}
-	c.installed[d.Name] = d.Spec.Template.Spec.Containers[0].Args
+	c.installed[d.Name], c.accounts[d.Name] = d.Spec.Template.Spec.Containers[0].Args, d.Spec.Template.Spec.ServiceAccountName
 	return nil
 }
 

@@ -194,9 +194,14 @@ func (c *Cluster) Start(name string) error { return c.StartWith(name) }
 // StartWith is Start with more arguments, which are the process's until it is
 // started once more.
 func (c *Cluster) StartWith(name string, args ...string) error {
+	asked := name
+	name = c.within(name)
 	p, err := c.find(name)
 	if err != nil {
 		return err
+	}
+	if p.running() && asked != name {
+		return nil // it came with the other one
 	}
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)
@@ -218,7 +223,16 @@ func (c *Cluster) Pid(name string) (int, error) {
 	return p.cmd.Process.Pid, nil
 }
 
+// within is the process that has what is asked of the one of a name.
+func (c *Cluster) within(name string) string {
+	if rest, found := strings.CutPrefix(name, WeirController); found && c.opts.OneProcess {
+		return WeirAPIServer + rest
+	}
+	return name
+}
+
 func (c *Cluster) find(name string) (*process, error) {
+	name = c.within(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.procs[name]; p != nil {

@@ -31,6 +31,7 @@ func (c *Cluster) replicated() bool { return c.opts.WeirReplicas > 0 }
 
 // Replicas are the processes of a Deployment of the manifests.
 func (c *Cluster) Replicas(name string) []string {
+	name = c.within(name)
 	if !c.replicated() {
 		return []string{name}
 	}
@@ -91,7 +92,11 @@ func (c *Cluster) startReplicas(ctx context.Context) error {
 	if err := c.await(ctx, servers[0]); err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(servers[1:], c.Replicas(WeirController)) {
+	rest := servers[1:]
+	if !c.opts.OneProcess {
+		rest = append(rest, c.Replicas(WeirController)...)
+	}
+	for _, name := range rest {
 		if err := c.run(ctx, name); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	if c.replicated() {
 		return c.startReplicas(ctx)
 	}
-	for _, name := range []string{WeirAPIServer, WeirController} {
+	for _, name := range slices.Compact([]string{WeirAPIServer, c.within(WeirController)}) {
 		if err := c.run(ctx, name); err != nil {
 			return err
 		}
@@ -46,22 +46,31 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 // weirAPIServerArgs are those of the manifests, and what is different for a
 // process beside the cluster. The last of two flags wins.
 func (c *Cluster) weirAPIServerArgs(name string) []string {
-	kubeconfig := c.path(WeirAPIServer + ".kubeconfig")
+	kubeconfig := c.path(c.accounts[WeirAPIServer] + ".kubeconfig")
+	var controllers []string
+	if c.opts.OneProcess {
+		controllers = append(c.addressesOfController(name), c.opts.WeirControllerArgs...)
+	}
 	return slices.Concat(c.store(name, slices.Clone(c.installed[WeirAPIServer])), []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
 		"--webhook-port=" + c.port(own(weirWebhook, name)),
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-	}, c.opts.WeirApiserverArgs)
+	}, controllers, c.opts.WeirApiserverArgs)
+}
+
+func (c *Cluster) addressesOfController(name string) []string {
+	return []string{
+		"--health-probe-bind-address=127.0.0.1:" + c.port(own(controllerHealth, name)),
+		"--metrics-bind-address=127.0.0.1:" + c.port(own(controllerMetrics, name)),
+	}
 }
 
 func (c *Cluster) weirControllerArgs(name string) []string {
 	return slices.Concat(c.installed[WeirController], []string{
-		"--kubeconfig=" + c.path(WeirController+".kubeconfig"),
-		"--health-probe-bind-address=127.0.0.1:" + c.port(own(controllerHealth, name)),
-		"--metrics-bind-address=127.0.0.1:" + c.port(own(controllerMetrics, name)),
-	}, c.opts.WeirControllerArgs)
+		"--kubeconfig=" + c.path(c.accounts[WeirController]+".kubeconfig"),
+	}, c.addressesOfController(name), c.opts.WeirControllerArgs)
 }
 
 // adapt points at processes on loopback what points at pods in the manifests.

@@ -33,6 +33,7 @@ var here *world
 // Cases must hold however fast pods become ready, on each version of Kubernetes.
 var (
 	podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
+	one      = flag.Bool("e2e.one-process", false, "run the controllers in the process of weir-apiserver")
 	kube     = flag.String("e2e.kube", "", "a directory with the binaries of Kubernetes, other than bin/kube")
 )
 
@@ -61,7 +62,7 @@ func run(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("-e2e.ready: %w", err)
 	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true,
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, OneProcess: *one,
 		// So few that a test can have one too many.
 		WeirControllerArgs: []string{"--history-limit=2"},
 	}

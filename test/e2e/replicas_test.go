@@ -55,7 +55,7 @@ func replicated(t *testing.T, opts cluster.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Dir, opts.Weir, opts.WeirReplicas = dir, true, 2
+	opts.Dir, opts.Weir, opts.WeirReplicas, opts.OneProcess = dir, true, 2, *one
 	opts.Log, opts.PodReady, opts.Bin = os.Stderr, ready, *kube
 	c, err := cluster.Start(t.Context(), opts)
 	if err != nil {

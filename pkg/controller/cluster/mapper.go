@@ -19,6 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 // Mapper knows the kinds that the cluster serves, all of them from one question.
@@ -75,9 +79,22 @@ func (m *Mapper) Reset() {
 	m.changed = m.clock.Now()
 }
 
+// ours are the kinds of our group. They are as they are, whether the cluster knows yet that
+// they are served or not, and in the process that serves them it does not.
+var ours = func() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1beta1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion})
+	for kind := range conversions.AllKnownTypes() {
+		m.Add(kind, meta.RESTScopeNamespace)
+	}
+	return m
+}()
+
 // tell answers from what is known, and asks the cluster once if that is not enough.
 func tell[T any](m *Mapper, group string, from func(meta.RESTMapper) (T, error)) (T, error) {
 	var none T
+	if group == rollouts.GroupName {
+		return from(ours)
+	}
 	known := m.served.Load()
 	if known != nil {
 		if found, err := from(known); !meta.IsNoMatchError(err) {

@@ -14,6 +14,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,6 +177,12 @@ func Vanished(err error, name string) bool {
 	return about.Group == rollouts.GroupName && about.Name == name
 }
 
+// webhookDown reports whether an admission webhook that has to answer does not. That may be
+// over a moment later, and mostly is not.
+func webhookDown(s metav1.Status) bool {
+	return s.Reason == metav1.StatusReasonInternalError && strings.Contains(s.Message, "failed calling webhook")
+}
+
 // WriteError reports whether the server has answered a write, and does not want it.
 // Whatever may be otherwise a moment later by itself is none.
 func WriteError(err error) (d planner.WriteError, denied bool) {
@@ -187,7 +194,7 @@ func WriteError(err error) (d planner.WriteError, denied bool) {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
 		return planner.WriteError{}, false
 	default:
-		if code < 400 || code >= 500 {
+		if (code < 400 || code >= 500) && !webhookDown(answer.Status()) {
 			return planner.WriteError{}, false
 		}
 	}

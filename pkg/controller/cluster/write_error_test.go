@@ -116,15 +116,20 @@ func TestWriteError(t *testing.T) {
 		err  error
 		want string
 	}{
-		"forbidden":   {fmt.Errorf("creating: %w", apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("no"))), "Forbidden"},
-		"invalid":     {apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil), "Invalid"},
-		"webhook":     {errors.Join(webhook), "Denied"},
-		"conflict":    {apierrors.NewConflict(appsv1.Resource("deployments"), "web", nil), ""},
-		"unavailable": {apierrors.NewServiceUnavailable("down"), ""},
-		"too many":    {apierrors.NewTooManyRequests("slow", 1), ""},
-		"gone":        {apierrors.NewNotFound(appsv1.Resource("deployments"), "web"), ""},
-		"no answer":   {context.DeadlineExceeded, ""},
-		"nothing":     {nil, ""},
+		"forbidden": {fmt.Errorf("creating: %w", apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("no"))), "Forbidden"},
+		"invalid":   {apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil), "Invalid"},
+		"webhook":   {errors.Join(webhook), "Denied"},
+		"webhook down": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
+			Message: `Internal error occurred: failed calling webhook "a.b.c": Post "https://d": dial tcp: connection refused`,
+		}}, "InternalError"},
+		"server error": {apierrors.NewInternalError(errors.New("etcd is full")), ""},
+		"conflict":     {apierrors.NewConflict(appsv1.Resource("deployments"), "web", nil), ""},
+		"unavailable":  {apierrors.NewServiceUnavailable("down"), ""},
+		"too many":     {apierrors.NewTooManyRequests("slow", 1), ""},
+		"gone":         {apierrors.NewNotFound(appsv1.Resource("deployments"), "web"), ""},
+		"no answer":    {context.DeadlineExceeded, ""},
+		"nothing":      {nil, ""},
 	} {
 		d, denied := cluster.WriteError(tc.err)
 		if d.Reason != tc.want || denied != (tc.want != "") {

@@ -14,9 +14,11 @@ import (
 const (
 	// pass is how long one pass may take. The next pass goes on from what is stored.
 	pass = time.Minute
-	// soonest and latest bound how long a request that fails waits for its next pass.
+	// soonest and Latest bound how long a request that fails waits for its next pass.
 	// Other requests that fail do not make it wait longer.
-	soonest, latest = 5 * time.Millisecond, 1000 * time.Second
+	soonest = 5 * time.Millisecond
+	// Latest is short: what a pass fails by, as a quota, goes without waking anybody.
+	Latest = 15 * time.Second
 )
 
 // Options are those of a controller with so many workers. A namespace has at most
@@ -25,7 +27,7 @@ func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   pass,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, latest),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, Latest),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			return newQueue(name, limiter, newOrder(max(1, workers/2)))
 		},

@@ -80,8 +80,13 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 	if s.Values != nil {
 		ctx = logf.IntoContext(ctx, logf.FromContext(ctx).WithValues(s.Values(d)...))
 	}
+	// What is denied is no reason to store nothing.
+	first := s.carryOut(ctx, o, d.First, nil, d.Rule)
+	if _, denied := cluster.WriteError(first); first != nil && !denied {
+		return o, d, first
+	}
 	if err = s.commit(ctx, o, d); err != nil {
-		return o, d, err
+		return o, d, errors.Join(err, first)
 	}
 	if s.Stored != nil {
 		s.Stored(ctx, o, d)
@@ -89,7 +94,7 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 	if s.Announce != nil {
 		s.Announce(o, d.Events)
 	}
-	return o, d, s.apply(ctx, o, d)
+	return o, d, s.apply(ctx, o, d, first)
 }
 
 // commit stores the next status. Before an effect even an unchanged one is sent: the
@@ -97,9 +102,6 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 	if s.Claim != nil && !s.Claim(o, d) {
 		return cluster.ErrBehind
-	}
-	if err := s.carryOut(ctx, o, d.First, nil, d.Rule); err != nil {
-		return err
 	}
 	log := logf.FromContext(ctx).WithValues("reason", d.Rule, "actions", len(d.Actions), "wake", d.Wake)
 	if len(d.Actions)+len(d.Beside)+len(d.Filings) == 0 && equality.Semantic.DeepEqual(s.Status(o), d.Status) {
@@ -115,7 +117,7 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 
 // apply files what is to be filed and carries out the actions. An object does not wait for
 // its history, unless it is about to go.
-func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S]) error {
+func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error) error {
 	filed := s.file(ctx, o, d)
 	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
 		if !hopeless(filed) {
@@ -124,9 +126,9 @@ func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S]) error {
 		logf.FromContext(ctx).Error(filed, "Leaving without a history")
 		filed = nil
 	}
-	acted := s.recordWriteError(ctx, o, s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule))
-	beside := s.recordWriteError(ctx, o, s.carryOut(ctx, o, d.Beside, nil, d.Rule))
-	return errors.Join(acted, beside, filed)
+	acted := s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule)
+	beside := s.carryOut(ctx, o, d.Beside, nil, d.Rule)
+	return errors.Join(s.recordWriteError(ctx, o, first, acted, beside), filed)
 }
 
 func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {
@@ -173,13 +175,16 @@ func (s Steps[O, S]) carryOut(ctx context.Context, o *O, actions []planner.Actio
 	return nil
 }
 
-// recordWriteError notes that the server has denied an action. The planner takes that
-// back when nothing is to be written any more.
-func (s Steps[O, S]) recordWriteError(ctx context.Context, o *O, err error) error {
-	denial, denied := cluster.WriteError(err)
-	if !denied || s.RecordWriteError == nil {
+// recordWriteError notes that the server has denied something, of several the first: to note
+// each in turn would be news each time. The planner takes that back when nothing is to be
+// written any more.
+func (s Steps[O, S]) recordWriteError(ctx context.Context, o *O, errs ...error) error {
+	err := errors.Join(errs...)
+	i := slices.IndexFunc(errs, func(err error) bool { _, denied := cluster.WriteError(err); return denied })
+	if i < 0 || s.RecordWriteError == nil {
 		return err
 	}
+	denial, _ := cluster.WriteError(errs[i])
 	next, news := s.RecordWriteError(o, denial)
 	if !equality.Semantic.DeepEqual(s.Status(o), next) {
 		if commit := s.Commit(ctx, o, next); commit != nil {

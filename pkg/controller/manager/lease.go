@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package manager
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ const leaseName = "weir-controller"
 // guardByLease makes the lock of the election, and lets writes with the
 // configuration pass only while the lease is fresh. Without an election there is
 // no lock, and nothing is guarded.
-func guardByLease(config *rest.Config, o options) (resourcelock.Interface, error) {
-	if !o.leaderElect {
+func guardByLease(config *rest.Config, o Options) (resourcelock.Interface, error) {
+	if !o.LeaderElect {
 		return nil, nil
 	}
 	host, err := os.Hostname()
@@ -30,7 +30,7 @@ func guardByLease(config *rest.Config, o options) (resourcelock.Interface, error
 	}
 	who := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
 	// It has clients of its own, which are not guarded.
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.leaderNamespace, leaseName, who, config, renewDeadline)
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.LeaderNamespace, leaseName, who, config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}

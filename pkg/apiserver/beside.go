@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Beside is what runs in the process of the server, as a client of it and of the cluster:
+// the controllers.
+type Beside interface {
+	AddFlags(*pflag.FlagSet)
+	Validate() error
+	// Enabled reports whether it runs at all.
+	Enabled() bool
+	// Run runs it until the context ends. The configuration reaches both.
+	Run(context.Context, *rest.Config) error
+}
+
+// inProcess marks the context of requests that come from this process. Nobody else can
+// make one.
+type inProcess struct{}
+
+// besideAuthenticator takes requests that come from this process for those of the
+// controller.
+type besideAuthenticator struct {
+	authenticator.Request
+	controller string
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (a besideAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if r.Context().Value(inProcess{}) == nil {
+		return a.Request.AuthenticateRequest(r)
+	}
+	groups := []string{user.AllAuthenticated}
+	if namespace, _, err := serviceaccount.SplitUsername(a.controller); err == nil {
+		groups = append(groups, serviceaccount.MakeGroupNames(namespace)...)
+	}
+	return &authenticator.Response{User: &user.DefaultInfo{Name: a.controller, Groups: groups}}, true, nil
+}
+
+// startBeside starts what is beside the server once that serves. The server ends with it.
+func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) genericapiserver.PostStartHookFunc {
+	return func(hook genericapiserver.PostStartHookContext) error {
+		c.ends.Go(func() {
+			if err := runBeside(hook.Context, c.options.Beside, generic.Handler, c.Generic.ClientConfig); hook.Err() == nil {
+				c.options.fail(fmt.Errorf("running the controllers: %w", cmp.Or(err, errEnded)))
+			}
+		})
+		return nil
+	}
+}
+
+var errEnded = errors.New("they ended")
+
+// pipeSize is the buffer of each connection within the process.
+const pipeSize = 64 << 10
+
+// runBeside runs what is beside the server, and returns when it has ended. It asks the server
+// itself about our group: without the aggregator, TLS, and a second authentication. What
+// the server does about a request stays: authorization, admission, audit and flow control.
+func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *rest.Config) error {
+	listener := bufconn.Listen(pipeSize)
+	server := &http.Server{ //nolint:gosec // its only client is this process
+		Handler:     handler,
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, inProcess{}, true) },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	own := &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		MaxIdleConnsPerHost: 100,
+	}
+	config := rest.CopyConfig(cluster)
+	config.Wrap(func(outside http.RoundTripper) http.RoundTripper { return byGroup{own: own, outside: outside} })
+	err := b.Run(ctx, config)
+	if closed := server.Close(); closed != nil {
+		err = errors.Join(err, fmt.Errorf("closing the connections of the process: %w", closed))
+	}
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// byGroup sends requests about our group to this process, and all others outside.
+type byGroup struct {
+	own, outside http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b byGroup) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Path, "/apis/"+rollouts.GroupName+"/") {
+		return b.outside.RoundTrip(r)
+	}
+	inside := r.Clone(r.Context())
+	inside.URL.Scheme = "http"
+	inside.Header.Del("Authorization")
+	return b.own.RoundTrip(inside)
+}
+
+// WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
+func (b byGroup) WrappedRoundTripper() http.RoundTripper { return b.outside }

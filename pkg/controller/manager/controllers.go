@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/weir-rollouts/weir/pkg/batch"
+	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/metrics"
+	"github.com/weir-rollouts/weir/pkg/controller/orphan"
+	"github.com/weir-rollouts/weir/pkg/controller/rollout"
+	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
+	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// shared is what controllers are made of.
+type shared struct {
+	Options
+	server    cluster.Server
+	recorder  events.EventRecorder
+	clock     clock.Clock
+	beside    cache.Cache
+	admission cluster.AdmissionStatus
+	metrics   *metrics.Metrics
+}
+
+// controller is a part of the manager that watches.
+type controller interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+// controllers is the table of them.
+var controllers = []struct {
+	name string
+	of   func(s shared) []controller
+}{
+	{"rollout", func(s shared) []controller {
+		return []controller{&rollout.Reconciler{
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency,
+			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
+			Beside: s.beside, AdmissionStatus: s.admission, Labels: batch.PodLabels(s.PodLabels),
+		}}
+	}},
+	{"batchrelease", func(s shared) []controller {
+		return []controller{&batchrelease.Reconciler{
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Labels: batch.PodLabels(s.PodLabels),
+		}}
+	}},
+	{"trafficrouting", func(s shared) []controller {
+		return []controller{&trafficrouting.Reconciler{
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Configuration: s.Configuration,
+		}}
+	}},
+	{"deployment", func(s shared) []controller {
+		return []controller{&deployment.Reconciler{Server: s.server, Concurrency: s.Concurrency}}
+	}},
+	{"orphan", orphans},
+}
+
+// orphans give back what nothing names any more, of each kind that the cluster serves.
+func orphans(s shared) []controller {
+	all := []controller{&orphan.OptionalKinds{Server: s.server, Recorder: s.recorder}}
+	for _, row := range workload.Kinds() {
+		if s.server.Native(row) {
+			all = append(all, &orphan.Reconciler{Server: s.server, Recorder: s.recorder, Row: row})
+		}
+	}
+	return all
+}
+
+// Names are those of all controllers.
+func Names() []string {
+	var names []string
+	for _, c := range controllers {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// setup adds the controllers to the manager.
+func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	s := shared{Options: o, clock: clock.RealClock{}, recorder: mgr.GetEventRecorder("weir")}
+	var err error
+	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
+		return fmt.Errorf("asking the cluster for policies: %w", err)
+	}
+	if s.beside, err = newCache(mgr, s.admission); err != nil {
+		return err
+	}
+	s.admission.Reader = s.beside
+	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
+		return fmt.Errorf("indexing: %w", err)
+	}
+	reader := cluster.Reader{
+		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
+	}
+	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
+	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return addAll(mgr, s)
+}
+
+func addAll(mgr ctrl.Manager, s shared) error {
+	for _, row := range controllers {
+		if !s.runs(row.name) {
+			continue
+		}
+		for _, c := range row.of(s) {
+			if err := c.SetupWithManager(mgr); err != nil {
+				return fmt.Errorf("setting up %s: %w", row.name, err)
+			}
+		}
+	}
+	return nil
+}

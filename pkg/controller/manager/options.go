@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weir-rollouts/weir/pkg/batch"
+)
+
+// Options are the flags of the controllers.
+type Options struct {
+	// Controllers are the names of those that run; All is all of them.
+	Controllers     []string
+	LeaderElect     bool
+	LeaderNamespace string
+	MetricsAddress  string
+	Profiling       bool
+	ProbeAddress    string
+	Configuration   []string
+	Concurrency     int
+	HistoryLimit    int
+	HistoryAge      time.Duration
+	PodLabels       string
+}
+
+// All is the name of all controllers, and None that of none.
+const (
+	All  = "all"
+	None = "none"
+)
+
+// NewOptions returns the defaults.
+func NewOptions() Options {
+	return Options{
+		Controllers: []string{All}, LeaderElect: true, LeaderNamespace: "weir-system", Configuration: []string{"weir-system", "kruise-rollout"},
+		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(batch.LabelAlways),
+	}
+}
+
+// AddFlags adds the flags of the controllers.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf("which controllers run: %s, %s, or names of %v", All, None, Names()))
+	f.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "act only while holding the lease, so that replicas do not act twice")
+	f.StringVar(&o.LeaderNamespace, "leader-election-namespace", o.LeaderNamespace, "namespace of the lease")
+	f.StringSliceVar(&o.Configuration, "configuration-namespaces", o.Configuration, "where the ConfigMap kruise-rollout-configuration with scripts for routers is looked for; the first that has a script counts")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "where /metrics of the controllers is served; 0 turns it off")
+	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "where /healthz and /readyz of the controllers are served; 0 turns it off")
+	f.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "how many objects of each kind are worked on at once")
+	f.IntVar(&o.HistoryLimit, "history-limit", o.HistoryLimit, "how many histories of releases are kept for each Rollout, at least 1")
+	f.DurationVar(&o.HistoryAge, "history-age", o.HistoryAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
+	f.StringVar(&o.PodLabels, "pod-batch-labels", o.PodLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
+}
+
+// Validate refuses what makes no sense.
+func (o *Options) Validate() error {
+	if o.HistoryLimit < 1 || o.HistoryAge < 0 {
+		return errors.New("--history-limit must be at least 1, and --history-age not negative")
+	}
+	if !slices.Contains([]batch.PodLabels{batch.LabelAlways, batch.LabelNamed}, batch.PodLabels(o.PodLabels)) {
+		return fmt.Errorf("--pod-batch-labels must be %s or %s", batch.LabelAlways, batch.LabelNamed)
+	}
+	if len(o.Configuration) == 0 || slices.Contains(o.Configuration, "") {
+		return errors.New("--configuration-namespaces must name namespaces")
+	}
+	return o.validateNames()
+}
+
+func (o *Options) validateNames() error {
+	if alone := o.Controllers; len(alone) == 1 && (alone[0] == All || alone[0] == None) {
+		return nil
+	}
+	for _, name := range o.Controllers {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("--controllers %q: must be %s, %s, or names of %v", name, All, None, Names())
+		}
+	}
+	return nil
+}
+
+// Enabled reports whether any controller runs.
+func (o *Options) Enabled() bool {
+	return len(o.Controllers) > 0 && !slices.Contains(o.Controllers, None)
+}
+
+// runs reports whether the controller of a name does.
+func (o *Options) runs(name string) bool {
+	return slices.Contains(o.Controllers, All) || slices.Contains(o.Controllers, name)
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pass_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// object is what passes are about here: its status is what is noted in it.
+type object struct{ status string }
+
+// run is a kind whose passes do what they are told, and write down what they do.
+type run struct {
+	decision pass.Decision[string]
+	answers  map[planner.Action]error
+	stored   object
+	did      []string
+}
+
+func (r *run) steps() pass.Steps[object, string] {
+	return pass.Steps[object, string]{
+		Observe: func(context.Context, types.NamespacedName) (*object, error) { o := r.stored; return &o, nil },
+		Decide:  func(*object) pass.Decision[string] { return r.decision },
+		Status:  func(o *object) string { return o.status },
+		Commit: func(_ context.Context, o *object, status string) error {
+			r.did = append(r.did, "store "+status)
+			o.status, r.stored.status = status, status
+			return nil
+		},
+		Act: func(_ context.Context, _ *object, a planner.Action) error {
+			r.did = append(r.did, a.String())
+			return r.answers[a]
+		},
+		RecordWriteError: func(o *object, e planner.WriteError) (string, bool) {
+			next := "denied: " + e.Reason
+			return next, next != o.status
+		},
+		Announce: func(_ *object, events []planner.Event) {
+			for _, e := range events {
+				r.did = append(r.did, "announce "+e.Reason)
+			}
+		},
+		Again: func(*object) time.Duration { return 0 },
+	}
+}
+
+// Of what is denied in one pass the first is noted, once. What is stored before the status
+// does not keep that from being stored.
+func TestDenials(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
+	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil)
+	conflict := apierrors.NewConflict(appsv1.Resource("deployments"), "web", errors.New("moved"))
+	first, act, beside := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}, planner.Pin{Revision: "beside"}
+	decision := pass.Decision[string]{
+		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside},
+	}
+	for name, tc := range map[string]struct {
+		answers map[planner.Action]error
+		want    []string
+	}{
+		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String()}},
+		"two": {
+			map[planner.Action]error{act: invalid, beside: forbidden},
+			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Invalid", "announce WriteDenied"},
+		},
+		"what is stored first": {
+			map[planner.Action]error{first: forbidden},
+			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Forbidden", "announce WriteDenied"},
+		},
+		"a conflict is none": {map[planner.Action]error{first: conflict}, []string{first.String()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &run{decision: decision, answers: tc.answers}
+			if _, _, err := r.steps().Run(t.Context(), types.NamespacedName{}); (err != nil) != (tc.answers != nil) {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tc.want, r.did); diff != "" {
+				t.Errorf("did (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A pass that fails is tried again, and no later than it would have looked again by itself.
+func TestFailureKeepsWake(t *testing.T) {
+	t.Parallel()
+	act := planner.Pin{Revision: "act"}
+	for wake, want := range map[time.Duration]string{
+		0:                "failure",
+		5 * time.Second:  "5s",
+		20 * time.Second: "failure",
+	} {
+		r := &run{
+			decision: pass.Decision[string]{Actions: []planner.Action{act}, Wake: wake},
+			answers:  map[planner.Action]error{act: errors.New("the server is away")},
+		}
+		result, err := r.steps().Reconcile(t.Context(), ctrl.Request{})
+		got := result.RequeueAfter.String()
+		if err != nil {
+			got = "failure"
+		}
+		if got != want {
+			t.Errorf("wake in %s: %s, want %s", wake, got, want)
+		}
+	}
+}
