@@ -282,3 +282,21 @@ func TestShapedWithoutType(t *testing.T) {
 		t.Errorf("type %q, partition %d", got, *s.set.Spec.UpdateStrategy.RollingUpdate.Partition)
 	}
 }
+
+// TestHoldAgain holds a StatefulSet in the middle of a step: what its owner wrote before is
+// still the owner's.
+func TestHoldAgain(t *testing.T) {
+	t.Parallel()
+	row, _ := Find("apps/v1", "StatefulSet", rollouts.StylePartition)
+	s := &appsv1.StatefulSet{}
+	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
+		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))},
+	}
+	row.Hold(s, "web")
+	noted := s.Annotations[rollouts.AnnotationOriginalStrategy]
+	s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(3))
+	row.Hold(s, "web")
+	if again := s.Annotations[rollouts.AnnotationOriginalStrategy]; again != noted || noted == "" {
+		t.Errorf("the owner's strategy is %q, and %q when held again", noted, again)
+	}
+}
