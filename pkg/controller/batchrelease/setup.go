@@ -17,7 +17,7 @@ import (
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
-		For(cluster.NewBatchRelease()).
+		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.Lone())).
 		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(cluster.TargetChanged())).

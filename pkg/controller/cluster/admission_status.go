@@ -44,6 +44,8 @@ type AdmissionStatus struct {
 	client.Reader
 	// Policies reports whether the cluster serves policies.
 	Policies bool
+	// Verdicts are about those objects.
+	Verdicts *Verdicts
 }
 
 // ServesPolicies asks the cluster.
@@ -110,7 +112,7 @@ func (d AdmissionStatus) missingFor(ctx context.Context, w *admissionregistratio
 	case len(w.Webhooks[i].ClientConfig.CABundle) == 0:
 		return "the MutatingWebhookConfiguration " + WebhookName + " has no caBundle, so that kube-apiserver cannot ask weir-apiserver", nil
 	}
-	if less, err := weakened(w, resource); less != "" || err != nil {
+	if less, err := d.Verdicts.Of(w, "weakened for "+resource.String(), func() (string, error) { return weakened(w, resource) }); less != "" || err != nil {
 		return less, err
 	}
 	if p := w.Webhooks[i].FailurePolicy; p == nil || *p == admissionregistrationv1.Fail {
@@ -202,7 +204,11 @@ func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 			if p == nil {
 				return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", kind.Kind, want.GetName()), nil
 			}
-			if field := doctor.Drift(want, p); field != "" {
+			field, err := d.Verdicts.Of(p, kind.Kind, func() (string, error) { return doctor.Drift(want, p), nil })
+			if err != nil {
+				return "", err
+			}
+			if field != "" {
 				return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, kind.Kind, want.GetName()), nil
 			}
 		}

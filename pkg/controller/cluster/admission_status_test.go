@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -148,5 +149,27 @@ func TestMissingPolicies(t *testing.T) {
 				t.Errorf("says %q (%v), want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// What was found of an object counts for the version that it was found of.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	find := func() (string, error) { asked++; return "drift", nil }
+	var verdicts cluster.Verdicts
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "weir", UID: "a", ResourceVersion: "1"}}
+	other := policy.DeepCopy()
+	other.Name = "other"
+	again := policy.DeepCopy()
+	again.ResourceVersion = "2"
+	for i, step := range []struct {
+		o    *admissionregistrationv1.ValidatingAdmissionPolicy
+		want int
+	}{{policy, 1}, {policy, 1}, {other, 2}, {policy, 2}, {again, 3}, {again, 3}} {
+		says, err := verdicts.Of(step.o, "question", find)
+		if err != nil || says != "drift" || asked != step.want {
+			t.Errorf("step %d: %q, %v, asked %d times, want %d", i, says, err, asked, step.want)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -144,10 +145,13 @@ func cached(ctx context.Context, s client.Reader, list client.ObjectList, which 
 	return found
 }
 
-// requests are one for each of the objects.
+// requests are one for each of the objects, of BatchReleases for lone ones.
 func requests(of []object.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, o := range of {
+		if b, is := o.(*v1beta1.BatchRelease); is && !lone(b) {
+			continue
+		}
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 	return out
@@ -175,6 +179,15 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 	})
+}
+
+// Lone passes BatchReleases that no Rollout has, and those that are being deleted: the
+// passes of a Rollout are about its own.
+func Lone() predicate.Predicate { return predicate.NewPredicateFuncs(lone) }
+
+func lone(o client.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return o.GetDeletionTimestamp() != nil || ref == nil || ref.Kind != "Rollout"
 }
 
 // Rollouts is a list for Enqueue.
