@@ -23,7 +23,7 @@ import (
 func main() {
 	heap.Grow()
 	o := controllers{manager.NewOptions()}
-	o.Controllers, o.ProbeAddress = []string{manager.None}, "0" // the server has probes of its own
+	o.Controllers, o.ProbeAddress = manager.None, "0" // the server has probes of its own
 	cmd := apiserver.NewCommand(&o)
 	cmd.SetContext(genericapiserver.SetupSignalContext())
 	os.Exit(cli.Run(cmd))

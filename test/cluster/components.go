@@ -53,7 +53,7 @@ func (c *Cluster) program(name string) program {
 	case WeirAPIServer:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name)
 		p.ready = func(ctx context.Context) error {
-			if err := c.weirReady(ctx, name); err != nil || !c.opts.OneProcess {
+			if err := c.weirReady(ctx, name); err != nil || !c.opts.OneProcess || slices.Contains(c.moreOf(name), withoutControllers) {
 				return err
 			}
 			return c.controllerReady(name)(ctx)
@@ -63,6 +63,13 @@ func (c *Cluster) program(name string) program {
 		p.ready = c.controllerReady(name)
 	}
 	return p
+}
+
+// moreOf are the arguments that a process was started with besides.
+func (c *Cluster) moreOf(name string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.more[name]
 }
 
 func (c *Cluster) controllerReady(name string) func(context.Context) error {

@@ -142,6 +142,7 @@ func (p *process) tail() string {
 }
 
 // Kill ends a process as a crash would, with SIGKILL, and returns when it is gone.
+// In one process the controllers are gone when the server runs again without them.
 func (c *Cluster) Kill(name string) error {
 	p, err := c.find(name)
 	if err != nil {
@@ -151,6 +152,17 @@ func (c *Cluster) Kill(name string) error {
 		return err
 	}
 	<-p.exited
+	return c.goOnWithout(name)
+}
+
+// withoutControllers has a weir-apiserver run none.
+const withoutControllers = "--controllers=none"
+
+// goOnWithout starts the server again, without controllers, where these were what was to go.
+func (c *Cluster) goOnWithout(name string) error {
+	if server := c.within(name); server != name {
+		return c.StartWith(server, withoutControllers)
+	}
 	return nil
 }
 
@@ -158,10 +170,11 @@ func (c *Cluster) Kill(name string) error {
 // replica has as long as its manifest gives it.
 func (c *Cluster) End(name string) error {
 	p, err := c.find(name)
-	if err == nil {
-		p.stop(90 * time.Second)
+	if err != nil {
+		return err
 	}
-	return err
+	p.stop(90 * time.Second)
+	return c.goOnWithout(name)
 }
 
 // Signal sends a signal to a process, SIGSTOP and SIGCONT for instance.
@@ -200,8 +213,8 @@ func (c *Cluster) StartWith(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	if p.running() && asked != name {
-		return nil // it came with the other one
+	if asked != name {
+		p.stop(90 * time.Second) // it may run without controllers
 	}
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,8 +17,8 @@ import (
 
 // Options are the flags of the controllers.
 type Options struct {
-	// Controllers are the names of those that run; All is all of them.
-	Controllers     []string
+	// Controllers are the names of those that run, with commas between them, or All, or None.
+	Controllers     string
 	LeaderElect     bool
 	LeaderNamespace string
 	MetricsAddress  string
@@ -39,14 +40,14 @@ const (
 // NewOptions returns the defaults.
 func NewOptions() Options {
 	return Options{
-		Controllers: []string{All}, LeaderElect: true, LeaderNamespace: "weir-system", Configuration: []string{"weir-system", "kruise-rollout"},
+		Controllers: All, LeaderElect: true, LeaderNamespace: "weir-system", Configuration: []string{"weir-system", "kruise-rollout"},
 		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(batch.LabelAlways),
 	}
 }
 
 // AddFlags adds the flags of the controllers.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf("which controllers run: %s, %s, or names of %v", All, None, Names()))
+	f.StringVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf("which controllers run: %s, %s, or names of %v with commas between them", All, None, Names()))
 	f.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "act only while holding the lease, so that replicas do not act twice")
 	f.StringVar(&o.LeaderNamespace, "leader-election-namespace", o.LeaderNamespace, "namespace of the lease")
 	f.StringSliceVar(&o.Configuration, "configuration-namespaces", o.Configuration, "where the ConfigMap kruise-rollout-configuration with scripts for routers is looked for; the first that has a script counts")
@@ -73,10 +74,10 @@ func (o *Options) Validate() error {
 }
 
 func (o *Options) validateNames() error {
-	if alone := o.Controllers; len(alone) == 1 && (alone[0] == All || alone[0] == None) {
+	if o.Controllers == All || o.Controllers == None {
 		return nil
 	}
-	for _, name := range o.Controllers {
+	for _, name := range strings.Split(o.Controllers, ",") {
 		if !slices.Contains(Names(), name) {
 			return fmt.Errorf("--controllers %q: must be %s, %s, or names of %v", name, All, None, Names())
 		}
@@ -85,11 +86,9 @@ func (o *Options) validateNames() error {
 }
 
 // Enabled reports whether any controller runs.
-func (o *Options) Enabled() bool {
-	return len(o.Controllers) > 0 && !slices.Contains(o.Controllers, None)
-}
+func (o *Options) Enabled() bool { return o.Controllers != None }
 
 // runs reports whether the controller of a name does.
 func (o *Options) runs(name string) bool {
-	return slices.Contains(o.Controllers, All) || slices.Contains(o.Controllers, name)
+	return o.Controllers == All || slices.Contains(strings.Split(o.Controllers, ","), name)
 }

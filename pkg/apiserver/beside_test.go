@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/client-go/rest"
+)
+
+// client is what runs beside a server here: it sends some requests and ends.
+type client func(context.Context, *rest.Config) error
+
+func (client) AddFlags(*pflag.FlagSet)                              {}
+func (client) Validate() error                                      { return nil }
+func (client) Enabled() bool                                        { return true }
+func (c client) Run(ctx context.Context, config *rest.Config) error { return c(ctx, config) }
+
+// nobody is known by what a request says.
+type nobody struct{}
+
+func (nobody) AuthenticateRequest(*http.Request) (*authenticator.Response, bool, error) {
+	return nil, false, nil
+}
+
+// TestBeside checks who answers requests of what runs beside the server, and as whose they
+// count. A request from elsewhere is nobody's, whatever its headers say.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	who := besideAuthenticator{nobody{}, "system:serviceaccount:weir-system:weir-controller"}
+	answer := func(from string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name := "nobody"
+			if by, ok, err := who.AuthenticateRequest(r); ok && err == nil {
+				name = by.User.GetName()
+				for _, group := range by.User.GetGroups() {
+					name += " " + group
+				}
+			}
+			_, _ = io.WriteString(w, from+" to "+name+" with "+r.Header.Get("Authorization"))
+		})
+	}
+	inside, outside := answer("inside"), httptest.NewServer(answer("outside"))
+	defer outside.Close()
+	errEnd := errors.New("the end")
+	got := map[string]string{}
+	err := runBeside(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
+		c, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return err
+		}
+		for _, path := range []string{"/apis/rollouts.kruise.io/v1beta1/rollouts", "/apis/rollouts.kruise.iox/v1", "/api/v1/pods"} {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, outside.URL+path, nil)
+			if err != nil {
+				return err
+			}
+			response, err := c.Do(request)
+			if err != nil {
+				return err
+			}
+			body, err := io.ReadAll(response.Body)
+			if err := errors.Join(err, response.Body.Close()); err != nil {
+				return err
+			}
+			got[path] = string(body)
+		}
+		return errEnd
+	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"})
+	if !errors.Is(err, errEnd) {
+		t.Error(err)
+	}
+	want := map[string]string{
+		"/apis/rollouts.kruise.io/v1beta1/rollouts": "inside to system:serviceaccount:weir-system:weir-controller" +
+			" system:authenticated system:serviceaccounts system:serviceaccounts:weir-system with ",
+		"/apis/rollouts.kruise.iox/v1": "outside to nobody with Bearer secret",
+		"/api/v1/pods":                 "outside to nobody with Bearer secret",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+}
