@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,10 +42,7 @@ func TestBeside(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name := "nobody"
 			if by, ok, err := who.AuthenticateRequest(r); ok && err == nil {
-				name = by.User.GetName()
-				for _, group := range by.User.GetGroups() {
-					name += " " + group
-				}
+				name = strings.Join(append([]string{by.User.GetName()}, by.User.GetGroups()...), " ")
 			}
 			_, _ = io.WriteString(w, from+" to "+name+" with "+r.Header.Get("Authorization"))
 		})
