@@ -77,7 +77,7 @@ func (o *Options) validateNames() error {
 	if o.Controllers == All || o.Controllers == None {
 		return nil
 	}
-	for _, name := range strings.SplitSeq(o.Controllers, ",") {
+	for name := range strings.SplitSeq(o.Controllers, ",") {
 		if !slices.Contains(Names(), name) {
 			return fmt.Errorf("--controllers %q: must be %s, %s, or names of %v", name, All, None, Names())
 		}
