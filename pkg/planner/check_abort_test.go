@@ -32,13 +32,19 @@ func (c *checks) stays(actor string, was, is *appsv1.ReplicaSet) {
 	}
 }
 
-// goesBack reports whether the Deployment was last told to go back to stable. The store
-// counts before the annotation, which is a record where a BatchRelease tells.
+// goesBack reports whether the Deployment was last told to go back to stable, and whoever acts
+// now has seen it. The store counts before the annotation, which is a record where a
+// BatchRelease tells.
 func (c *checks) goesBack(d *appsv1.Deployment) bool {
 	if b := find[*rollouts.BatchRelease](c.w.store.objects, kindBatch, d.Name); b != nil {
-		return b.Status.Drive != nil && b.Status.Drive.Abort
+		seen := find[*rollouts.BatchRelease](c.w.store.at(c.w.seen[kindBatch]), kindBatch, d.Name)
+		return back(b) && back(seen)
 	}
 	return strings.Contains(d.Annotations[rollouts.AnnotationDeploymentStrategy], `"abort":true`)
+}
+
+func back(b *rollouts.BatchRelease) bool {
+	return b != nil && b.Status.Drive != nil && b.Status.Drive.Abort
 }
 
 // asked is the size that the owner asks for, or asked for when it was last seen

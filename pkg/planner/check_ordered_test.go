@@ -162,7 +162,10 @@ func (c *checks) pod(actor string, old, next object.Object) {
 }
 
 // batchAsked: a batch is not asked for before its step.
-func (c *checks) batchAsked(actor string, b *rollouts.BatchRelease) {
+func (c *checks) batchAsked(actor string, old object.Object, b *rollouts.BatchRelease) {
+	if was, ok := old.(*rollouts.BatchRelease); ok && equal.DeepEqual(was.Spec, b.Spec) {
+		return // it was asked for before
+	}
 	r := find[*rollouts.Rollout](c.w.store.objects, kindRollout, b.Name)
 	if plan := b.Spec.Plan; actor != "rollout" || r == nil || r.Status.Active() == nil || plan.BatchPartition == nil || plan.Abort || b.DeletionTimestamp != nil {
 		return

@@ -227,7 +227,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		c.pod(actor, old, next)
 	case *rollouts.BatchRelease:
 		if next != nil {
-			c.batchAsked(actor, o)
+			c.batchAsked(actor, old, o)
 		}
 	case *appsv1.Deployment:
 		c.aborted = c.aborted && o.Spec.Paused

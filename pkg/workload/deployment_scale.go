@@ -52,7 +52,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
 	besideStable(&s, r)
-	assign(&s, d, r)
+	assign(&s, d, r, other)
 	if between {
 		stayBetween(&s)
 	}
@@ -111,8 +111,9 @@ func ambiguous(d *appsv1.Deployment) bool {
 }
 
 // assign gives sets their parts. Where the live template is the stable one, or
-// nothing but it is known, there is nothing to hold back for: it gets all pods.
-func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions) {
+// nothing but it is known, there is nothing to hold back for: it gets all pods. Not yet where
+// what was told is about another revision: it is about to be told so.
+func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, other bool) {
 	s.Update = facts(r.update)
 	if r.stable != r.update {
 		s.Stable = facts(r.stable)
@@ -123,7 +124,7 @@ func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions) {
 	case r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
 		// Pods of the revision that is left give way as stable ones did before.
 		giveWay(s, left(s.Others))
-	case none || r.atStable(d):
+	case none || r.atStable(d) && !other:
 		s.Target, s.Full, s.Abort = s.Replicas, true, false
 	}
 }

@@ -44,6 +44,11 @@ func unseen(name string, changes int64) edit {
 	}
 }
 
+// backAtOne sets the template of web-one again.
+func backAtOne(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
+	d.Spec.Template = *plain(&set(t, owned, "web-one").Spec.Template).DeepCopy()
+}
+
 func TestScaling(t *testing.T) {
 	zero := sizes.Set{Name: "web-zero", Revision: 1, Created: day(1)}
 	one := sizes.Set{Name: "web-one", Replicas: 7, Ready: 7, Available: 7, Revision: 2, Created: day(2), Annotated: true, Noted: 9}
@@ -77,6 +82,10 @@ func TestScaling(t *testing.T) {
 			drivenBut(func(*sizes.Scaling) {})},
 		"an abort without a hold is not alone": {"driven", edits(released, says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
+		"stable set again, and told so of the release": {
+			"driven", edits(says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), backAtOne),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort, s.Frozen = 1, true, true }),
+		},
 		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Frozen = true })},
 		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),
