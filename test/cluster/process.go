@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -213,8 +214,8 @@ func (c *Cluster) StartWith(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	if asked != name {
-		p.stop(90 * time.Second) // it may run without controllers
+	if asked != name || p.running() && slices.Contains(c.moreOf(name), withoutControllers) {
+		p.stop(90 * time.Second) // it runs without the controllers, which are wanted again
 	}
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)

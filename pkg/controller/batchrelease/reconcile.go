@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batchrelease drives one workload for each BatchRelease. It answers
+// Package batchrelease drives one workload for each BatchRelease that no Rollout has. It answers
 // how far the workload was told to go and whether it is there; what happens
 // next is batch.Decide's to say. It must not know about traffic,
 // steps or approvals.

@@ -28,8 +28,8 @@ func PodsOf(r client.Reader, list func() client.ObjectList) handler.EventHandler
 	return Later(podWait, Enqueue(r, list, ByWorkload, OwnedByDriven(deployments)))
 }
 
-// Pods are those of a revision of a workload. They are found by who owns them: another workload may have
-// pods with the same label, and a namespace has many.
+// Pods are those of a revision of a workload. They are found by their owners: another
+// workload may have pods with the same label, and a namespace has many.
 func (s Reader) Pods(ctx context.Context, w *Workload, revision string) ([]corev1.Pod, error) {
 	var all []corev1.Pod
 	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
