@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Action is one target. Reaching a target that is already reached does nothing.
@@ -135,6 +136,15 @@ func batchSize(p rollouts.ReleasePlan, i int32) string {
 	}
 	return strconv.Itoa(int(size.IntVal))
 }
+
+// Size gives the ReplicaSets of the workload, as it is seen by what is Known, their next sizes.
+type Size struct {
+	Known Known
+	Scale sizes.Scale
+}
+
+func (Size) action()          {}
+func (a Size) String() string { return "size replicasets: " + a.Scale.Rule }
 
 // Guard keeps a TrafficRouting until its routes are taken back.
 type Guard struct{}

@@ -158,8 +158,7 @@ func (c *checks) sizes(s sizes.Scaling) sizes.Scale {
 }
 
 // Persist first: no effect without a commit just before, at the version that
-// was planned from. The sizes of sets have no commit; the Deployment is their
-// memory.
+// was planned from. What follows from what is stored has none.
 
 func (c *checks) begin(actor string, o object.Object) {
 	c.planned[actor], c.committed[actor] = o.GetResourceVersion(), ""
@@ -207,7 +206,7 @@ func times(s rollouts.RolloutStatus) []metav1.Time {
 }
 
 func (c *checks) effect(actor string) {
-	if actor != "sizes" && c.committed[actor] == "" {
+	if actor != "sizes" && !c.w.follows && c.committed[actor] == "" {
 		c.violate("persist first", "%s acts on what it has not stored", actor)
 	}
 }

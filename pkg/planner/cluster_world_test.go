@@ -137,15 +137,9 @@ func (a api) RolloutNaming(_ context.Context, _ schema.GroupKind, workload types
 	return "", nil
 }
 
-func (a api) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (planner.Known, bool, error) {
+func (a api) Known(_ context.Context, _ schema.GroupKind, workload types.NamespacedName) (planner.Known, bool, error) {
 	b := find[*rollouts.BatchRelease](a.view(kindBatch), kindBatch, workload.Name)
-	if name, _ := a.RolloutNaming(ctx, gk, workload); name != "" {
-		return planner.KnownOf(find[*rollouts.Rollout](a.view(kindRollout), kindRollout, name), b), true, nil
-	}
-	if b == nil {
-		return planner.Known{}, false, nil
-	}
-	return planner.KnownOf(nil, b), true, nil
+	return planner.KnownOf(nil, b), b != nil, nil
 }
 
 func (a api) Wanted(_ context.Context, b *rollouts.BatchRelease) (bool, error) {

@@ -5,6 +5,7 @@ package planner_test
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -37,7 +38,13 @@ func (w *world) clock() time.Time { return w.now }
 // played runs one pass, of which a decision that is stored is told, and each action. Who has
 // died acts no more.
 func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned func(*O, pass.Decision[S])) error {
-	commit, act, stores := steps.Commit, steps.Act, false
+	commit, act, decide, stores := steps.Commit, steps.Act, steps.Decide, false
+	var follow []planner.Action
+	steps.Decide = func(o *O) pass.Decision[S] {
+		d := decide(o)
+		follow = d.Follow
+		return d
+	}
 	steps.Commit = func(ctx context.Context, o *O, status S) error {
 		stores = true
 		return commit(ctx, o, status)
@@ -53,6 +60,13 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 		}
 		w.acts++
 		w.tell.acted(action)
+		w.follows = slices.ContainsFunc(follow, func(f planner.Action) bool { return equal.DeepEqual(f, action) })
+		before := w.actor
+		defer func() { w.actor, w.follows = before, false }()
+		if size, is := action.(planner.Size); is {
+			w.tell.sized(size.Scale)
+			w.actor = "sizes"
+		}
 		return act(ctx, o, action)
 	}
 	_, _, err := steps.Run(unlogged, types.NamespacedName{Name: name})

@@ -176,7 +176,7 @@ func (t *transcript) sized(sizes.Scale) {}
 func (t *transcript) acted(a planner.Action) {
 	a = unwrapped(a)
 	switch a.(type) {
-	case planner.JudgeBatch: // what it stores is told
+	case planner.JudgeBatch, planner.Size: // what they write is told
 	case planner.MarkPods:
 		if t.labelled() {
 			t.under("act", "%s", a)

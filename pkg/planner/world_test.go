@@ -43,6 +43,8 @@ type world struct {
 	died bool
 	// dead reports whether the acting process has died in this pass.
 	dead bool
+	// follows reports whether what is done now follows from what is stored.
+	follows bool
 	// soon is when a TrafficRouting wants to be woken, in the last round.
 	soon time.Duration
 	// elsewhere is who routes by what the Rollout names, and has no pass here.

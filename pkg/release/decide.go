@@ -16,6 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 // Observed is all that one pass over a Rollout knows.
@@ -24,6 +25,15 @@ type Observed struct {
 	// Batches are the facts of the BatchRelease of the Rollout, whose Release is nil where
 	// there is none yet; nil where the workload cannot be read.
 	Batches *batch.Observed
+	// Sets are the ReplicaSets that this Rollout sizes; nil where it sizes none.
+	Sets Sets
+}
+
+// Sets are the ReplicaSets of a workload.
+type Sets interface {
+	// Sizing is what their sizes are decided by, with the workload as it is seen by what is
+	// known, and whether they are decided here.
+	Sizing(planner.Known) (sizes.Scaling, bool)
 }
 
 // Decision is everything one pass over a Rollout decided.
@@ -34,10 +44,14 @@ type Decision struct {
 	// Beside are actions of a batch that goes on. They do not wait for the other actions,
 	// nor these for them.
 	Beside []planner.Action
+	// Follow are actions by what is stored already: nothing is stored for them.
+	Follow []planner.Action
 }
 
 // Decide decides what one pass over a Rollout does.
-func Decide(o Observed) Decision {
+func Decide(o Observed) Decision { return size(o, decide(o)) }
+
+func decide(o Observed) Decision {
 	if planner.Over(o.Rollout) || o.Batches == nil || o.Batches.Release == nil {
 		return begin(o, Decision{Decision: planner.Decide(o.Observed)})
 	}
@@ -61,8 +75,25 @@ func Decide(o Observed) Decision {
 	if news && !o.Batch.Terminating {
 		d.First = []planner.Action{planner.JudgeBatch{Status: judged.Status}}
 	}
-	d.Beside, d.Events = onBatch(judged.Actions), append(d.Events, judged.Events...)
+	for _, a := range onBatch(judged.Actions) {
+		if follows(a) {
+			d.Follow = append(d.Follow, a)
+		} else {
+			d.Beside = append(d.Beside, a)
+		}
+	}
+	d.Events = append(d.Events, judged.Events...)
 	return d
+}
+
+// follows reports whether an action only writes down, on objects of others, what is known.
+func follows(a planner.Action) bool {
+	switch a.(OnBatch).Action.(type) {
+	case planner.Tell, planner.MarkPods:
+		return true
+	default:
+		return false
+	}
 }
 
 // beginsNow reports whether the next batch begins in this pass: not where this one has just
@@ -180,6 +211,9 @@ func (d Decision) String() string {
 	out.WriteString(d.Decision.String())
 	for _, a := range d.Beside {
 		fmt.Fprintf(&out, "beside   %s\n", a)
+	}
+	for _, a := range d.Follow {
+		fmt.Fprintf(&out, "follow   %s\n", a)
 	}
 	return out.String()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/release"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -24,7 +25,7 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // ten pods that is new and ready for each tenth that was told.
 func observed(state rollouts.StepState, step, planned, told, ready int32) release.Observed {
 	steps := []rollouts.Step{{Replicas: new(intstr.FromInt32(2))}, {Replicas: new(intstr.FromInt32(5))}}
-	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "rollout", Annotations: map[string]string{rollouts.AnnotationHash: "plan"}}}
 	r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	r.Spec.Strategy.Canary = &rollouts.Release{Steps: steps}
 	r.Status.Phase = rollouts.PhaseProgressing
@@ -35,6 +36,7 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) releas
 	r.Status.SetActivity(rollouts.ActivityInRolling, "", metav1.NewTime(now))
 
 	b := &rollouts.BatchRelease{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "batch", Generation: 1}}
+	b.OwnerReferences = []metav1.OwnerReference{{Kind: "Rollout", Name: "web", UID: r.UID, Controller: new(true)}}
 	b.Spec.WorkloadRef = r.Spec.WorkloadRef
 	b.Spec.Plan = rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: *steps[0].Replicas}, {CanaryReplicas: *steps[1].Replicas}}, BatchPartition: new(planned - 1),
@@ -123,4 +125,46 @@ func said(actions []planner.Action) string {
 		out = append(out, a.String())
 	}
 	return strings.Join(out, ", ")
+}
+
+// sets are what the sizes of are decided, by the target that is known of them.
+type sets struct{ update, stable sizes.Set }
+
+// Sizing implements release.Sets.
+func (s sets) Sizing(k planner.Known) (sizes.Scaling, bool) {
+	return sizes.Scaling{Replicas: 10, Surge: 10, Target: k.Target.Limit(10), Update: &s.update, Stable: &s.stable}, true
+}
+
+// TestSizes checks that sizes go by what is stored when they are written: with the plan that
+// is begun in the same decision, by themselves where none is, and not at all where the
+// workload is about to change or the plan is taken up later.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		step, ready int32
+		with        func(*release.Observed)
+		then        string
+		follow      string
+	}{
+		"a batch under way": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
+		"the next batch": {
+			step: 2, ready: 2, with: func(o *release.Observed) { o.Batches.Release.Status.BatchState = rollouts.BatchReady },
+			then: "batch 1: 5, drive workload to 5, size replicasets: bring update up",
+		},
+		"a batch that is made":     {step: 1, with: func(o *release.Observed) { o.Batches.Release = nil }, then: "batch 0: 2"},
+		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *release.Observed) { o.Sets = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := observed(rollouts.StepUpgrade, tc.step, 1, 2, tc.ready)
+			o.Sets = sets{sizes.Set{Name: "two", Replicas: tc.ready, Available: tc.ready, Ready: tc.ready}, sizes.Set{Name: "one", Replicas: 8, Available: 8, Ready: 8}}
+			if tc.with != nil {
+				tc.with(&o)
+			}
+			d := release.Decide(o)
+			if diff := cmp.Diff([]string{tc.then, tc.follow}, []string{said(d.Actions), said(d.Follow)}); diff != "" {
+				t.Errorf("then and what follows (-want +got):\n%s\n%s", diff, d)
+			}
+		})
+	}
 }

@@ -76,7 +76,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*pass.Ba
 	if err := p.observeTaken(ctx, b); err != nil {
 		return nil, err
 	}
-	readable, err := pass.ObserveBatch(ctx, p.Cluster, b)
+	readable, err := pass.ObserveBatch(ctx, p.Cluster, b, nil)
 	if !readable || err != nil {
 		return nil, err
 	}

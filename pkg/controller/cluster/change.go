@@ -109,24 +109,7 @@ func DriveChanged() predicate.Predicate {
 	})
 }
 
-// StableChanged passes Rollouts of which another revision is known to be stable, whose
-// Service selects another one, or whose release begins or ends.
-func StableChanged() predicate.Predicate {
-	stable := func(r *v1beta1.Rollout) string {
-		switch {
-		case r.Status.Canary != nil:
-			return string(r.Status.Phase) + r.Status.Canary.StableRevision
-		case r.Status.BlueGreen != nil:
-			return string(r.Status.Phase) + r.Status.BlueGreen.StableRevision
-		default:
-			return ""
-		}
-	}
-	pinned := func(r *v1beta1.Rollout) string {
-		if r.Status.Network == nil {
-			return ""
-		}
-		return r.Status.Network.Pinned
-	}
-	return updates(func(was, is *v1beta1.Rollout) bool { return stable(was) != stable(is) || pinned(was) != pinned(is) })
+// PhaseChanged passes Rollouts whose release begins or ends.
+func PhaseChanged() predicate.Predicate {
+	return updates(func(was, is *v1beta1.Rollout) bool { return was.Status.Phase != is.Status.Phase })
 }

@@ -21,16 +21,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Known is what the store says of a workload, and whether anything there names it.
-// A Rollout counts before a BatchRelease that is not its own.
+// Known is what the store says of a workload by a BatchRelease, and whether one names it.
 func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (k planner.Known, named bool, err error) {
-	name, err := s.RolloutNaming(ctx, gk, workload)
-	if err != nil {
-		return k, false, err
-	}
-	if name != "" {
-		return knownBy(ctx, s, types.NamespacedName{Namespace: workload.Namespace, Name: name})
-	}
 	batches, err := naming(ctx, s, BatchReleases(), gk, workload)
 	if err != nil || len(batches) == 0 {
 		return k, false, err
@@ -40,18 +32,6 @@ func (s Reader) Known(ctx context.Context, gk schema.GroupKind, workload types.N
 		return k, false, err
 	}
 	return planner.KnownOf(nil, b), true, nil
-}
-
-func knownBy(ctx context.Context, s Reader, rollout types.NamespacedName) (k planner.Known, named bool, err error) {
-	r, err := s.Rollout(ctx, rollout)
-	if err != nil || r == nil {
-		return k, false, err
-	}
-	b, err := s.BatchRelease(ctx, rollout)
-	if err != nil {
-		return k, false, err
-	}
-	return planner.KnownOf(r, b), true, nil
 }
 
 // Wanted reports whether the Rollout of a BatchRelease is there. Its uid never changes, so

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -35,6 +37,38 @@ type Workload struct {
 
 // Facts are those of the workload as it is seen.
 func (w *Workload) Facts() planner.Workload { return w.Row.Facts(w.Seen, w.Owned) }
+
+// Is reports whether it is the workload of a name, read for a row.
+func (w *Workload) Is(row workload.Row, name string) bool {
+	return w != nil && w.Row.GVK == row.GVK && w.Row.Style == row.Style && w.Stored.GetName() == name
+}
+
+// By is the workload as it is seen by something else that is known.
+func (w *Workload) By(known planner.Known) *Workload {
+	seen := *w
+	seen.Seen = w.Row.See(w.Stored, w.Owned, known)
+	seen.Rival = w.Rival
+	return &seen
+}
+
+// Sized is the workload as it is seen where sizes of ReplicaSets are decided: whatever the
+// style, as the partition style sees it.
+func (w *Workload) Sized(known planner.Known) *Workload {
+	sized := *w
+	if row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, rollouts.StylePartition); ok {
+		sized.Row = row
+	}
+	return sized.By(known)
+}
+
+// Sizing implements release.Sets.
+func (w *Workload) Sizing(known planner.Known) (sizes.Scaling, bool) {
+	sized := w.Sized(known)
+	if !workload.Marked(sized.Object) || sized.Another() {
+		return sizes.Scaling{}, false
+	}
+	return sized.Row.Sizing(sized.Seen, sized.Owned)
+}
 
 // Workload reads the workload of a row, or returns nil when there is none.
 func (s Reader) Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*Workload, error) {

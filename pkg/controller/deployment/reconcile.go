@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deployment sizes the ReplicaSets of Deployments that are held. It
-// answers for one thing: the sizes move to what the Deployment was told,
-// within its owner's surge and unavailability. It must not know about Rollouts
-// or BatchReleases but what the store knows of a workload by them; a Deployment that
-// nothing names is told by its own annotation.
+// Package deployment sizes the ReplicaSets of Deployments that no Rollout releases: the
+// sizes move to what the Deployment was told, within its owner's surge and unavailability.
+// A BatchRelease without a Rollout tells it, or its own annotation where nothing names it.
 package deployment
 
 import (
@@ -34,8 +32,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deployment").
 		For(&appsv1.Deployment{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours), cluster.WorkloadChanged())).
 		Owns(&appsv1.ReplicaSet{}, builder.WithPredicates(cluster.OwnedChanged())).
-		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.DriveChanged())).
-		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.StableChanged())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.Lone(), cluster.DriveChanged())).
+		Watches(cluster.NewRollout(), cluster.EnqueueReleased(deployments), builder.WithPredicates(cluster.PhaseChanged())).
 		WithOptions(fair.Options(r.Concurrency)).
 		Complete(r)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
-	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/sizes"
 	"github.com/weir-rollouts/weir/pkg/workload"
@@ -22,15 +21,15 @@ import (
 
 // Cluster is what a pass reads and writes. An object that does not exist is nil.
 type Cluster interface {
-	pass.Writer
-	// Known is what the store says of a workload, and whether anything there names it.
+	pass.SizeCluster
+	// RolloutNaming is the Rollout that releases a workload; empty if none does.
+	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
+	// Known is what the store says of a workload by a BatchRelease, and whether one names it.
 	Known(context.Context, schema.GroupKind, types.NamespacedName) (k planner.Known, named bool, err error)
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
 	// Unnamed is a workload that nothing in the store is about, unless it was made beside
 	// another one.
 	Unnamed(ctx context.Context, row workload.Row, namespace, name string) (*cluster.Workload, error)
-	// Taken is the ReplicaSet of a name where another one than the owner has it.
-	Taken(ctx context.Context, owner object.Object, name string) (object.Object, error)
 }
 
 // Observation is a Deployment whose sizes are decided here.
@@ -79,6 +78,9 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 	if !ok {
 		return nil, errors.New("finding the row of deployments: there is none")
 	}
+	if rollout, err := p.RolloutNaming(ctx, deployments, key); rollout != "" || err != nil {
+		return nil, err // its passes size
+	}
 	known, named, err := p.Known(ctx, deployments, key)
 	if err != nil {
 		return nil, err
@@ -110,43 +112,12 @@ func (p passes) unnamed(ctx context.Context, row workload.Row, key types.Namespa
 // by the batch where there is one.
 func (p passes) apply(ctx context.Context, o *Observation, scale sizes.Scale) error {
 	w := o.workload
-	var changes []object.Change
-	var err error
 	switch {
 	case len(scale.Steps) > 0:
-		changes, err = p.sets(ctx, w, scale)
+		return pass.Size(ctx, p, w, scale)
 	case o.Facts.Alone:
-		changes = w.Row.Tell(w.Object, w.Owned)
+		return p.Write(ctx, w.Based(w.Row.Tell(w.Object, w.Owned)))
+	default:
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return p.Write(ctx, w.Based(changes))
-}
-
-// sets are changes of ReplicaSets. One that is to be made needs another name where what
-// does not belong to the Deployment has it.
-func (p passes) sets(ctx context.Context, w *cluster.Workload, scale sizes.Scale) ([]object.Change, error) {
-	changes, err := w.Row.Sets(w.Object, w.Owned, scale)
-	for err == nil {
-		taken, failed := p.taken(ctx, w, changes)
-		if taken == nil || failed != nil {
-			return changes, failed
-		}
-		w.Owned = append(w.Owned, taken)
-		changes, err = w.Row.Sets(w.Object, w.Owned, scale)
-	}
-	return nil, err
-}
-
-func (p passes) taken(ctx context.Context, w *cluster.Workload, changes []object.Change) (object.Object, error) {
-	for _, c := range changes {
-		if c.Base != nil {
-			continue
-		}
-		if taken, err := p.Taken(ctx, w.Object, c.Want.GetName()); taken != nil || err != nil {
-			return taken, err
-		}
-	}
-	return nil, nil
 }

@@ -45,8 +45,9 @@ type Batch struct {
 	Again time.Duration
 }
 
-// ObserveBatch reads what a BatchRelease is about, and reports whether it can be read.
-func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch) (readable bool, err error) {
+// ObserveBatch reads what a BatchRelease is about, and reports whether it can be read. A
+// workload that was read already is not read again.
+func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch, was *cluster.Workload) (readable bool, err error) {
 	ref := b.Release.Spec.WorkloadRef
 	if ref == nil {
 		return true, nil
@@ -56,17 +57,26 @@ func ObserveBatch(ctx context.Context, c BatchCluster, b *Batch) (readable bool,
 	if !ok {
 		return false, nil
 	}
-	absence, err := c.Absent(ctx, row)
-	if err != nil || absence.Why != "" {
-		return !absence.Forbidden, err
-	}
-	w, err := c.Workload(ctx, row, b.Release.Namespace, ref.Name, planner.KnownOf(nil, b.Release))
-	if err != nil || w == nil {
-		return true, err
+	known := planner.KnownOf(nil, b.Release)
+	var w *cluster.Workload
+	if was.Is(row, ref.Name) {
+		w = was.By(known)
+	} else if w, readable, err = readWorkload(ctx, c, row, b.Release.Namespace, ref.Name, known); w == nil || err != nil {
+		return readable, err
 	}
 	facts := w.Facts()
 	b.workload, b.Facts.Workload = w, &facts
 	return true, b.observePods(ctx, c, style)
+}
+
+// readWorkload reads a workload, and reports whether workloads of its kind can be read.
+func readWorkload(ctx context.Context, c BatchCluster, row workload.Row, namespace, name string, known planner.Known) (w *cluster.Workload, readable bool, err error) {
+	absence, err := c.Absent(ctx, row)
+	if err != nil || absence.Why != "" {
+		return nil, !absence.Forbidden, err
+	}
+	w, err = c.Workload(ctx, row, namespace, name, known)
+	return w, true, err
 }
 
 // observePods looks at the pods that are waited for, to find out why they do not

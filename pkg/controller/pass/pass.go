@@ -37,6 +37,9 @@ type Decision[S any] struct {
 	First []planner.Action
 	// Beside are actions that do not wait for Actions, nor these for them.
 	Beside []planner.Action
+	// Follow are actions by what is stored already, after all others: Status is not stored
+	// for their sake, and they do not wait for the others.
+	Follow []planner.Action
 	// Events are to be announced once Status is stored.
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
@@ -128,7 +131,8 @@ func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error
 	}
 	acted := s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule)
 	beside := s.carryOut(ctx, o, d.Beside, nil, d.Rule)
-	return errors.Join(s.recordWriteError(ctx, o, first, acted, beside), filed)
+	follow := s.carryOut(ctx, o, d.Follow, nil, d.Rule)
+	return errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)
 }
 
 func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {

@@ -25,6 +25,8 @@ func (p passes) act(ctx context.Context, obs *Observation, action planner.Action
 	switch a := action.(type) {
 	case planner.JudgeBatch, planner.RunBatch, release.OnBatch, planner.ReleaseBatch:
 		return p.onBatch(ctx, obs, action)
+	case planner.Size:
+		return pass.OnSizes(ctx, p, obs.workload, a)
 	case planner.DropFinalizer:
 		return p.DropFinalizer(ctx, obs.Rollout, rollouts.FinalizerRollout)
 	case planner.Link:

@@ -114,7 +114,7 @@ func (p passes) observePods(ctx context.Context, obs *Observation) error {
 	}
 	facts.Release = obs.Batch.Release
 	obs.Batch.Facts = facts
-	readable, err := pass.ObserveBatch(ctx, p, obs.Batch)
+	readable, err := pass.ObserveBatch(ctx, p, obs.Batch, obs.workload)
 	if readable {
 		obs.Facts.Batches = &obs.Batch.Facts
 	}
@@ -162,7 +162,18 @@ func (p passes) observeWorkload(ctx context.Context, obs *Observation) (workload
 	}
 	facts := w.Facts()
 	obs.workload, obs.Facts.Workload = w, &facts
-	return row, nil
+	return row, p.observeSizing(ctx, obs)
+}
+
+// observeSizing has the sizes of ReplicaSets decided here, where it is this Rollout that
+// releases the workload.
+func (p passes) observeSizing(ctx context.Context, obs *Observation) error {
+	w, ro := obs.workload, obs.Rollout
+	name, err := p.RolloutNaming(ctx, w.Row.GVK.GroupKind(), types.NamespacedName{Namespace: ro.Namespace, Name: w.Stored.GetName()})
+	if err == nil && name == ro.Name {
+		obs.Facts.Sets = w
+	}
+	return err
 }
 
 func (p passes) readWorkload(ctx context.Context, obs *Observation, row workload.Row) (*cluster.Workload, error) {

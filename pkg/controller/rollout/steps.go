@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -30,6 +31,8 @@ type Reader interface {
 	// Unprotected says which part of admission is missing for a workload, of which
 	// unlisted says why the policies do not know it.
 	Unprotected(ctx context.Context, ref *rollouts.ObjectRef, unlisted string) (string, error)
+	// RolloutNaming is the Rollout that releases a workload; empty if none does.
+	RolloutNaming(ctx context.Context, gk schema.GroupKind, workload types.NamespacedName) (string, error)
 	// CatchUp has a pass wait for what the cache does not show yet of a workload.
 	CatchUp(ctx context.Context, row workload.Row, namespace, name string) error
 	// Others route by what the Rollout names.
@@ -47,6 +50,7 @@ type Reader interface {
 // Writer is what a pass writes.
 type Writer interface {
 	pass.BatchCluster
+	pass.SizeCluster
 	// CommitRollout stores a status at the version of the Rollout, and returns what is stored.
 	CommitRollout(context.Context, *rollouts.Rollout, rollouts.RolloutStatus) (*rollouts.Rollout, error)
 	// PutBatchRelease creates a BatchRelease, or replaces spec and status of the one that was,
@@ -94,7 +98,7 @@ func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
 	d := release.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
-		First: d.First, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Events: d.Events, Wake: d.Wake,
+		First: d.First, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Follow: d.Follow, Events: d.Events, Wake: d.Wake,
 	}
 }
 
