@@ -82,6 +82,8 @@ type Release struct {
 	// DisableCanaryService uses the stable Service for both revisions.
 	DisableCanaryService      bool
 	DisableCanaryServiceGiven bool
+	// Analysis says by which checks the release is judged; nil for the health of its pods alone.
+	Analysis *Analysis
 }
 
 // Step is one unit of progress.

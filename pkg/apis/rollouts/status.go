@@ -32,6 +32,8 @@ type RolloutStatus struct {
 	Releases []ReleaseRecord
 	// Network is there while a release holds its Service and routers.
 	Network *NetworkHold
+	// Analysis is how the release under way was judged so far; nil where nothing was.
+	Analysis *AnalysisStatus
 }
 
 // NetworkHold records that a release holds the Service and the routers that its

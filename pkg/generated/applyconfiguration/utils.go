@@ -113,6 +113,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.WorkloadInfoApplyConfiguration{}
 
 		// Group=rollouts.kruise.io, Version=v1beta1
+	case v1beta1.SchemeGroupVersion.WithKind("Analysis"):
+		return &rolloutsv1beta1.AnalysisApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AnalysisStatus"):
+		return &rolloutsv1beta1.AnalysisStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Batch"):
 		return &rolloutsv1beta1.BatchApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("BatchRelease"):
@@ -131,6 +135,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.CanaryStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CanaryStrategy"):
 		return &rolloutsv1beta1.CanaryStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Check"):
+		return &rolloutsv1beta1.CheckApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CheckRef"):
+		return &rolloutsv1beta1.CheckRefApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CheckStatus"):
+		return &rolloutsv1beta1.CheckStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Condition"):
 		return &rolloutsv1beta1.ConditionApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Decision"):
@@ -143,8 +153,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.HeaderApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("HeaderModifier"):
 		return &rolloutsv1beta1.HeaderModifierApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("HTTPCheck"):
+		return &rolloutsv1beta1.HTTPCheckApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("IngressRef"):
 		return &rolloutsv1beta1.IngressRefApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("JobCheck"):
+		return &rolloutsv1beta1.JobCheckApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("LatencyCheck"):
+		return &rolloutsv1beta1.LatencyCheckApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("NetworkHold"):
 		return &rolloutsv1beta1.NetworkHoldApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ObjectRef"):
@@ -157,12 +173,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.PodTemplateMetadataApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Progress"):
 		return &rolloutsv1beta1.ProgressApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("QueryCheck"):
+		return &rolloutsv1beta1.QueryCheckApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Release"):
 		return &rolloutsv1beta1.ReleaseApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ReleasePlan"):
 		return &rolloutsv1beta1.ReleasePlanApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ReleaseRecord"):
 		return &rolloutsv1beta1.ReleaseRecordApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("RequestCount"):
+		return &rolloutsv1beta1.RequestCountApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Rollout"):
 		return &rolloutsv1beta1.RolloutApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("RolloutSpec"):
@@ -179,6 +199,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.StepTimesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Strategy"):
 		return &rolloutsv1beta1.StrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Tolerance"):
+		return &rolloutsv1beta1.ToleranceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrafficChange"):
 		return &rolloutsv1beta1.TrafficChangeApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrafficRoutingRef"):

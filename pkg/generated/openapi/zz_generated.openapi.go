@@ -81,6 +81,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ValueMatch{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref),
 		v1alpha1.WorkloadInfo{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_WorkloadInfo(ref),
 		v1beta1.AbortOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref),
+		v1beta1.Analysis{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Analysis(ref),
+		v1beta1.AnalysisStatus{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref),
 		v1beta1.Batch{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Batch(ref),
 		v1beta1.BatchRelease{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_BatchRelease(ref),
 		v1beta1.BatchReleaseList{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1beta1_BatchReleaseList(ref),
@@ -91,16 +93,22 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.BlueGreenStrategy{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref),
 		v1beta1.CanaryStatus{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref),
 		v1beta1.CanaryStrategy{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref),
+		v1beta1.Check{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Check(ref),
+		v1beta1.CheckRef{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_CheckRef(ref),
+		v1beta1.CheckStatus{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref),
 		v1beta1.Condition{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Condition(ref),
 		v1beta1.Decision{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Decision(ref),
 		v1beta1.DecisionOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref),
 		v1beta1.Drive{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Drive(ref),
 		v1beta1.Expectation{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Expectation(ref),
 		v1beta1.GatewayRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref),
+		v1beta1.HTTPCheck{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_HTTPCheck(ref),
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
+		v1beta1.JobCheck{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_JobCheck(ref),
 		v1beta1.JumpOptions{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref),
+		v1beta1.LatencyCheck{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_LatencyCheck(ref),
 		v1beta1.NetworkHold{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref),
 		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
 		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
@@ -109,9 +117,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.PodTemplateMetadata{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_PodTemplateMetadata(ref),
 		v1beta1.Progress{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Progress(ref),
 		v1beta1.PromoteOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
+		v1beta1.QueryCheck{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_QueryCheck(ref),
 		v1beta1.Release{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Release(ref),
 		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
 		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
+		v1beta1.RequestCount{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RequestCount(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
 		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
@@ -124,6 +134,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.StepRecord{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_StepRecord(ref),
 		v1beta1.StepTimes{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_StepTimes(ref),
 		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
+		v1beta1.Tolerance{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Tolerance(ref),
 		v1beta1.TrafficChange{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
@@ -3404,6 +3415,147 @@ func schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Analysis says by which checks a release is judged. They are measured from the first request to the new version until the release is over; each step waits in StepMetricsAnalysis until they have passed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"checks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Checks are measured besides podsHealthy, which is in every list. At most 16.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Check{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"risk": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Risk is the chance that a good version is aborted by mistake, in one attempt and by all checks together, such as \"0.001\", which is the default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"everySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EverySeconds is the length of a window in which requests are counted. Default: 30.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"atLeastSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AtLeastSeconds is how long each step is measured at least. Default: 60.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"withinSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WithinSeconds is after how long a step that is neither passed nor failed is inconclusive. Default: 3600.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"onFail": {
+						SchemaProps: spec.SchemaProps{
+							Description: "OnFail is what a failed check does: Abort, Wait for a person, or Report. Default: Abort.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"onInconclusive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "OnInconclusive is what a check does that is inconclusive: Wait for a person, Pass, or Abort. Default: Wait.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Check{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AnalysisStatus is how the release under way was judged so far.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision that is judged.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since is when the new version got its first request in this attempt.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"stepSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StepSince is when the current step began to be measured.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step that is measured, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"overridden": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Overridden reports whether checks only report for the rest of this attempt.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"checks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Checks in the order of the plan.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.CheckStatus{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.CheckStatus{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Batch(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3975,11 +4127,17 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 							Format:      "",
 						},
 					},
+					"analysis": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Analysis says by which checks the release is judged. A PUT without it keeps the stored one; a patch, an apply, or {} removes it. Default: the health of the new pods alone.",
+							Ref:         ref(v1beta1.Analysis{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+			v1beta1.Analysis{}.OpenAPIModelName(), v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -4222,6 +4380,12 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 							Format:      "",
 						},
 					},
+					"analysis": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Analysis says by which checks the release is judged. A PUT without it keeps the stored one; a patch, an apply, or {} removes it. Default: the health of the new pods alone.",
+							Ref:         ref(v1beta1.Analysis{}.OpenAPIModelName()),
+						},
+					},
 					"patchPodTemplateMetadata": {
 						SchemaProps: spec.SchemaProps{
 							Description: "PatchPodTemplateMetadata is merged into the pods of the extra Deployment and into the selector of the canary Service. Canary style only.",
@@ -4239,7 +4403,255 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1beta1.PodTemplateMetadata{}.OpenAPIModelName(), v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+			v1beta1.Analysis{}.OpenAPIModelName(), v1beta1.PodTemplateMetadata{}.OpenAPIModelName(), v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Check is one thing that is measured. Exactly one of podsHealthy, successRate, latency, asGoodAs, query, http, job and use says what.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the check, unique in the list. Default: the kind, such as successRate.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Steps in which it is measured, counted from 1. Default: all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int32",
+									},
+								},
+							},
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "At is Step, once the traffic of a step is in place, or BeforeTraffic. Default: Step.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"onFail": {
+						SchemaProps: spec.SchemaProps{
+							Description: "OnFail of this check; see analysis.onFail.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"onInconclusive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "OnInconclusive of this check; see analysis.onInconclusive.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"failAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"podsHealthy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PodsHealthy is On or Off: whether new pods that crash, or get unready, fail the release. Default: On.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"successRate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "SuccessRate is the least share of requests that must succeed, such as \"99%\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"latency": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Latency asks that a share of the requests is answered in time.",
+							Ref:         ref(v1beta1.LatencyCheck{}.OpenAPIModelName()),
+						},
+					},
+					"asGoodAs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AsGoodAs is Stable: the new version fails no more requests, and is no slower, than the stable one in the same seconds.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"tolerance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
+						},
+					},
+					"query": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Query asks a metric source.",
+							Ref:         ref(v1beta1.QueryCheck{}.OpenAPIModelName()),
+						},
+					},
+					"http": {
+						SchemaProps: spec.SchemaProps{
+							Description: "HTTP asks a Service of the namespace.",
+							Ref:         ref(v1beta1.HTTPCheck{}.OpenAPIModelName()),
+						},
+					},
+					"job": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Job runs a suspended CronJob of the namespace once per step.",
+							Ref:         ref(v1beta1.JobCheck{}.OpenAPIModelName()),
+						},
+					},
+					"use": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Use takes a Check of the namespace, or a ClusterCheck.",
+							Ref:         ref(v1beta1.CheckRef{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.CheckRef{}.OpenAPIModelName(), v1beta1.HTTPCheck{}.OpenAPIModelName(), v1beta1.JobCheck{}.OpenAPIModelName(), v1beta1.LatencyCheck{}.OpenAPIModelName(), v1beta1.QueryCheck{}.OpenAPIModelName(), v1beta1.Tolerance{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_CheckRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CheckRef names a Check of the namespace, or a ClusterCheck.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is Check or ClusterCheck.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"args": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Args replace $(NAME) in it.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CheckStatus is how one check was judged so far.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the check.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Result is Running, Passed, Failed, Inconclusive or Skipped.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time of the result.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"why": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why says so in one sentence.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"new": {
+						SchemaProps: spec.SchemaProps{
+							Description: "New are the requests of the new version since the check began.",
+							Ref:         ref(v1beta1.RequestCount{}.OpenAPIModelName()),
+						},
+					},
+					"old": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Old are those of the stable version in the same time.",
+							Ref:         ref(v1beta1.RequestCount{}.OpenAPIModelName()),
+						},
+					},
+					"foldedTo": {
+						SchemaProps: spec.SchemaProps{
+							Description: "FoldedTo is up to when Carry stands for what was measured.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"carry": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Carry is the evidence until then: numbers, separated by spaces.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "result"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.RequestCount{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4559,6 +4971,49 @@ func schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_HTTPCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HTTPCheck asks a Service of the Rollout's namespace.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Service of the namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Port of the Service. Default: 80.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Path that is asked for. Default: /.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"pass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Pass is an expression in CEL over code and body that is true of a good answer. Default: code == 200.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"service"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Header(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4694,6 +5149,28 @@ func schema_pkg_apis_rollouts_v1beta1_IngressRef(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_JobCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JobCheck runs a suspended CronJob of the Rollout's namespace once per step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cronJob": {
+						SchemaProps: spec.SchemaProps{
+							Description: "CronJob of the namespace whose template is run.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"cronJob"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4756,6 +5233,36 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 		},
 		Dependencies: []string{
 			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_LatencyCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "LatencyCheck asks that a share of the requests is answered in time.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"share": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Share of the requests, such as \"99%\".",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"belowMilliseconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "BelowMilliseconds is the time in which they are answered.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"share", "belowMilliseconds"},
+			},
+		},
 	}
 }
 
@@ -5220,6 +5727,61 @@ func schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_QueryCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "QueryCheck asks a metric source: for two counts of requests, bad and total, or for one number that is compared with min and max.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Source is the name of a MetricSource. Default: default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bad": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Bad selects a counter of failed requests. $pods stands for a pattern of the names of the pods of a version, and $namespace for the namespace.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"total": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Total selects a counter of all requests.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"promql": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PromQL gives one number.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"min": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Min is the smallest number that is good.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"max": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Max is the largest number that is good.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5290,11 +5852,17 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 							Format:      "",
 						},
 					},
+					"analysis": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Analysis says by which checks the release is judged. A PUT without it keeps the stored one; a patch, an apply, or {} removes it. Default: the health of the new pods alone.",
+							Ref:         ref(v1beta1.Analysis{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+			v1beta1.Analysis{}.OpenAPIModelName(), v1beta1.Step{}.OpenAPIModelName(), v1beta1.TrafficRoutingRef{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -5508,6 +6076,36 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback
 		},
 		Dependencies: []string{
 			v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RequestCount(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestCount counts requests of one version.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"total": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Total are all requests.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"bad": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Bad are those that failed, or were slow.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"total", "bad"},
+			},
+		},
 	}
 }
 
@@ -5946,12 +6544,18 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 							Ref:         ref(v1beta1.NetworkHold{}.OpenAPIModelName()),
 						},
 					},
+					"analysis": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Analysis is how the release under way was judged so far. Only the controller writes it.",
+							Ref:         ref(v1beta1.AnalysisStatus{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"currentStepIndex", "currentStepState"},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName(), v1beta1.TrafficChange{}.OpenAPIModelName()},
+			v1beta1.AnalysisStatus{}.OpenAPIModelName(), v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName(), v1beta1.TrafficChange{}.OpenAPIModelName()},
 	}
 }
 
@@ -6194,6 +6798,33 @@ func schema_pkg_apis_rollouts_v1beta1_Strategy(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			v1beta1.BlueGreenStrategy{}.OpenAPIModelName(), v1beta1.CanaryStrategy{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Tolerance(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Tolerance is how much worse than stable the new version may be.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ratio": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ratio of the failures of the new version to those of stable, such as \"1.5\", the default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"margin": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Margin is added to that, such as \"0.1%\", the default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

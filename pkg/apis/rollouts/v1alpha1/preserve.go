@@ -21,6 +21,7 @@ func Preserve(written, old *rollouts.Rollout) {
 	if written.Status.Canary == nil {
 		written.Status.BlueGreen = old.Status.BlueGreen.DeepCopy()
 	}
+	written.Status.Analysis = old.Status.Analysis.DeepCopy()
 	plan, oldPlan := &written.Spec.Strategy, &old.Spec.Strategy
 	switch {
 	case plan.Canary == nil:
@@ -34,6 +35,7 @@ func Preserve(written, old *rollouts.Rollout) {
 			// Its annotation cannot distinguish an empty name from none.
 			plan.Canary.TrafficRoutingRef = oldPlan.Canary.DeepCopy().TrafficRoutingRef
 		}
+		plan.Canary.Analysis = oldPlan.Canary.Analysis.DeepCopy()
 		preserveMatches(plan.Canary.Steps, oldPlan.Canary.Steps)
 	}
 }

@@ -1300,6 +1300,7 @@ func autoConvert_rollouts_Release_To_v1alpha1_Release(in *rollouts.Release, out 
 	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryService requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryServiceGiven requires manual conversion: does not exist in peer-type
+	// WARNING: in.Analysis requires manual conversion: does not exist in peer-type
 	return nil
 }
 
@@ -1668,6 +1669,7 @@ func autoConvert_rollouts_RolloutStatus_To_v1alpha1_RolloutStatus(in *rollouts.R
 	out.Decisions = *(*[]Decision)(unsafe.Pointer(&in.Decisions))
 	out.Releases = *(*[]ReleaseRecord)(unsafe.Pointer(&in.Releases))
 	out.Network = (*NetworkHold)(unsafe.Pointer(in.Network))
+	// WARNING: in.Analysis requires manual conversion: does not exist in peer-type
 	return nil
 }
 

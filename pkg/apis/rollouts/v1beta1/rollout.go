@@ -134,6 +134,10 @@ type Release struct {
 	// instead of creating one that selects the update revision. Default: false.
 	// +optional
 	DisableGenerateCanaryService *bool `json:"disableGenerateCanaryService,omitempty"`
+	// Analysis says by which checks the release is judged. A PUT without it keeps the stored
+	// one; a patch, an apply, or {} removes it. Default: the health of the new pods alone.
+	// +optional
+	Analysis *Analysis `json:"analysis,omitempty"`
 }
 
 // Step is one unit of progress.

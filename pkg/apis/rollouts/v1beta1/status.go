@@ -62,6 +62,9 @@ type RolloutStatus struct {
 	// its trafficRoutings name. Only the controller writes it.
 	// +optional
 	Network *NetworkHold `json:"network,omitempty"`
+	// Analysis is how the release under way was judged so far. Only the controller writes it.
+	// +optional
+	Analysis *AnalysisStatus `json:"analysis,omitempty"`
 }
 
 // NetworkHold is that a release has taken the Service and the routers that its

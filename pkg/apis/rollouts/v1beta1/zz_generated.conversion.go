@@ -36,6 +36,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*Analysis)(nil), (*rollouts.Analysis)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Analysis_To_rollouts_Analysis(a.(*Analysis), b.(*rollouts.Analysis), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Analysis)(nil), (*Analysis)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Analysis_To_v1beta1_Analysis(a.(*rollouts.Analysis), b.(*Analysis), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AnalysisStatus)(nil), (*rollouts.AnalysisStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_AnalysisStatus_To_rollouts_AnalysisStatus(a.(*AnalysisStatus), b.(*rollouts.AnalysisStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.AnalysisStatus)(nil), (*AnalysisStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(a.(*rollouts.AnalysisStatus), b.(*AnalysisStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*Batch)(nil), (*rollouts.Batch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_Batch_To_rollouts_Batch(a.(*Batch), b.(*rollouts.Batch), scope)
 	}); err != nil {
@@ -58,6 +78,36 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*BatchReleaseList)(nil), (*rollouts.BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_BatchReleaseList_To_rollouts_BatchReleaseList(a.(*BatchReleaseList), b.(*rollouts.BatchReleaseList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Check)(nil), (*rollouts.Check)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Check_To_rollouts_Check(a.(*Check), b.(*rollouts.Check), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Check)(nil), (*Check)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Check_To_v1beta1_Check(a.(*rollouts.Check), b.(*Check), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*CheckRef)(nil), (*rollouts.CheckRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_CheckRef_To_rollouts_CheckRef(a.(*CheckRef), b.(*rollouts.CheckRef), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.CheckRef)(nil), (*CheckRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_CheckRef_To_v1beta1_CheckRef(a.(*rollouts.CheckRef), b.(*CheckRef), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*CheckStatus)(nil), (*rollouts.CheckStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_CheckStatus_To_rollouts_CheckStatus(a.(*CheckStatus), b.(*rollouts.CheckStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.CheckStatus)(nil), (*CheckStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_CheckStatus_To_v1beta1_CheckStatus(a.(*rollouts.CheckStatus), b.(*CheckStatus), scope)
 	}); err != nil {
 		return err
 	}
@@ -121,6 +171,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*HTTPCheck)(nil), (*rollouts.HTTPCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_HTTPCheck_To_rollouts_HTTPCheck(a.(*HTTPCheck), b.(*rollouts.HTTPCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.HTTPCheck)(nil), (*HTTPCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_HTTPCheck_To_v1beta1_HTTPCheck(a.(*rollouts.HTTPCheck), b.(*HTTPCheck), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*Header)(nil), (*rollouts.Header)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_Header_To_rollouts_Header(a.(*Header), b.(*rollouts.Header), scope)
 	}); err != nil {
@@ -151,6 +211,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*JobCheck)(nil), (*rollouts.JobCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_JobCheck_To_rollouts_JobCheck(a.(*JobCheck), b.(*rollouts.JobCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.JobCheck)(nil), (*JobCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_JobCheck_To_v1beta1_JobCheck(a.(*rollouts.JobCheck), b.(*JobCheck), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*JumpOptions)(nil), (*rollouts.JumpOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_JumpOptions_To_rollouts_JumpOptions(a.(*JumpOptions), b.(*rollouts.JumpOptions), scope)
 	}); err != nil {
@@ -158,6 +228,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.JumpOptions)(nil), (*JumpOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_JumpOptions_To_v1beta1_JumpOptions(a.(*rollouts.JumpOptions), b.(*JumpOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*LatencyCheck)(nil), (*rollouts.LatencyCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_LatencyCheck_To_rollouts_LatencyCheck(a.(*LatencyCheck), b.(*rollouts.LatencyCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.LatencyCheck)(nil), (*LatencyCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_LatencyCheck_To_v1beta1_LatencyCheck(a.(*rollouts.LatencyCheck), b.(*LatencyCheck), scope)
 	}); err != nil {
 		return err
 	}
@@ -236,6 +316,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*QueryCheck)(nil), (*rollouts.QueryCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_QueryCheck_To_rollouts_QueryCheck(a.(*QueryCheck), b.(*rollouts.QueryCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.QueryCheck)(nil), (*QueryCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_QueryCheck_To_v1beta1_QueryCheck(a.(*rollouts.QueryCheck), b.(*QueryCheck), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ReleaseRecord)(nil), (*rollouts.ReleaseRecord)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_ReleaseRecord_To_rollouts_ReleaseRecord(a.(*ReleaseRecord), b.(*rollouts.ReleaseRecord), scope)
 	}); err != nil {
@@ -243,6 +333,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ReleaseRecord)(nil), (*ReleaseRecord)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(a.(*rollouts.ReleaseRecord), b.(*ReleaseRecord), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RequestCount)(nil), (*rollouts.RequestCount)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_RequestCount_To_rollouts_RequestCount(a.(*RequestCount), b.(*rollouts.RequestCount), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RequestCount)(nil), (*RequestCount)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RequestCount_To_v1beta1_RequestCount(a.(*rollouts.RequestCount), b.(*RequestCount), scope)
 	}); err != nil {
 		return err
 	}
@@ -323,6 +423,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.StepTimes)(nil), (*StepTimes)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_StepTimes_To_v1beta1_StepTimes(a.(*rollouts.StepTimes), b.(*StepTimes), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Tolerance)(nil), (*rollouts.Tolerance)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Tolerance_To_rollouts_Tolerance(a.(*Tolerance), b.(*rollouts.Tolerance), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Tolerance)(nil), (*Tolerance)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Tolerance_To_v1beta1_Tolerance(a.(*rollouts.Tolerance), b.(*Tolerance), scope)
 	}); err != nil {
 		return err
 	}
@@ -515,6 +625,46 @@ func Convert_rollouts_AbortOptions_To_v1beta1_AbortOptions(in *rollouts.AbortOpt
 	return autoConvert_rollouts_AbortOptions_To_v1beta1_AbortOptions(in, out, s)
 }
 
+func autoConvert_v1beta1_Analysis_To_rollouts_Analysis(in *Analysis, out *rollouts.Analysis, s conversion.Scope) error {
+	*out = *(*rollouts.Analysis)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Analysis_To_rollouts_Analysis is an autogenerated conversion function.
+func Convert_v1beta1_Analysis_To_rollouts_Analysis(in *Analysis, out *rollouts.Analysis, s conversion.Scope) error {
+	return autoConvert_v1beta1_Analysis_To_rollouts_Analysis(in, out, s)
+}
+
+func autoConvert_rollouts_Analysis_To_v1beta1_Analysis(in *rollouts.Analysis, out *Analysis, s conversion.Scope) error {
+	*out = *(*Analysis)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Analysis_To_v1beta1_Analysis is an autogenerated conversion function.
+func Convert_rollouts_Analysis_To_v1beta1_Analysis(in *rollouts.Analysis, out *Analysis, s conversion.Scope) error {
+	return autoConvert_rollouts_Analysis_To_v1beta1_Analysis(in, out, s)
+}
+
+func autoConvert_v1beta1_AnalysisStatus_To_rollouts_AnalysisStatus(in *AnalysisStatus, out *rollouts.AnalysisStatus, s conversion.Scope) error {
+	*out = *(*rollouts.AnalysisStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_AnalysisStatus_To_rollouts_AnalysisStatus is an autogenerated conversion function.
+func Convert_v1beta1_AnalysisStatus_To_rollouts_AnalysisStatus(in *AnalysisStatus, out *rollouts.AnalysisStatus, s conversion.Scope) error {
+	return autoConvert_v1beta1_AnalysisStatus_To_rollouts_AnalysisStatus(in, out, s)
+}
+
+func autoConvert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in *rollouts.AnalysisStatus, out *AnalysisStatus, s conversion.Scope) error {
+	*out = *(*AnalysisStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus is an autogenerated conversion function.
+func Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in *rollouts.AnalysisStatus, out *AnalysisStatus, s conversion.Scope) error {
+	return autoConvert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in, out, s)
+}
+
 func autoConvert_v1beta1_Batch_To_rollouts_Batch(in *Batch, out *rollouts.Batch, s conversion.Scope) error {
 	*out = *(*rollouts.Batch)(unsafe.Pointer(in))
 	return nil
@@ -657,6 +807,66 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1beta1_BatchReleaseStatus(in *r
 	return nil
 }
 
+func autoConvert_v1beta1_Check_To_rollouts_Check(in *Check, out *rollouts.Check, s conversion.Scope) error {
+	*out = *(*rollouts.Check)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Check_To_rollouts_Check is an autogenerated conversion function.
+func Convert_v1beta1_Check_To_rollouts_Check(in *Check, out *rollouts.Check, s conversion.Scope) error {
+	return autoConvert_v1beta1_Check_To_rollouts_Check(in, out, s)
+}
+
+func autoConvert_rollouts_Check_To_v1beta1_Check(in *rollouts.Check, out *Check, s conversion.Scope) error {
+	*out = *(*Check)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Check_To_v1beta1_Check is an autogenerated conversion function.
+func Convert_rollouts_Check_To_v1beta1_Check(in *rollouts.Check, out *Check, s conversion.Scope) error {
+	return autoConvert_rollouts_Check_To_v1beta1_Check(in, out, s)
+}
+
+func autoConvert_v1beta1_CheckRef_To_rollouts_CheckRef(in *CheckRef, out *rollouts.CheckRef, s conversion.Scope) error {
+	*out = *(*rollouts.CheckRef)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_CheckRef_To_rollouts_CheckRef is an autogenerated conversion function.
+func Convert_v1beta1_CheckRef_To_rollouts_CheckRef(in *CheckRef, out *rollouts.CheckRef, s conversion.Scope) error {
+	return autoConvert_v1beta1_CheckRef_To_rollouts_CheckRef(in, out, s)
+}
+
+func autoConvert_rollouts_CheckRef_To_v1beta1_CheckRef(in *rollouts.CheckRef, out *CheckRef, s conversion.Scope) error {
+	*out = *(*CheckRef)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_CheckRef_To_v1beta1_CheckRef is an autogenerated conversion function.
+func Convert_rollouts_CheckRef_To_v1beta1_CheckRef(in *rollouts.CheckRef, out *CheckRef, s conversion.Scope) error {
+	return autoConvert_rollouts_CheckRef_To_v1beta1_CheckRef(in, out, s)
+}
+
+func autoConvert_v1beta1_CheckStatus_To_rollouts_CheckStatus(in *CheckStatus, out *rollouts.CheckStatus, s conversion.Scope) error {
+	*out = *(*rollouts.CheckStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_CheckStatus_To_rollouts_CheckStatus is an autogenerated conversion function.
+func Convert_v1beta1_CheckStatus_To_rollouts_CheckStatus(in *CheckStatus, out *rollouts.CheckStatus, s conversion.Scope) error {
+	return autoConvert_v1beta1_CheckStatus_To_rollouts_CheckStatus(in, out, s)
+}
+
+func autoConvert_rollouts_CheckStatus_To_v1beta1_CheckStatus(in *rollouts.CheckStatus, out *CheckStatus, s conversion.Scope) error {
+	*out = *(*CheckStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_CheckStatus_To_v1beta1_CheckStatus is an autogenerated conversion function.
+func Convert_rollouts_CheckStatus_To_v1beta1_CheckStatus(in *rollouts.CheckStatus, out *CheckStatus, s conversion.Scope) error {
+	return autoConvert_rollouts_CheckStatus_To_v1beta1_CheckStatus(in, out, s)
+}
+
 func autoConvert_v1beta1_Condition_To_rollouts_Condition(in *Condition, out *rollouts.Condition, s conversion.Scope) error {
 	*out = *(*rollouts.Condition)(unsafe.Pointer(in))
 	return nil
@@ -777,6 +987,26 @@ func Convert_rollouts_GatewayRef_To_v1beta1_GatewayRef(in *rollouts.GatewayRef, 
 	return autoConvert_rollouts_GatewayRef_To_v1beta1_GatewayRef(in, out, s)
 }
 
+func autoConvert_v1beta1_HTTPCheck_To_rollouts_HTTPCheck(in *HTTPCheck, out *rollouts.HTTPCheck, s conversion.Scope) error {
+	*out = *(*rollouts.HTTPCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_HTTPCheck_To_rollouts_HTTPCheck is an autogenerated conversion function.
+func Convert_v1beta1_HTTPCheck_To_rollouts_HTTPCheck(in *HTTPCheck, out *rollouts.HTTPCheck, s conversion.Scope) error {
+	return autoConvert_v1beta1_HTTPCheck_To_rollouts_HTTPCheck(in, out, s)
+}
+
+func autoConvert_rollouts_HTTPCheck_To_v1beta1_HTTPCheck(in *rollouts.HTTPCheck, out *HTTPCheck, s conversion.Scope) error {
+	*out = *(*HTTPCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_HTTPCheck_To_v1beta1_HTTPCheck is an autogenerated conversion function.
+func Convert_rollouts_HTTPCheck_To_v1beta1_HTTPCheck(in *rollouts.HTTPCheck, out *HTTPCheck, s conversion.Scope) error {
+	return autoConvert_rollouts_HTTPCheck_To_v1beta1_HTTPCheck(in, out, s)
+}
+
 func autoConvert_v1beta1_Header_To_rollouts_Header(in *Header, out *rollouts.Header, s conversion.Scope) error {
 	*out = *(*rollouts.Header)(unsafe.Pointer(in))
 	return nil
@@ -837,6 +1067,26 @@ func Convert_rollouts_IngressRef_To_v1beta1_IngressRef(in *rollouts.IngressRef, 
 	return autoConvert_rollouts_IngressRef_To_v1beta1_IngressRef(in, out, s)
 }
 
+func autoConvert_v1beta1_JobCheck_To_rollouts_JobCheck(in *JobCheck, out *rollouts.JobCheck, s conversion.Scope) error {
+	*out = *(*rollouts.JobCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_JobCheck_To_rollouts_JobCheck is an autogenerated conversion function.
+func Convert_v1beta1_JobCheck_To_rollouts_JobCheck(in *JobCheck, out *rollouts.JobCheck, s conversion.Scope) error {
+	return autoConvert_v1beta1_JobCheck_To_rollouts_JobCheck(in, out, s)
+}
+
+func autoConvert_rollouts_JobCheck_To_v1beta1_JobCheck(in *rollouts.JobCheck, out *JobCheck, s conversion.Scope) error {
+	*out = *(*JobCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_JobCheck_To_v1beta1_JobCheck is an autogenerated conversion function.
+func Convert_rollouts_JobCheck_To_v1beta1_JobCheck(in *rollouts.JobCheck, out *JobCheck, s conversion.Scope) error {
+	return autoConvert_rollouts_JobCheck_To_v1beta1_JobCheck(in, out, s)
+}
+
 func autoConvert_v1beta1_JumpOptions_To_rollouts_JumpOptions(in *JumpOptions, out *rollouts.JumpOptions, s conversion.Scope) error {
 	out.ObjectMeta = in.ObjectMeta
 	if err := Convert_v1beta1_DecisionOptions_To_rollouts_DecisionOptions(&in.DecisionOptions, &out.DecisionOptions, s); err != nil {
@@ -863,6 +1113,26 @@ func autoConvert_rollouts_JumpOptions_To_v1beta1_JumpOptions(in *rollouts.JumpOp
 // Convert_rollouts_JumpOptions_To_v1beta1_JumpOptions is an autogenerated conversion function.
 func Convert_rollouts_JumpOptions_To_v1beta1_JumpOptions(in *rollouts.JumpOptions, out *JumpOptions, s conversion.Scope) error {
 	return autoConvert_rollouts_JumpOptions_To_v1beta1_JumpOptions(in, out, s)
+}
+
+func autoConvert_v1beta1_LatencyCheck_To_rollouts_LatencyCheck(in *LatencyCheck, out *rollouts.LatencyCheck, s conversion.Scope) error {
+	*out = *(*rollouts.LatencyCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_LatencyCheck_To_rollouts_LatencyCheck is an autogenerated conversion function.
+func Convert_v1beta1_LatencyCheck_To_rollouts_LatencyCheck(in *LatencyCheck, out *rollouts.LatencyCheck, s conversion.Scope) error {
+	return autoConvert_v1beta1_LatencyCheck_To_rollouts_LatencyCheck(in, out, s)
+}
+
+func autoConvert_rollouts_LatencyCheck_To_v1beta1_LatencyCheck(in *rollouts.LatencyCheck, out *LatencyCheck, s conversion.Scope) error {
+	*out = *(*LatencyCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_LatencyCheck_To_v1beta1_LatencyCheck is an autogenerated conversion function.
+func Convert_rollouts_LatencyCheck_To_v1beta1_LatencyCheck(in *rollouts.LatencyCheck, out *LatencyCheck, s conversion.Scope) error {
+	return autoConvert_rollouts_LatencyCheck_To_v1beta1_LatencyCheck(in, out, s)
 }
 
 func autoConvert_v1beta1_NetworkHold_To_rollouts_NetworkHold(in *NetworkHold, out *rollouts.NetworkHold, s conversion.Scope) error {
@@ -1072,6 +1342,26 @@ func Convert_rollouts_PromoteOptions_To_v1beta1_PromoteOptions(in *rollouts.Prom
 	return autoConvert_rollouts_PromoteOptions_To_v1beta1_PromoteOptions(in, out, s)
 }
 
+func autoConvert_v1beta1_QueryCheck_To_rollouts_QueryCheck(in *QueryCheck, out *rollouts.QueryCheck, s conversion.Scope) error {
+	*out = *(*rollouts.QueryCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_QueryCheck_To_rollouts_QueryCheck is an autogenerated conversion function.
+func Convert_v1beta1_QueryCheck_To_rollouts_QueryCheck(in *QueryCheck, out *rollouts.QueryCheck, s conversion.Scope) error {
+	return autoConvert_v1beta1_QueryCheck_To_rollouts_QueryCheck(in, out, s)
+}
+
+func autoConvert_rollouts_QueryCheck_To_v1beta1_QueryCheck(in *rollouts.QueryCheck, out *QueryCheck, s conversion.Scope) error {
+	*out = *(*QueryCheck)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_QueryCheck_To_v1beta1_QueryCheck is an autogenerated conversion function.
+func Convert_rollouts_QueryCheck_To_v1beta1_QueryCheck(in *rollouts.QueryCheck, out *QueryCheck, s conversion.Scope) error {
+	return autoConvert_rollouts_QueryCheck_To_v1beta1_QueryCheck(in, out, s)
+}
+
 func autoConvert_v1beta1_Release_To_rollouts_Release(in *Release, out *rollouts.Release, s conversion.Scope) error {
 	if in.Steps != nil {
 		in, out := &in.Steps, &out.Steps
@@ -1099,6 +1389,7 @@ func autoConvert_v1beta1_Release_To_rollouts_Release(in *Release, out *rollouts.
 	out.ProgressDeadlineSeconds = (*int32)(unsafe.Pointer(in.ProgressDeadlineSeconds))
 	out.TrafficRoutingRef = (*string)(unsafe.Pointer(in.TrafficRoutingRef))
 	// WARNING: in.DisableGenerateCanaryService requires manual conversion: does not exist in peer-type
+	out.Analysis = (*rollouts.Analysis)(unsafe.Pointer(in.Analysis))
 	return nil
 }
 
@@ -1133,6 +1424,7 @@ func autoConvert_rollouts_Release_To_v1beta1_Release(in *rollouts.Release, out *
 	// WARNING: in.ExtraWorkloadGiven requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryService requires manual conversion: does not exist in peer-type
 	// WARNING: in.DisableCanaryServiceGiven requires manual conversion: does not exist in peer-type
+	out.Analysis = (*Analysis)(unsafe.Pointer(in.Analysis))
 	return nil
 }
 
@@ -1186,6 +1478,26 @@ func autoConvert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(in *rollouts.Re
 // Convert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord is an autogenerated conversion function.
 func Convert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(in *rollouts.ReleaseRecord, out *ReleaseRecord, s conversion.Scope) error {
 	return autoConvert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(in, out, s)
+}
+
+func autoConvert_v1beta1_RequestCount_To_rollouts_RequestCount(in *RequestCount, out *rollouts.RequestCount, s conversion.Scope) error {
+	*out = *(*rollouts.RequestCount)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_RequestCount_To_rollouts_RequestCount is an autogenerated conversion function.
+func Convert_v1beta1_RequestCount_To_rollouts_RequestCount(in *RequestCount, out *rollouts.RequestCount, s conversion.Scope) error {
+	return autoConvert_v1beta1_RequestCount_To_rollouts_RequestCount(in, out, s)
+}
+
+func autoConvert_rollouts_RequestCount_To_v1beta1_RequestCount(in *rollouts.RequestCount, out *RequestCount, s conversion.Scope) error {
+	*out = *(*RequestCount)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_RequestCount_To_v1beta1_RequestCount is an autogenerated conversion function.
+func Convert_rollouts_RequestCount_To_v1beta1_RequestCount(in *rollouts.RequestCount, out *RequestCount, s conversion.Scope) error {
+	return autoConvert_rollouts_RequestCount_To_v1beta1_RequestCount(in, out, s)
 }
 
 func autoConvert_v1beta1_ResumeOptions_To_rollouts_ResumeOptions(in *ResumeOptions, out *rollouts.ResumeOptions, s conversion.Scope) error {
@@ -1384,6 +1696,7 @@ func autoConvert_v1beta1_RolloutStatus_To_rollouts_RolloutStatus(in *RolloutStat
 	out.Decisions = *(*[]rollouts.Decision)(unsafe.Pointer(&in.Decisions))
 	out.Releases = *(*[]rollouts.ReleaseRecord)(unsafe.Pointer(&in.Releases))
 	out.Network = (*rollouts.NetworkHold)(unsafe.Pointer(in.Network))
+	out.Analysis = (*rollouts.AnalysisStatus)(unsafe.Pointer(in.Analysis))
 	return nil
 }
 
@@ -1420,6 +1733,7 @@ func autoConvert_rollouts_RolloutStatus_To_v1beta1_RolloutStatus(in *rollouts.Ro
 	out.Decisions = *(*[]Decision)(unsafe.Pointer(&in.Decisions))
 	out.Releases = *(*[]ReleaseRecord)(unsafe.Pointer(&in.Releases))
 	out.Network = (*NetworkHold)(unsafe.Pointer(in.Network))
+	out.Analysis = (*AnalysisStatus)(unsafe.Pointer(in.Analysis))
 	return nil
 }
 
@@ -1550,6 +1864,26 @@ func autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, ou
 		out.BlueGreen = nil
 	}
 	return nil
+}
+
+func autoConvert_v1beta1_Tolerance_To_rollouts_Tolerance(in *Tolerance, out *rollouts.Tolerance, s conversion.Scope) error {
+	*out = *(*rollouts.Tolerance)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Tolerance_To_rollouts_Tolerance is an autogenerated conversion function.
+func Convert_v1beta1_Tolerance_To_rollouts_Tolerance(in *Tolerance, out *rollouts.Tolerance, s conversion.Scope) error {
+	return autoConvert_v1beta1_Tolerance_To_rollouts_Tolerance(in, out, s)
+}
+
+func autoConvert_rollouts_Tolerance_To_v1beta1_Tolerance(in *rollouts.Tolerance, out *Tolerance, s conversion.Scope) error {
+	*out = *(*Tolerance)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Tolerance_To_v1beta1_Tolerance is an autogenerated conversion function.
+func Convert_rollouts_Tolerance_To_v1beta1_Tolerance(in *rollouts.Tolerance, out *Tolerance, s conversion.Scope) error {
+	return autoConvert_rollouts_Tolerance_To_v1beta1_Tolerance(in, out, s)
 }
 
 func autoConvert_v1beta1_TrafficChange_To_rollouts_TrafficChange(in *TrafficChange, out *rollouts.TrafficChange, s conversion.Scope) error {

@@ -14,6 +14,16 @@ func (in AbortOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Analysis) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Analysis"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AnalysisStatus) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.AnalysisStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Batch) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Batch"
 }
@@ -64,6 +74,21 @@ func (in CanaryStrategy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Check) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Check"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CheckRef) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.CheckRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CheckStatus) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.CheckStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Condition) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Condition"
 }
@@ -94,6 +119,11 @@ func (in GatewayRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HTTPCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.HTTPCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Header) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Header"
 }
@@ -109,8 +139,18 @@ func (in IngressRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in JobCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.JobCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in JumpOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.JumpOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LatencyCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.LatencyCheck"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -154,6 +194,11 @@ func (in PromoteOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in QueryCheck) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.QueryCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Release) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Release"
 }
@@ -166,6 +211,11 @@ func (in ReleasePlan) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReleaseRecord) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ReleaseRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RequestCount) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RequestCount"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -226,6 +276,11 @@ func (in StepTimes) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Strategy) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Strategy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Tolerance) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Tolerance"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -42,6 +42,7 @@ func validateStrategy(s *rollouts.RolloutSpec, path *field.Path, o Options) fiel
 		errs = append(errs, validateName(name, path.Child("trafficRoutingRef"))...)
 	}
 	errs = append(errs, validateAmount(release.FailureThreshold, path.Child("failureThreshold"))...)
+	errs = append(errs, ValidateAnalysis(release.Analysis, len(release.Steps), path.Child("analysis"))...)
 	errs = append(errs, validateDeadline(release.ProgressDeadlineSeconds, path.Child("progressDeadlineSeconds"))...)
 	return append(errs, validateMetadata(release.PodTemplateMetadata, path.Child("patchPodTemplateMetadata"))...)
 }

@@ -942,6 +942,57 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Analysis
+  map:
+    fields:
+    - name: atLeastSeconds
+      type:
+        scalar: numeric
+    - name: checks
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Check
+          elementRelationship: atomic
+    - name: everySeconds
+      type:
+        scalar: numeric
+    - name: onFail
+      type:
+        scalar: string
+    - name: onInconclusive
+      type:
+        scalar: string
+    - name: risk
+      type:
+        scalar: string
+    - name: withinSeconds
+      type:
+        scalar: numeric
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.AnalysisStatus
+  map:
+    fields:
+    - name: checks
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CheckStatus
+          elementRelationship: atomic
+    - name: overridden
+      type:
+        scalar: boolean
+    - name: revision
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: numeric
+    - name: stepSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Batch
   map:
     fields:
@@ -1127,6 +1178,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.BlueGreenStrategy
   map:
     fields:
+    - name: analysis
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Analysis
     - name: disableGenerateCanaryService
       type:
         scalar: boolean
@@ -1228,6 +1282,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CanaryStrategy
   map:
     fields:
+    - name: analysis
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Analysis
     - name: disableGenerateCanaryService
       type:
         scalar: boolean
@@ -1258,6 +1315,105 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficRoutingRef
           elementRelationship: atomic
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Check
+  map:
+    fields:
+    - name: asGoodAs
+      type:
+        scalar: string
+    - name: at
+      type:
+        scalar: string
+    - name: failAfter
+      type:
+        scalar: numeric
+    - name: gate
+      type:
+        scalar: boolean
+    - name: http
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.HTTPCheck
+    - name: job
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.JobCheck
+    - name: latency
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.LatencyCheck
+    - name: name
+      type:
+        scalar: string
+    - name: onFail
+      type:
+        scalar: string
+    - name: onInconclusive
+      type:
+        scalar: string
+    - name: podsHealthy
+      type:
+        scalar: string
+    - name: query
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.QueryCheck
+    - name: steps
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: atomic
+    - name: successRate
+      type:
+        scalar: string
+    - name: tolerance
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Tolerance
+    - name: use
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CheckRef
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CheckRef
+  map:
+    fields:
+    - name: args
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CheckStatus
+  map:
+    fields:
+    - name: carry
+      type:
+        scalar: string
+    - name: foldedTo
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: new
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RequestCount
+    - name: old
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RequestCount
+    - name: result
+      type:
+        scalar: string
+      default: ""
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: why
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Condition
   map:
     fields:
@@ -1350,6 +1506,22 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: httpRouteName
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.HTTPCheck
+  map:
+    fields:
+    - name: pass
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: port
+      type:
+        scalar: numeric
+    - name: service
+      type:
+        scalar: string
+      default: ""
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Header
   map:
     fields:
@@ -1393,6 +1565,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: name
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.JobCheck
+  map:
+    fields:
+    - name: cronJob
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.LatencyCheck
+  map:
+    fields:
+    - name: belowMilliseconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: share
       type:
         scalar: string
       default: ""
@@ -1462,6 +1652,27 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.QueryCheck
+  map:
+    fields:
+    - name: bad
+      type:
+        scalar: string
+    - name: max
+      type:
+        scalar: string
+    - name: min
+      type:
+        scalar: string
+    - name: promql
+      type:
+        scalar: string
+    - name: source
+      type:
+        scalar: string
+    - name: total
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleasePlan
   map:
     fields:
@@ -1545,6 +1756,17 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.StepRecord
           elementRelationship: atomic
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RequestCount
+  map:
+    fields:
+    - name: bad
+      type:
+        scalar: numeric
+      default: 0
+    - name: total
+      type:
+        scalar: numeric
+      default: 0
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Rollout
   map:
     fields:
@@ -1584,6 +1806,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RolloutStatus
   map:
     fields:
+    - name: analysis
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.AnalysisStatus
     - name: blueGreenStatus
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.BlueGreenStatus
@@ -1708,6 +1933,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Tolerance
+  map:
+    fields:
+    - name: margin
+      type:
+        scalar: string
+    - name: ratio
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.TrafficChange
   map:
     fields:

@@ -80,3 +80,11 @@ func (b *BlueGreenStrategyApplyConfiguration) WithDisableGenerateCanaryService(v
 	b.ReleaseApplyConfiguration.DisableGenerateCanaryService = &value
 	return b
 }
+
+// WithAnalysis sets the Analysis field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Analysis field is set to the value of the last call.
+func (b *BlueGreenStrategyApplyConfiguration) WithAnalysis(value *AnalysisApplyConfiguration) *BlueGreenStrategyApplyConfiguration {
+	b.ReleaseApplyConfiguration.Analysis = value
+	return b
+}

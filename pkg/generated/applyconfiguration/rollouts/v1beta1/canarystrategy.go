@@ -88,6 +88,14 @@ func (b *CanaryStrategyApplyConfiguration) WithDisableGenerateCanaryService(valu
 	return b
 }
 
+// WithAnalysis sets the Analysis field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Analysis field is set to the value of the last call.
+func (b *CanaryStrategyApplyConfiguration) WithAnalysis(value *AnalysisApplyConfiguration) *CanaryStrategyApplyConfiguration {
+	b.ReleaseApplyConfiguration.Analysis = value
+	return b
+}
+
 // WithPatchPodTemplateMetadata sets the PatchPodTemplateMetadata field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PatchPodTemplateMetadata field is set to the value of the last call.

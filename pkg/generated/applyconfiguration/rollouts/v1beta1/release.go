@@ -37,6 +37,9 @@ type ReleaseApplyConfiguration struct {
 	// DisableGenerateCanaryService uses the stable Service for both revisions
 	// instead of creating one that selects the update revision. Default: false.
 	DisableGenerateCanaryService *bool `json:"disableGenerateCanaryService,omitempty"`
+	// Analysis says by which checks the release is judged. A PUT without it keeps the stored
+	// one; a patch, an apply, or {} removes it. Default: the health of the new pods alone.
+	Analysis *AnalysisApplyConfiguration `json:"analysis,omitempty"`
 }
 
 // ReleaseApplyConfiguration constructs a declarative configuration of the Release type for use with
@@ -100,5 +103,13 @@ func (b *ReleaseApplyConfiguration) WithTrafficRoutingRef(value string) *Release
 // If called multiple times, the DisableGenerateCanaryService field is set to the value of the last call.
 func (b *ReleaseApplyConfiguration) WithDisableGenerateCanaryService(value bool) *ReleaseApplyConfiguration {
 	b.DisableGenerateCanaryService = &value
+	return b
+}
+
+// WithAnalysis sets the Analysis field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Analysis field is set to the value of the last call.
+func (b *ReleaseApplyConfiguration) WithAnalysis(value *AnalysisApplyConfiguration) *ReleaseApplyConfiguration {
+	b.Analysis = value
 	return b
 }

@@ -51,6 +51,8 @@ type RolloutStatusApplyConfiguration struct {
 	// Network is there while a release has taken the Service and the routers that
 	// its trafficRoutings name. Only the controller writes it.
 	Network *NetworkHoldApplyConfiguration `json:"network,omitempty"`
+	// Analysis is how the release under way was judged so far. Only the controller writes it.
+	Analysis *AnalysisStatusApplyConfiguration `json:"analysis,omitempty"`
 }
 
 // RolloutStatusApplyConfiguration constructs a declarative configuration of the RolloutStatus type for use with
@@ -175,5 +177,13 @@ func (b *RolloutStatusApplyConfiguration) WithReleases(values ...*ReleaseRecordA
 // If called multiple times, the Network field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithNetwork(value *NetworkHoldApplyConfiguration) *RolloutStatusApplyConfiguration {
 	b.Network = value
+	return b
+}
+
+// WithAnalysis sets the Analysis field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Analysis field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithAnalysis(value *AnalysisStatusApplyConfiguration) *RolloutStatusApplyConfiguration {
+	b.Analysis = value
 	return b
 }
