@@ -9,25 +9,54 @@ package judge
 
 import "time"
 
-// State is what a check has come to.
-type State string
+// Rule is what a check looks at.
+type Rule string
 
-// A check that failed stays so for its attempt; one that passed, for its step unless it
-// fails.
+// Number judges samples, the others requests. A job is a Number with FailAfter 1 and
+// AtLeast 0.
 const (
-	Running      State = "Running"
-	Passed       State = "Passed"
-	Failed       State = "Failed"
-	Inconclusive State = "Inconclusive"
-	Skipped      State = "Skipped"
+	SuccessRate Rule = "SuccessRate" // requests that failed: against an objective and stable
+	Latency     Rule = "Latency"     // requests slower than Below: the same
+	AsGoodAs    Rule = "AsGoodAs"    // errors and the whole latency distribution: against stable
+	Counts      Rule = "Counts"      // bad events of any kind: against stable
+	Number      Rule = "Number"      // a number within Min and Max
 )
+
+// Traffic is which versions a step sends requests to.
+type Traffic string
+
+// The versions that get requests.
+const (
+	Both       Traffic = ""
+	StableOnly Traffic = "StableOnly"
+	NewOnly    Traffic = "NewOnly"
+)
+
+// Check is one check, as it applies to the current step.
+type Check struct {
+	Rule          Rule
+	Objective     float64 // share of bad requests that is allowed: 0.01 for 99 %
+	Below         float64 // milliseconds
+	Ratio, Margin float64 // tolerance against stable; Ratio 0 is 1.5 and 0.1 %
+	Min, Max      *float64
+	FailAfter     int     // bad samples in a row that fail, good ones that pass
+	Alpha         float64 // chance of a wrong Failed in an attempt: risk by number of checks
+	Traffic       Traffic
+
+	Every   time.Duration // length of a window
+	Lag     time.Duration // younger windows are not judged
+	AtLeast time.Duration // a step does not pass earlier
+	Within  time.Duration // a step undecided by then is inconclusive
+
+	Source, Query string // for messages
+}
 
 // Data is what was measured for a check.
 type Data struct {
 	Windows []Window  // of the attempt, in order, of one grid
 	Bounds  []float64 // milliseconds, ascending, that Window.Counts continues with
 	Past    []Window  // the hour before the release; only Old counts
-	Samples []Sample  // of Number and Once, in order
+	Samples []Sample  // of Number, in order
 	Carry   Carry     // windows and samples that were folded
 	Fault   Fault
 }
@@ -61,17 +90,6 @@ type Fault struct {
 	Invalid bool
 }
 
-// Carry is what folded windows come to. Since is when the step began that Is, Safe and
-// Step are of.
-type Carry struct {
-	Is            State
-	Since, Until  time.Time
-	Harm, Safe    []float64 // log evidence: 8 and 4 numbers for each test
-	Attempt, Step []Pair    // of each class
-	Run           int       // samples in a row: good ones, or bad ones below 0
-	Value         float64   // of the last sample
-}
-
 // Verdict is the judgement. Wake is how long to wait before the next look, 0 for ever.
 type Verdict struct {
 	Is       State
@@ -80,8 +98,21 @@ type Verdict struct {
 	Wake     time.Duration
 }
 
+// State is what a check has come to.
+type State string
+
+// A check that failed stays so for its attempt; one that passed, for its step unless it
+// fails.
+const (
+	Running      State = "Running"
+	Passed       State = "Passed"
+	Failed       State = "Failed"
+	Inconclusive State = "Inconclusive"
+	Skipped      State = "Skipped"
+)
+
 // Evidence has the numbers behind a verdict: of the attempt if it failed, else of the
-// step; of the class that decides, if there are several.
+// step; of the class of requests that decides, if there are several.
 type Evidence struct {
 	Pair
 	About            float64 // requests to the new version that are enough to pass; 0 if unknown
@@ -92,9 +123,6 @@ type Evidence struct {
 	Value            float64
 	Run              int
 }
-
-// unknownFor is how long data may be missing before a verdict mentions it.
-const unknownFor = 5 * time.Minute
 
 // Judge judges a check in the step that began at since.
 func Judge(c Check, d Data, since, now time.Time) Verdict {
@@ -109,7 +137,7 @@ func Judge(c Check, d Data, since, now time.Time) Verdict {
 	return v
 }
 
-// state judges what the evidence leaves open by the source and the time.
+// state judges what the evidence leaves open by the step, the source and the time.
 func (t *trial) state(s Carry, f Fault, now time.Time) State {
 	switch {
 	case s.Is == Failed:
@@ -124,28 +152,27 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 	return Running
 }
 
-const soonest, latest = 5 * time.Second, time.Minute
+// unknownFor is how long data may be missing before a verdict mentions it. A source is
+// asked again after soonest, at first.
+const unknownFor, soonest, latest = 5 * time.Minute, 5 * time.Second, time.Minute
 
 // wake is when a look may find something else: the end of a window, an answer of the
 // source, or a time that changes the verdict by itself.
 func (t *trial) wake(is State, s Carry, f Fault, now time.Time) time.Duration {
-	if is == Failed || is == Skipped || (t.Rule == Once && is == Passed) {
+	if is == Failed || is == Skipped {
 		return 0
 	}
-	var wake time.Duration
-	switch {
-	case f.Why != "":
+	grid := s.Until
+	if grid.IsZero() {
+		grid = s.Since
+	}
+	wake := t.Every - now.Add(-t.Lag).Sub(grid)%t.Every
+	if f.Why != "" {
 		wake = min(max(now.Sub(f.Since), soonest), latest)
-	case t.Rule != Once:
-		grid := s.Until
-		if grid.IsZero() {
-			grid = s.Since
-		}
-		wake = t.Every - now.Add(-t.Lag).Sub(grid)%t.Every
 	}
 	for _, at := range []time.Time{s.Since.Add(t.Within), s.Since.Add(unknownFor), f.Since.Add(unknownFor)} {
-		if left := at.Sub(now); left > 0 && (wake == 0 || left < wake) {
-			wake = left
+		if left := at.Sub(now); left > 0 {
+			wake = min(wake, left)
 		}
 	}
 	return wake

@@ -259,7 +259,7 @@ func found(c Check, d Data, want State) (time.Duration, float64) {
 	for k := range d.Windows {
 		d.Carry = Fold(c, Data{Windows: d.Windows[k : k+1], Past: d.Past, Bounds: d.Bounds, Carry: d.Carry}, start, window(k+1))
 		if d.Carry.Is == want {
-			return window(k + 1).Sub(start), d.Carry.Attempt[0].New.Total
+			return window(k + 1).Sub(start), d.Carry.Harm.Counts[0].New.Total
 		}
 		if d.Carry.Is == Failed {
 			break

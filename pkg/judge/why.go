@@ -25,25 +25,25 @@ func clip(why string) string {
 // evidence has the numbers of the worst class: the most harmful one if the check failed,
 // else the one that is furthest from safe.
 func (t *trial) evidence(s Carry, bounds []float64) Evidence {
-	if t.classes == nil {
+	if t.Rule == Number {
 		return Evidence{Value: s.Value, Run: s.Run}
 	}
-	counts, of := s.Step, means(s.Safe, harmless)
+	ledger, of := s.Safe, means(s.Safe, safe)
 	worst := t.tests[slices.Index(of, slices.Min(of))]
 	if s.Is == Failed {
-		counts, of = s.Attempt, means(s.Harm, harmful)
+		ledger, of = s.Harm, means(s.Harm, harm)
 		worst = t.tests[slices.Index(of, slices.Max(of))]
 	}
 	e := Evidence{
-		Pair:       counts[worst.class],
+		Pair:       ledger.Counts[worst.class],
 		About:      t.about(&s),
 		Dispersion: worst.phi,
 		Harm:       finite(t.harmOf(&s)),
-		HarmNeeded: 1 / t.Alpha,
+		HarmNeeded: finite(-math.Log(t.Alpha)),
 		Safe:       finite(safeOf(&s)),
 		SafeNeeded: 1 / safeAlpha,
 	}
-	if i := t.classes[worst.class] - 1; i >= 0 && i < len(bounds) {
+	if i := t.classes[worst.class] - 1; i >= 0 && i < len(bounds) && bounds[i] <= most {
 		e.Bound = bounds[i]
 	}
 	return e
@@ -56,7 +56,7 @@ func (t *trial) why(v Verdict, s Carry, f Fault, now time.Time) string {
 	switch {
 	case v.Is == Skipped:
 		return t.skip()
-	case (v.Is == Failed || v.Is == Passed) && t.classes == nil:
+	case (v.Is == Failed || v.Is == Passed) && t.Rule == Number:
 		return t.sample(s)
 	case v.Is == Failed:
 		releases := rounded(min(v.Evidence.Harm, 1e6))
@@ -65,21 +65,24 @@ func (t *trial) why(v Verdict, s Carry, f Fault, now time.Time) string {
 		return v.Evidence.requests() + "; a version a point worse is ruled out"
 	case f.Invalid:
 		return "the check is invalid: " + f.Why
-	case v.Is == Inconclusive:
-		return fmt.Sprintf("undecided after %s: %s", t.Within, t.missing(v.Evidence, s, f, now))
 	}
-	return t.missing(v.Evidence, s, f, now)
+	missing := t.missing(v.Evidence, s, now)
+	if f.Why != "" && now.Sub(f.Since) >= unknownFor {
+		missing = fmt.Sprintf("source %s does not answer since %s: %s", t.Source, clock(f.Since), f.Why)
+	}
+	if v.Is == Inconclusive {
+		return fmt.Sprintf("undecided after %s: %s", t.Within, missing)
+	}
+	return missing
 }
 
 // missing is what a verdict waits for.
-func (t *trial) missing(e Evidence, s Carry, f Fault, now time.Time) string {
+func (t *trial) missing(e Evidence, s Carry, now time.Time) string {
 	switch {
-	case f.Why != "" && now.Sub(f.Since) >= unknownFor:
-		return fmt.Sprintf("source %s does not answer since %s: %s", t.Source, clock(f.Since), f.Why)
-	case t.classes == nil && s.Run == 0:
+	case t.Rule == Number && s.Run == 0:
 		return "nothing was measured yet"
-	case t.classes == nil:
-		return t.sample(s) + fmt.Sprintf(" of %d", t.inRow())
+	case t.Rule == Number:
+		return t.sample(s) + fmt.Sprintf(" of %d", t.FailAfter)
 	case e.New.Total == 0 && e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
 		return fmt.Sprintf("no requests to either version since %s: nothing matches %s", clock(s.Since), t.Query)
 	case e.New.Total == 0:
@@ -87,13 +90,12 @@ func (t *trial) missing(e Evidence, s Carry, f Fault, now time.Time) string {
 	case e.Old.Total == 0 && t.Traffic != NewOnly:
 		return fmt.Sprintf("%.0f requests to the new version, none to stable to compare with", e.New.Total)
 	}
-	return t.tooFew(e, s)
+	return t.undecided(e, s)
 }
 
-func (t *trial) tooFew(e Evidence, s Carry) string {
-	against := means(s.Harm, harmful)
+func (t *trial) undecided(e Evidence, s Carry) string {
 	switch {
-	case t.objective && against[1] >= -math.Log(t.Alpha):
+	case t.objective && means(s.Harm, harm)[1] >= -math.Log(t.Alpha):
 		return e.requests() + t.aim() + ": stable is as bad"
 	case e.Safe >= e.SafeNeeded:
 		return e.requests() + ": good until now, measured until " + clock(s.Since.Add(t.AtLeast))
@@ -140,7 +142,7 @@ func (c Count) percent() string {
 }
 
 func (t *trial) sample(s Carry) string {
-	limit := t.outside(s.Value)
+	limit := t.broken(s.Value)
 	if limit == "" {
 		limit = "within its limits"
 	}
