@@ -28,12 +28,14 @@ func newTrial(c Check, d Data) (*trial, string) {
 	if c.Ratio == 0 {
 		t.Ratio, t.Margin = 1.5, 0.001
 	}
-	classes, ok := classes[c.Rule]
-	if !ok || !t.sound() {
+	if !t.sound() {
 		return t, "its rule, or one of its numbers, has no meaning"
 	}
+	if slices.ContainsFunc(d.Bounds, func(b float64) bool { return !(b > 0 && b <= most) }) {
+		return t, "a boundary of the histogram is no time"
+	}
 	var why string
-	t.classes, why = classes(c.Below, d.Bounds)
+	t.classes, why = classes(c, d.Bounds)
 	for i, class := range t.classes {
 		phi := dispersion(d.Past, class)
 		t.tests = append(t.tests, test{i, phi, t.Ratio, [2]float64{t.Margin, max(point, 2*t.Margin)}})
@@ -44,44 +46,43 @@ func newTrial(c Check, d Data) (*trial, string) {
 	return t, why
 }
 
-// classes are what rules test, or why they cannot.
-var classes = map[Rule]func(below float64, bounds []float64) ([]int, string){
-	SuccessRate: errors,
-	Latency:     slow,
-	AsGoodAs:    errorsAndSlow,
-	Counts:      errors,
-	Number:      func(float64, []float64) ([]int, string) { return nil, "" },
-}
-
-func errors(float64, []float64) ([]int, string) { return []int{0}, "" }
-
-// slow finds the next boundary up: a bucket knows no time in between.
-func slow(below float64, bounds []float64) ([]int, string) {
-	i := slices.IndexFunc(bounds, func(b float64) bool { return b >= below })
-	if i < 0 && len(bounds) > 0 {
-		return nil, fmt.Sprintf("the histogram has no boundary at or above %g ms", below)
+// classes are what a check tests, or why it cannot. A bucket knows no time between its
+// boundaries, so latency is judged by the next one up.
+func classes(c Check, bounds []float64) ([]int, string) {
+	switch c.Rule {
+	case SuccessRate, Counts:
+		return []int{0}, ""
+	case Latency:
+		i := slices.IndexFunc(bounds, func(b float64) bool { return b >= c.Below })
+		if i < 0 && len(bounds) > 0 {
+			return nil, fmt.Sprintf("the histogram has no boundary at or above %g ms", c.Below)
+		}
+		return []int{max(i, 0) + 1}, ""
+	case AsGoodAs:
+		if len(bounds) > 16 {
+			return nil, fmt.Sprintf("the histogram has %d boundaries, at most 16 can be compared", len(bounds))
+		}
+		all := make([]int, len(bounds)+1)
+		for i := range all {
+			all[i] = i
+		}
+		return all, ""
 	}
-	return []int{max(i, 0) + 1}, ""
-}
-
-func errorsAndSlow(_ float64, bounds []float64) ([]int, string) {
-	if len(bounds) > 16 {
-		return nil, fmt.Sprintf("the histogram has %d boundaries, at most 16 can be compared", len(bounds))
-	}
-	all := make([]int, len(bounds)+1)
-	for i := range all {
-		all[i] = i
-	}
-	return all, ""
+	return nil, ""
 }
 
 // sound reports whether the numbers of a check can be judged by. The server explains what
 // is wrong when a check is written.
 func (t *trial) sound() bool {
 	in := func(x, low, high float64) bool { return x >= low && x <= high }
-	return min(t.Every, t.Within) > 0 && min(t.AtLeast, t.Lag) >= 0 &&
-		in(t.Ratio, 1, 100) && in(t.Margin, 0, 1) && in(t.Objective, 0, 1) &&
-		(t.Rule == Number && t.FailAfter > 0 || t.Rule != Number && in(t.Alpha, 1e-300, 0.5))
+	times := min(t.Every, t.Within) > 0 && min(t.AtLeast, t.Lag) >= 0
+	switch t.Rule {
+	case SuccessRate, Latency, AsGoodAs, Counts:
+		return times && in(t.Alpha, 1e-300, 0.5) && in(t.Ratio, 1, 100) && in(t.Margin, 0, 1) && in(t.Objective, 0, 1)
+	case Number:
+		return times && t.FailAfter > 0
+	}
+	return false
 }
 
 // skip returns why the current step has nothing to judge, if so.

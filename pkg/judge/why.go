@@ -43,7 +43,7 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 		Safe:       finite(safeOf(&s)),
 		SafeNeeded: 1 / safeAlpha,
 	}
-	if i := t.classes[worst.class] - 1; i >= 0 && i < len(bounds) && bounds[i] <= most {
+	if i := t.classes[worst.class] - 1; i >= 0 && i < len(bounds) {
 		e.Bound = bounds[i]
 	}
 	return e
