@@ -228,15 +228,15 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "a number above its limit, in a row", check: number, after: 2 * time.Minute, data: Data{Samples: numbers(6e8, 6e8, 5.3e8)},
-			want: "Failed: 5.3e+08 is above 5e+08, 3 in a row",
+			want: "Failed: 5.3e+08 is above 5e+08, 3 of 3 in a row",
 		},
 		{
 			name: "not in a row", check: number, after: 150 * time.Second, data: Data{Samples: numbers(6e8, 6e8, 4e8, 6e8, 6e8)},
-			want: "Running: 6e+08 is above 5e+08, 2 in a row of 3", wake: every,
+			want: "Running: 6e+08 is above 5e+08, 2 of 3 in a row", wake: every,
 		},
 		{
 			name: "NaN ends no row and is in none", check: number, after: 150 * time.Second, data: Data{Samples: numbers(6e8, nan, 6e8, math.Inf(1), 6e8)},
-			want: "Failed: 6e+08 is above 5e+08, 3 in a row",
+			want: "Failed: 6e+08 is above 5e+08, 3 of 3 in a row",
 		},
 		{
 			name: "NaN alone", check: number, after: 150 * time.Second, data: Data{Samples: numbers(nan, nan, nan, nan)},
@@ -244,21 +244,21 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "good numbers pass", check: number, after: 90 * time.Second, data: Data{Samples: numbers(6e8, 4e8, 4e8, 4e8)},
-			want: "Running: 4e+08 is within its limits, 2 in a row of 3", wake: every,
+			want: "Running: 4e+08 is within its limits, 2 of 3 in a row", wake: every,
 		},
 		{
 			name: "as many as fail", check: number, after: 2 * time.Minute, data: Data{Samples: numbers(6e8, 4e8, 4e8, 4e8)},
-			want: "Passed: 4e+08 is within its limits, 3 in a row", wake: every,
+			want: "Passed: 4e+08 is within its limits, 3 of 3 in a row", wake: every,
 		},
 		{
 			name: "good numbers of an earlier step pass nothing", check: number, since: 75 * time.Second, after: 150 * time.Second,
 			data: Data{Samples: numbers(4e8, 4e8, 4e8, 4e8)},
-			want: "Running: 4e+08 is within its limits, 2 in a row of 3", wake: every,
+			want: "Running: 4e+08 is within its limits, 2 of 3 in a row", wake: every,
 		},
 		{
 			name: "bad numbers of an earlier step count", check: number, since: 75 * time.Second, after: 150 * time.Second,
 			data: Data{Samples: numbers(6e8, 6e8, 6e8)},
-			want: "Failed: 6e+08 is above 5e+08, 3 in a row",
+			want: "Failed: 6e+08 is above 5e+08, 3 of 3 in a row",
 		},
 		{
 			name: "a job waits for its end", check: job, after: 10 * time.Second,
@@ -266,11 +266,11 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "a job passes at once", check: job, after: 30 * time.Second, data: Data{Samples: numbers(1)},
-			want: "Passed: 1 is within its limits, 1 in a row", wake: every,
+			want: "Passed: 1 is within its limits, 1 of 1 in a row", wake: every,
 		},
 		{
 			name: "a job fails at once", check: job, after: 30 * time.Second, data: Data{Samples: numbers(0)},
-			want: "Failed: 0 is below 1, 1 in a row",
+			want: "Failed: 0 is below 1, 1 of 1 in a row",
 		},
 		{
 			name: "a check without a meaning", check: with(rate, func(c *Check) { c.Alpha = 0 }), after: time.Minute,

@@ -274,7 +274,7 @@ func median[T time.Duration | float64](of []T) T {
 	return of[len(of)/2]
 }
 
-func spell(d time.Duration) string {
+func inWords(d time.Duration) string {
 	if d == math.MaxInt64 {
 		return "over 1 h"
 	}
@@ -324,9 +324,9 @@ func TestTimes(t *testing.T) {
 				}
 				took := median(times)
 				fewest = min(fewest, median(requests))
-				line = append(line, spell(took))
+				line = append(line, inWords(took))
 				if took > row.most[j] {
-					t.Errorf("at %g/s it takes %s, more than %s", perSecond, spell(took), row.most[j])
+					t.Errorf("at %g/s it takes %s, more than %s", perSecond, inWords(took), row.most[j])
 				}
 			}
 			t.Logf("%-45s %5.0f requests; at 5, 50, 500/s: %s", name, fewest, strings.Join(line, ", "))

@@ -134,24 +134,32 @@ func Fold(c Check, d Data, since, until time.Time) Carry {
 // not known yet: what comes later never changes what was found.
 func (t *trial) scan(d Data, since, until time.Time) Carry {
 	s := t.resume(d.Carry, since)
+	if t.Rule == Number {
+		t.scanSamples(&s, d.Samples, until)
+		return s
+	}
 	for _, w := range d.Windows {
 		end := w.Start.Add(t.Every)
-		if t.Rule == Number || s.Is == Failed || !w.Known || end.After(until) {
+		if s.Is == Failed || !w.Known || end.After(until) {
 			break
 		}
 		if !w.Start.Before(s.Until) {
 			t.addWindow(&s, w, end)
 		}
 	}
-	for _, sample := range d.Samples {
-		if t.Rule != Number || s.Is == Failed || sample.At.After(until) {
+	return s
+}
+
+func (t *trial) scanSamples(s *Carry, samples []Sample, until time.Time) {
+	for _, sample := range samples {
+		if s.Is == Failed || sample.At.After(until) {
 			break
 		}
-		if sample.At.After(s.Until) && !math.IsNaN(sample.Value) && !math.IsInf(sample.Value, 0) {
-			t.addSample(&s, sample)
+		number := !math.IsNaN(sample.Value) && !math.IsInf(sample.Value, 0)
+		if number && sample.At.After(s.Until) {
+			t.addSample(s, sample)
 		}
 	}
-	return s
 }
 
 // resume continues a carry, in a new step if since says so.

@@ -53,37 +53,31 @@ func (t *trial) evidence(s Carry, bounds []float64) Evidence {
 func finite(log float64) float64 { return math.Exp(min(log, 600)) }
 
 func (t *trial) why(v Verdict, s Carry, f Fault, now time.Time) string {
+	text := t.reason(v, s, now)
+	switch open := v.Is == Running || v.Is == Inconclusive; {
+	case open && f.Invalid:
+		return "the check is invalid: " + f.Why
+	case open && f.Why != "" && now.Sub(f.Since) >= unknownFor:
+		text = fmt.Sprintf("source %s does not answer since %s: %s", t.Source, clock(f.Since), f.Why)
+	}
+	if v.Is == Inconclusive {
+		return fmt.Sprintf("undecided after %s: %s", t.Within, text)
+	}
+	return text
+}
+
+func (t *trial) reason(v Verdict, s Carry, now time.Time) string {
+	e := v.Evidence
 	switch {
 	case v.Is == Skipped:
 		return t.skip()
-	case (v.Is == Failed || v.Is == Passed) && t.Rule == Number:
+	case t.Rule == Number:
 		return t.sample(s)
 	case v.Is == Failed:
-		releases := rounded(min(v.Evidence.Harm, 1e6))
-		return v.Evidence.requests() + t.aim() + "; a good version looks so in less than 1 of " + releases + " releases"
+		return e.requests() + t.aim() + "; a good version looks so in less than 1 of " + rounded(min(e.Harm, 1e6)) + " releases"
 	case v.Is == Passed:
-		return v.Evidence.requests() + "; a version a point worse is ruled out"
-	case f.Invalid:
-		return "the check is invalid: " + f.Why
-	}
-	missing := t.missing(v.Evidence, s, now)
-	if f.Why != "" && now.Sub(f.Since) >= unknownFor {
-		missing = fmt.Sprintf("source %s does not answer since %s: %s", t.Source, clock(f.Since), f.Why)
-	}
-	if v.Is == Inconclusive {
-		return fmt.Sprintf("undecided after %s: %s", t.Within, missing)
-	}
-	return missing
-}
-
-// missing is what a verdict waits for.
-func (t *trial) missing(e Evidence, s Carry, now time.Time) string {
-	switch {
-	case t.Rule == Number && s.Run == 0:
-		return "nothing was measured yet"
-	case t.Rule == Number:
-		return t.sample(s) + fmt.Sprintf(" of %d", t.FailAfter)
-	case e.New.Total == 0 && e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
+		return e.requests() + "; a version a point worse is ruled out"
+	case e.New.Total+e.Old.Total == 0 && now.Sub(s.Since) >= unknownFor:
 		return fmt.Sprintf("no requests to either version since %s: nothing matches %s", clock(s.Since), t.Query)
 	case e.New.Total == 0:
 		return "no requests to the new version yet"
@@ -141,12 +135,16 @@ func (c Count) percent() string {
 	return strconv.FormatFloat(share, 'g', 2, 64) + " %"
 }
 
+// sample reads "5.3e+08 is above 5e+08, 2 of 3 in a row".
 func (t *trial) sample(s Carry) string {
+	if s.Run == 0 {
+		return "nothing was measured yet"
+	}
 	limit := t.broken(s.Value)
 	if limit == "" {
 		limit = "within its limits"
 	}
-	return fmt.Sprintf("%.6g is %s, %d in a row", s.Value, limit, max(s.Run, -s.Run))
+	return fmt.Sprintf("%.6g is %s, %d of %d in a row", s.Value, limit, max(s.Run, -s.Run), t.FailAfter)
 }
 
 // rounded has two digits: 450, 210000.
