@@ -26,6 +26,7 @@ type world struct {
 	newFails, oldFails float64
 	clump              float64 // mean number of requests that fail together; 0 is one
 	outage             int     // windows, from a random one, in which both fail 30 %
+	good               int     // windows in which the new version is as good as stable, at first
 }
 
 func newWorld(seed uint64, perSecond, share, oldFails, newFails float64) *world {
@@ -98,6 +99,9 @@ func (w *world) measure(windows int) []Window {
 	}
 	for k := range at {
 		newFails, oldFails := w.newFails, w.oldFails
+		if k < w.good {
+			newFails = oldFails
+		}
 		if k >= from && k < from+w.outage {
 			newFails, oldFails = 0.3, 0.3
 		}
@@ -290,6 +294,7 @@ func TestTimes(t *testing.T) {
 		check    Check
 		old, new float64
 		clump    float64
+		good     int
 		want     State
 		most     [3]time.Duration // at 5, 50 and 500 requests a second
 	}{
@@ -300,11 +305,14 @@ func TestTimes(t *testing.T) {
 		{check: relative, old: 0.001, new: 0.02, want: Failed, most: [3]time.Duration{15 * time.Minute, 2 * time.Minute, 30 * time.Second}},
 		{check: relative, old: 0.01, new: 0.03, want: Failed, most: [3]time.Duration{math.MaxInt64, 8 * time.Minute, time.Minute}},
 		{check: relative, old: 0.001, new: 0.05, clump: 5, want: Failed, most: [3]time.Duration{math.MaxInt64, 4 * time.Minute, 30 * time.Second}},
+		{check: rate, old: 0.001, new: 1, good: 60, want: Failed, most: [3]time.Duration{2 * time.Minute, time.Minute, time.Minute}},
+		{check: rate, old: 0.001, new: 0.05, good: 60, want: Failed, most: [3]time.Duration{25 * time.Minute, 20 * time.Minute, 20 * time.Minute}},
+		{check: relative, old: 0.001, new: 0.05, good: 60, want: Failed, most: [3]time.Duration{25 * time.Minute, 10 * time.Minute, 10 * time.Minute}},
 		{check: rate, old: 0.001, new: 0.001, want: Passed, most: [3]time.Duration{15 * time.Minute, 2 * time.Minute, 30 * time.Second}},
 		{check: relative, old: 0.01, new: 0.01, want: Passed, most: [3]time.Duration{25 * time.Minute, 3 * time.Minute, 30 * time.Second}},
 		{check: rate, old: 0.01, new: 0.01, want: Passed, most: [3]time.Duration{math.MaxInt64, 15 * time.Minute, 90 * time.Second}},
 	} {
-		name := fmt.Sprintf("%s %g to %g %%, clumps of %g, %s", row.check.Rule, 100*row.old, 100*row.new, row.clump, row.want)
+		name := fmt.Sprintf("%s %g to %g %%, clumps of %g, good for %d windows, %s", row.check.Rule, 100*row.old, 100*row.new, row.clump, row.good, row.want)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var line []string
@@ -312,7 +320,7 @@ func TestTimes(t *testing.T) {
 			fewest := math.Inf(1)
 			for j, perSecond := range []float64{5, 50, 500} {
 				w := newWorld(uint64(100+10*i+j), perSecond, 0.1, row.old, row.new)
-				w.clump = row.clump
+				w.clump, w.good = row.clump, row.good
 				times, requests := []time.Duration{}, []float64{}
 				for range n {
 					past := single()
@@ -320,6 +328,9 @@ func TestTimes(t *testing.T) {
 						past = w.past()
 					}
 					took, count := found(row.check, Data{Windows: w.measure(hour), Past: past}, row.want)
+					if took != math.MaxInt64 {
+						took -= time.Duration(row.good) * every
+					}
 					times, requests = append(times, took), append(requests, count)
 				}
 				took := median(times)
