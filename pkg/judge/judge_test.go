@@ -251,6 +251,10 @@ func TestVerdicts(t *testing.T) {
 			want: "Passed: 4e+08 is within its limits, 3 of 3 in a row", wake: every,
 		},
 		{
+			name: "but not before the least time", check: with(number, func(c *Check) { c.FailAfter = 1 }), after: 40 * time.Second, data: Data{Samples: numbers(4e8)},
+			want: "Running: 4e+08 is within its limits, 1 of 1 in a row", wake: 20 * time.Second,
+		},
+		{
 			name: "good numbers of an earlier step pass nothing", check: number, since: 75 * time.Second, after: 150 * time.Second,
 			data: Data{Samples: numbers(4e8, 4e8, 4e8, 4e8)},
 			want: "Running: 4e+08 is within its limits, 2 of 3 in a row", wake: every,
@@ -287,6 +291,19 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("wakes after %s, want %s", v.Wake, row.wake)
 			}
 		})
+	}
+}
+
+// A failure is stored: later steps, and later windows, do not undo it.
+func TestFailureOutlivesItsStep(t *testing.T) {
+	t.Parallel()
+	c := sampleCheck(SuccessRate)
+	failed := Fold(c, Data{Windows: same(0, 1, pair(150, 150, 0, 1000))}, start, window(1))
+	d := Data{Carry: failed, Windows: same(1, 40, pair(0, 1000, 0, 1000))}
+	for _, since := range []time.Time{start, window(1), window(20)} {
+		if v := Judge(c, d, since, window(41)); v.Is != Failed || v.Evidence.New != (Count{150, 150}) {
+			t.Errorf("in the step from %s: %+v", since, v)
+		}
 	}
 }
 
