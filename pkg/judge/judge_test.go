@@ -307,6 +307,20 @@ func TestFailureOutlivesItsStep(t *testing.T) {
 	}
 }
 
+// What passed a step is stored, too, and passes no other one.
+func TestStepsPassForThemselves(t *testing.T) {
+	t.Parallel()
+	c := sampleCheck(SuccessRate)
+	passed := Fold(c, Data{Windows: same(0, 4, pair(1, 1000, 9, 9000))}, start, window(4))
+	d := Data{Carry: passed, Windows: same(4, 4, pair(0, 50, 0, 450))}
+	if v := Judge(c, d, start, window(8)); v.Is != Passed || v.Evidence.New.Total != 4200 {
+		t.Errorf("in the same step: %+v", v)
+	}
+	if v := Judge(c, d, window(4), window(8)); v.Is != Running || v.Evidence.New.Total != 200 || v.Evidence.Safe > 20 {
+		t.Errorf("in the next step: %+v", v)
+	}
+}
+
 func TestClip(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
