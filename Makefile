@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik clean
+.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -83,6 +83,9 @@ flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 
 mutants: ## apply small faults one by one; each must turn a test red
 	hack/mutants.sh
+
+judge: ## simulate 10,000 releases for each row of the tables in docs/analysis.md, and print these
+	go test ./pkg/judge -count=1 -v -run '^(TestGoodVersions|TestGoodLatencies|TestTimes|TestOtherRules)$$' -attempts 10000
 
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)
 	hack/fuzz.sh $(FUZZ_TIME)
