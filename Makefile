@@ -140,8 +140,9 @@ traefik: ## build the proxy of the data plane test into bin/traefik, once
 prometheus: ## build the Prometheus of the tests of metrics into bin/prometheus, once
 	hack/prometheus.sh
 
-promql: ## run the queries of pkg/metric in the engine of Prometheus
+promql: prometheus ## run the queries of pkg/metric in the engine of Prometheus, and ask a real one
 	cd hack/prometheus && GOWORK=off go test -count=1 -tags remove_all_sd .
+	go test -count=1 -tags e2e -run '^TestPrometheus$$' ./pkg/source
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -38,38 +38,7 @@ type Dialect struct {
 	Newborn Newborn
 }
 
-// Kind is what a query counts.
-type Kind string
-
-// The kinds: requests by status, and requests by bucket of duration.
-const (
-	Requests  Kind = "Requests"
-	Durations Kind = "Durations"
-)
-
-// Measure is what a check asks.
-type Measure string
-
-// The measures.
-const (
-	SuccessRate Measure = "successRate"
-	Latency     Measure = "latency"
-	AsGoodAs    Measure = "asGoodAs"
-)
-
-var kindsOf = map[Measure][]Kind{
-	SuccessRate: {Requests},
-	Latency:     {Durations},
-	AsGoodAs:    {Requests, Durations},
-}
-
-// Query is asked once per window, by range. Its answer has both versions and all classes.
-type Query struct {
-	Kind Kind
-	Text string
-}
-
-// The labels of answers, beside those of the row. No exporter has them.
+// The labels of answers, beside those of the row. No exporter has the first two.
 const (
 	labelVersion = "weir_version"
 	labelClass   = "weir_class"
@@ -81,35 +50,35 @@ const (
 	classBad      = "bad"
 )
 
-// Queries are what a check asks of a source with windows of that length. Equal
-// questions of two checks have equal texts.
-func (r Row) Queries(m Measure, rel Release, d Dialect, every time.Duration) ([]Query, error) {
+// Requests asks for the requests of both versions by status, in windows of that length.
+func (r Row) Requests(rel Release, d Dialect, every time.Duration) (string, error) {
+	return r.query(r.requests, r.classes, rel, d, every)
+}
+
+// Durations asks for the requests of both versions by bucket of a histogram.
+func (r Row) Durations(rel Release, d Dialect, every time.Duration) (string, error) {
+	return r.query(r.durations+"_bucket", []string{labelBucket}, rel, d, every)
+}
+
+// query has equal texts for equal questions, which a source asks once.
+func (r Row) query(name string, classes []string, rel Release, d Dialect, every time.Duration) (string, error) {
 	if err := rel.names(); err != nil {
-		return nil, err
+		return "", err
 	}
 	fresh, stable, err := r.by.versions(rel)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Name, err)
+		return "", fmt.Errorf("%s: %w", r.Name, err)
 	}
 	if fresh == stable {
-		return nil, fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
+		return "", fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
 	}
-	var queries []Query
-	for _, kind := range kindsOf[m] {
-		name, classes := r.requests, r.classes
-		if kind == Durations {
-			name, classes = r.durations+"_bucket", []string{labelBucket}
-		}
-		var parts []string
-		for _, s := range r.spellings(d.Labels) {
-			selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
-			part := increment(selector, d.Newborn, r.known, every)
-			part = versionOf(part, versionStable, s.of(r.by.label), stable)
-			parts = append(parts, versionOf(part, versionNew, s.of(r.by.label), fresh))
-		}
-		queries = append(queries, Query{kind, fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or "))})
+	var parts []string
+	for _, s := range r.spellings(d.Labels) {
+		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
+		part := versionOf(increment(selector, d.Newborn, r.known, every), versionStable, s.of(r.by.label), stable)
+		parts = append(parts, versionOf(part, versionNew, s.of(r.by.label), fresh))
 	}
-	return queries, nil
+	return fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or ")), nil
 }
 
 // versionOf names the version of the series with that label. The new one comes last:
@@ -118,34 +87,28 @@ func versionOf(text, version, label, pattern string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, %q, %q)`, text, labelVersion, version, label, pattern)
 }
 
-// spelled is one spelling of the labels of a row.
-type spelled struct {
-	prefix string
-	// only are the labels with a prefix, for what a plain series must not have.
-	only    []string
-	changed []string
-}
+// spelled has the labels of a row that are renamed, and those that must not be.
+type spelled struct{ renamed, plain []string }
+
+const exported = "exported_"
 
 func (s spelled) of(label string) string {
-	if slices.Contains(s.changed, label) {
-		return s.prefix + label
+	if slices.Contains(s.renamed, label) {
+		return exported + label
 	}
 	return label
 }
 
-const exported = "exported_"
-
-// spellings are those to add up: a target may have a label with the very value that
-// is asked for while its metric has another one, as exported_service.
+// spellings are those to add up. A target may have a label with the very value that is
+// asked for while its metric has another one; that series is not plain.
 func (r Row) spellings(labels Spelling) []spelled {
-	plain, renamed := spelled{}, spelled{prefix: exported, changed: r.collide}
 	switch {
 	case labels == Plain || r.collide == nil:
-		return []spelled{plain}
+		return []spelled{{}}
 	case labels == Exported:
-		return []spelled{renamed}
+		return []spelled{{renamed: r.collide}}
 	}
-	return []spelled{{only: r.collide}, renamed}
+	return []spelled{{plain: r.collide}, {renamed: r.collide}}
 }
 
 func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
@@ -153,13 +116,13 @@ func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
 	if r.namespace != "" {
 		matchers = append(matchers, fmt.Sprintf("%s=%q", s.of(r.namespace), rel.Namespace))
 	}
-	if r.where != nil {
-		matchers = append(matchers, r.where(rel)...)
-	}
+	matchers = append(matchers, r.where...)
 	if r.by.matched {
 		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), fresh+"|"+stable))
+	} else {
+		matchers = append(matchers, fmt.Sprintf("ingress=~%q", literal(strings.Join(rel.Ingresses, "|"))))
 	}
-	for _, label := range s.only {
+	for _, label := range s.plain {
 		matchers = append(matchers, exported+label+`=""`)
 	}
 	return matchers

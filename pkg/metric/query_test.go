@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
@@ -40,14 +38,15 @@ func TestQueries(t *testing.T) {
 		t.Run(row.Name, func(t *testing.T) {
 			var text strings.Builder
 			for _, labels := range []Spelling{Plain, Exported, Auto} {
-				for _, measure := range []Measure{SuccessRate, Latency} {
-					queries, err := row.Queries(measure, web(t), Dialect{Labels: labels}, 30*time.Second)
+				for _, query := range []struct {
+					kind string
+					ask  func(Release, Dialect, time.Duration) (string, error)
+				}{{"Requests", row.Requests}, {"Durations", row.Durations}} {
+					asked, err := query.ask(web(t), Dialect{Labels: labels}, 30*time.Second)
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, query := range queries {
-						fmt.Fprintf(&text, "# %s %s\n%s\n", labels, query.Kind, query.Text)
-					}
+					fmt.Fprintf(&text, "# %s %s\n%s\n", labels, query.kind, asked)
 				}
 			}
 			golden.File(t, row.Name+".promql", text.String())
@@ -65,20 +64,6 @@ func TestUserQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.File(t, "user.promql", "# Auto counts\n"+counts+"\n# Auto number\n"+number+"\n")
-}
-
-// TestEqualQueries lets a source answer two checks at once.
-func TestEqualQueries(t *testing.T) {
-	ask := func(m Measure) []Query {
-		queries, err := Table[0].Queries(m, web(t), Dialect{}, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return queries
-	}
-	if diff := cmp.Diff(append(ask(SuccessRate), ask(Latency)...), ask(AsGoodAs)); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // TestNewborn has the formula alone, which hack/prometheus tries on what happens to
@@ -170,14 +155,14 @@ func TestRefused(t *testing.T) {
 		{"ingress-nginx", func(r *Release) { r.Ingresses = nil }, "ingress-nginx: the release has no Ingress"},
 		{"ingress-nginx", func(r *Release) { r.Ingresses = []string{`web"} or vector(1) #`} }, `"web\"} or vector(1) #" is not a name of the Kubernetes API`},
 		{"ingress-nginx", func(r *Release) { r.Namespace = "" }, "the release has no namespace"},
-		{"Traefik", func(r *Release) { r.New.Service.Name = "" }, "Traefik: a version has no Service of its own"},
-		{"Traefik", func(r *Release) { r.New.Service.Ports = nil }, "Traefik: a Service has no ports"},
+		{"Istio waypoint", func(r *Release) { r.New.Service.Name = "" }, "Istio waypoint: a version has no Service of its own"},
+		{"Traefik", func(r *Release) { r.New.Service.Ports = nil }, "Traefik: a version has no Service of its own with ports"},
 		{"Istio waypoint", func(r *Release) { r.New.Service = r.Stable.Service }, `Istio waypoint: label destination_service_name cannot tell the versions apart, both are "web"`},
 		{"Linkerd", func(r *Release) { r.Stable.Pods = "" }, "Linkerd: a version has no pods"},
 	} {
 		rel := web(t)
 		test.edit(&rel)
-		if _, err := row(t, test.row).Queries(SuccessRate, rel, Dialect{}, time.Second); message(err) != test.want {
+		if _, err := row(t, test.row).Requests(rel, Dialect{}, time.Second); message(err) != test.want {
 			t.Errorf("%s: got %q, want %q", test.row, message(err), test.want)
 		}
 	}

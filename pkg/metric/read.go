@@ -43,7 +43,7 @@ const MaxBoundaries = 16
 
 // Windows reads the answer to a query for requests.
 func (r Row) Windows(answer []Series) []Window {
-	return count(answer, func(labels map[string]string) (total, bad bool) { return true, r.bad(labels) })
+	return count(answer, func(labels map[string]string) (bool, bool) { return true, r.bad(labels) })
 }
 
 // Boundaries reads the answer to a query for durations. A boundary that only one
@@ -70,7 +70,7 @@ func (r Row) Boundaries(answer []Series) []Boundary {
 	})
 	var boundaries []Boundary
 	for _, le := range all {
-		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.perMillisecond*1e6) / 1e6, Windows: slower(answer, le)})
+		boundaries = append(boundaries, Boundary{Milliseconds: math.Round(le/r.millisecond*1e6) / 1e6, Windows: slower(answer, le)})
 	}
 	return boundaries
 }

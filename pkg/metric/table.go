@@ -17,30 +17,35 @@ type Row struct {
 	Routers []string
 
 	requests, durations string
-	// perMillisecond is how many of the unit of durations are a millisecond.
-	perMillisecond float64
+	// millisecond is one in the unit of durations.
+	millisecond float64
 	// namespace is the label with the namespace of the release, if there is one.
 	namespace string
-	where     func(Release) []string
+	where     []string
 	by        split
 	// collide are the labels that a target has, too.
 	collide []string
-	// classes are the labels with the status; bad tells that of a failed request.
+	// classes are the labels that tell a failure.
 	classes []string
-	bad     func(labels map[string]string) bool
 	// known is 1 as long as a target is known.
 	known string
 }
 
-// split is the label that tells the versions apart, and its patterns.
+// split is the label that tells the versions apart, and its patterns. One that is not
+// matched tells those of an Ingress apart.
 type split struct {
 	label    string
 	versions func(Release) (fresh, stable string, err error)
-	// matched labels have one of the patterns.
-	matched bool
+	matched  bool
 }
 
-const up = "up"
+const (
+	up      = "up"
+	second  = 0.001
+	grpc    = "grpc_response_status"
+	otel    = "http_server_request_duration_seconds"
+	otelBad = "http_response_status_code"
+)
 
 // Table is every row, in the order to try them. What is exported was read here:
 //   - ingress-nginx: internal/ingress/metric/collectors/socket.go and lua/monitor.lua. The
@@ -59,46 +64,41 @@ const up = "up"
 var Table = []Row{
 	{
 		Name: "ingress-nginx", Routers: []string{"Ingress/nginx"},
-		requests: "nginx_ingress_controller_requests", durations: "nginx_ingress_controller_request_duration_seconds", perMillisecond: 0.001,
-		namespace: "namespace", where: ingresses, by: split{label: "canary", versions: canaries}, collide: []string{"namespace"},
-		classes: []string{"status"}, bad: serverError("status"), known: up,
+		requests: "nginx_ingress_controller_requests", durations: "nginx_ingress_controller_request_duration_seconds", millisecond: second,
+		namespace: "namespace", by: split{label: "canary", versions: canaries},
+		collide: []string{"namespace"}, classes: []string{"status"}, known: up,
 	},
 	{
 		Name: "Traefik", Routers: []string{"TraefikService", "HTTPRoute", "GRPCRoute"},
-		requests: "traefik_service_requests_total", durations: "traefik_service_request_duration_seconds", perMillisecond: 0.001,
-		by: split{label: "service", versions: traefikServices, matched: true}, collide: []string{"service"},
-		classes: []string{"code"}, bad: serverError("code"), known: up,
+		requests: "traefik_service_requests_total", durations: "traefik_service_request_duration_seconds", millisecond: second,
+		by: split{label: "service", versions: traefikServices, matched: true}, collide: []string{"service"}, classes: []string{"code"}, known: up,
 	},
 	{
-		Name: "Istio sidecar", requests: "istio_requests_total", durations: "istio_request_duration_milliseconds", perMillisecond: 1,
-		namespace: "namespace", where: always(`reporter="destination"`), by: byPod("pod"),
-		classes: []string{"response_code", "grpc_response_status"}, bad: serverError("response_code", "grpc_response_status"), known: up,
+		Name: "Istio sidecar", requests: "istio_requests_total", durations: "istio_request_duration_milliseconds", millisecond: 1,
+		namespace: "namespace", where: []string{`reporter="destination"`}, by: byPod("pod"), classes: []string{"response_code", grpc}, known: up,
 	},
 	{
 		Name: "Istio waypoint", Routers: []string{"VirtualService", "HTTPRoute", "GRPCRoute"},
-		requests: "istio_requests_total", durations: "istio_request_duration_milliseconds", perMillisecond: 1,
-		namespace: "destination_service_namespace", where: always(`reporter="waypoint"`), by: split{label: "destination_service_name", versions: services, matched: true},
-		classes: []string{"response_code", "grpc_response_status"}, bad: serverError("response_code", "grpc_response_status"), known: up,
+		requests: "istio_requests_total", durations: "istio_request_duration_milliseconds", millisecond: 1,
+		namespace: "destination_service_namespace", where: []string{`reporter="waypoint"`},
+		by: split{label: "destination_service_name", versions: services, matched: true}, classes: []string{"response_code", grpc}, known: up,
 	},
 	{
-		Name: "Linkerd", requests: "response_total", durations: "response_latency_ms", perMillisecond: 1,
-		namespace: "namespace", where: always(`direction="inbound"`, `target_port!="4191"`, `route_name!="probe"`), by: byPod("pod"),
-		classes: []string{"classification"}, bad: func(labels map[string]string) bool { return labels["classification"] == "failure" }, known: up,
+		Name: "Linkerd", requests: "response_total", durations: "response_latency_ms", millisecond: 1,
+		namespace: "namespace", where: []string{`direction="inbound"`, `target_port!="4191"`, `route_name!="probe"`},
+		by: byPod("pod"), classes: []string{"classification"}, known: up,
 	},
 	{
-		Name: "OpenTelemetry", requests: "http_server_request_duration_seconds_count", durations: "http_server_request_duration_seconds", perMillisecond: 0.001,
-		namespace: "namespace", by: byPod("pod"),
-		classes: []string{"http_response_status_code"}, bad: serverError("http_response_status_code"), known: up,
+		Name: "OpenTelemetry", requests: otel + "_count", durations: otel, millisecond: second,
+		namespace: "namespace", by: byPod("pod"), classes: []string{otelBad}, known: up,
 	},
 	{
-		Name: "OpenTelemetry (pushed)", requests: "http_server_request_duration_seconds_count", durations: "http_server_request_duration_seconds", perMillisecond: 0.001,
-		namespace: "k8s_namespace_name", by: byPod("k8s_pod_name"),
-		classes: []string{"http_response_status_code"}, bad: serverError("http_response_status_code"), known: "target_info",
+		Name: "OpenTelemetry (pushed)", requests: otel + "_count", durations: otel, millisecond: second,
+		namespace: "k8s_namespace_name", by: byPod("k8s_pod_name"), classes: []string{otelBad}, known: "target_info",
 	},
 	{
-		Name: "http_requests_total", requests: "http_requests_total", durations: "http_request_duration_seconds", perMillisecond: 0.001,
-		namespace: "namespace", by: byPod("pod"),
-		classes: []string{"code", "status", "status_code"}, bad: serverError("code", "status", "status_code"), known: up,
+		Name: "http_requests_total", requests: "http_requests_total", durations: "http_request_duration_seconds", millisecond: second,
+		namespace: "namespace", by: byPod("pod"), classes: []string{"code", "status", "status_code"}, known: up,
 	},
 }
 
@@ -114,30 +114,15 @@ func For(routers ...string) []Row {
 	return rows
 }
 
-// The codes of gRPC that OpenTelemetry counts as errors of a server.
+// grpcErrors are the codes of gRPC that OpenTelemetry counts as errors of a server.
 var grpcErrors = []string{"2", "4", "12", "13", "14", "15"}
 
-// serverError finds a status of 500 and above, a class as 5xx, or a code of gRPC. Each
-// request has one of the labels.
-func serverError(labels ...string) func(map[string]string) bool {
-	return func(of map[string]string) bool {
-		return slices.ContainsFunc(labels, func(label string) bool {
-			value := of[label]
-			return len(value) == 3 && value[0] == '5' || strings.HasPrefix(label, "grpc_") && slices.Contains(grpcErrors, value)
-		})
-	}
-}
-
-func always(matchers ...string) func(Release) []string {
-	return func(Release) []string { return matchers }
-}
-
-func ingresses(rel Release) []string {
-	names := make([]string, 0, len(rel.Ingresses))
-	for _, name := range rel.Ingresses {
-		names = append(names, literal(name))
-	}
-	return []string{fmt.Sprintf("ingress=~%q", strings.Join(names, "|"))}
+// bad finds a status of 500 and above, a class as 5xx, a code of gRPC, or the word.
+func (r Row) bad(labels map[string]string) bool {
+	return slices.ContainsFunc(r.classes, func(class string) bool {
+		value := labels[class]
+		return len(value) == 3 && value[0] == '5' || class == grpc && slices.Contains(grpcErrors, value) || value == "failure"
+	})
 }
 
 func canaries(rel Release) (fresh, stable string, err error) {
@@ -166,15 +151,12 @@ func services(rel Release) (fresh, stable string, err error) {
 // traefikServices are those of the providers for an Ingress, for IngressRoutes and
 // TraefikServices, and for the Gateway API.
 func traefikServices(rel Release) (fresh, stable string, err error) {
-	if _, _, err := services(rel); err != nil {
-		return "", "", err
+	if len(rel.New.Service.Ports) == 0 || len(rel.Stable.Service.Ports) == 0 {
+		return "", "", errors.New("a version has no Service of its own with ports")
 	}
 	name := func(s Service) string {
-		ports := strings.Join(s.Ports, "|")
-		return fmt.Sprintf("%[1]s-%[2]s-(%[3]s)@kubernetes(crd)?|%[1]s-%[2]s-http-(%[3]s)@kubernetesgateway", rel.Namespace, strings.ReplaceAll(s.Name, ".", "-"), ports)
-	}
-	if len(rel.New.Service.Ports) == 0 || len(rel.Stable.Service.Ports) == 0 {
-		return "", "", errors.New("a Service has no ports")
+		return fmt.Sprintf("%[1]s-%[2]s-(%[3]s)@kubernetes(crd)?|%[1]s-%[2]s-http-(%[3]s)@kubernetesgateway",
+			rel.Namespace, strings.ReplaceAll(s.Name, ".", "-"), strings.Join(s.Ports, "|"))
 	}
 	return name(rel.New.Service), name(rel.Stable.Service), nil
 }

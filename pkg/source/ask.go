@@ -17,7 +17,8 @@ import (
 )
 
 // Question asks for one number per series and window. Window k ends at
-// Since + (k+1) * Every. Some servers move a Since that is no multiple of Every.
+// Since + (k+1) * Every. Some servers move a Since that is no multiple of Every. All
+// windows must be over: a server may tell the numbers of now about the future.
 type Question struct {
 	Text      string
 	Namespace string
