@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/time/rate"
 
 	"github.com/weir-rollouts/weir/pkg/metric"
 )
@@ -271,39 +272,44 @@ func TestOnce(t *testing.T) {
 
 // TestRate asks eight at a time, and as often as the source allows.
 func TestRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var running, most, asked atomic.Int32
-		client := piped(t, func(*http.Request) (*http.Response, error) {
-			asked.Add(1)
-			if n := running.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-			<-time.After(4 * time.Second)
-			running.Add(-1)
-			return respond(matrix("")), nil
-		})
-		client.limiter.SetLimit(1)
-		client.limiter.SetBurst(4)
-		var all sync.WaitGroup
-		var late atomic.Int32
-		for i := range 200 {
-			all.Go(func() {
-				q := question
-				q.Text = fmt.Sprint(i)
-				_, fault := client.Ask(t.Context(), noon, q)
-				if fault != nil {
-					late.Add(1)
-					if !strings.HasPrefix(fault.Why, "too many questions wait for this source") {
+	for _, test := range []struct {
+		perSecond                  int
+		questions, atOnce, answers int32
+	}{
+		{1000, 100, 8, 100},
+		// A minute is waited for a place: one question per second, and one at once.
+		{1, 200, 5, 61},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var running, most, asked, late atomic.Int32
+			client := piped(t, func(*http.Request) (*http.Response, error) {
+				asked.Add(1)
+				most.Store(max(most.Load(), running.Add(1)))
+				<-time.After(4500 * time.Millisecond)
+				running.Add(-1)
+				return respond(matrix("")), nil
+			})
+			client.limiter = rate.NewLimiter(rate.Limit(test.perSecond), test.perSecond)
+			var all sync.WaitGroup
+			for i := range test.questions {
+				all.Go(func() {
+					q := question
+					q.Text = fmt.Sprint(i)
+					_, fault := client.Ask(t.Context(), noon, q)
+					if fault != nil && !strings.HasPrefix(fault.Why, "too many questions wait for this source") {
 						t.Error(fault)
 					}
-				}
-			})
-		}
-		all.Wait()
-		if most.Load() > atOnce || asked.Load() < 60 || asked.Load() > 70 || asked.Load()+late.Load() != 200 {
-			t.Errorf("%d at once, %d asked, %d too late", most.Load(), asked.Load(), late.Load())
-		}
-	})
+					if fault != nil {
+						late.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if most.Load() != test.atOnce || asked.Load() != test.answers || late.Load() != test.questions-test.answers {
+				t.Errorf("%d/s: %d at once, %d asked, %d too late", test.perSecond, most.Load(), asked.Load(), late.Load())
+			}
+		})
+	}
 }
 
 // TestSince tells how long a question has had no answer.
@@ -356,6 +362,8 @@ func TestAddresses(t *testing.T) {
 		{rules, "[fd00:ec2::254]:80", "prom is a link-local address, which is never asked"},
 		{rules, "224.0.0.1:80", "prom is a link-local address, which is never asked"},
 		{named, "169.254.169.254:80", "prom is a link-local address, which is never asked"},
+		{Rules{Hosts: []string{"prom"}}, "127.0.0.1:9090", ""},
+		{Rules{Hosts: []string{"prom"}}, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "127.0.0.1:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "[::1]:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
 		{rules, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
