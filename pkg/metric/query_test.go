@@ -158,6 +158,7 @@ func TestRefused(t *testing.T) {
 		{"Istio waypoint", func(r *Release) { r.New.Service.Name = "" }, "Istio waypoint: a version has no Service of its own"},
 		{"Traefik", func(r *Release) { r.New.Service.Ports = nil }, "Traefik: a version has no Service of its own with ports"},
 		{"Istio waypoint", func(r *Release) { r.New.Service = r.Stable.Service }, `Istio waypoint: label destination_service_name cannot tell the versions apart, both are "web"`},
+		{"Linkerd", func(r *Release) { r.New.Pods = `web"} or m{a="` }, `"web\"} or m{a=\"" is not a pattern of names`},
 		{"Linkerd", func(r *Release) { r.Stable.Pods = "" }, "Linkerd: a version has no pods"},
 	} {
 		rel := web(t)

@@ -146,44 +146,36 @@ func count(answer []Series, class func(labels map[string]string) (total, bad boo
 		length = max(length, len(s.Values))
 	}
 	windows := make([]Window, length)
-	broken := make([]bool, length)
 	for _, s := range answer {
 		total, bad := class(s.Labels)
 		for i, v := range s.Values {
-			counts := windows[i].of(s.Labels[labelVersion])
-			switch {
-			case counts == nil:
-			case !v.Known || v.Number < 0:
-				broken[i] = broken[i] || math.IsNaN(v.Number) || v.Number < 0
-			default:
-				windows[i].Known = true
-				counts.add(v.Number, total, bad)
-			}
+			windows[i].add(s.Labels[labelVersion], v, total, bad)
 		}
 	}
 	for i, w := range windows {
-		if broken[i] || w.New.Bad > w.New.Total || w.Stable.Bad > w.Stable.Total {
+		// No comparison with NaN is true.
+		if plausible := w.New.Bad <= w.New.Total && w.Stable.Bad <= w.Stable.Total; !plausible {
 			windows[i] = Window{}
 		}
 	}
 	return windows
 }
 
-func (w *Window) of(version string) *Counts {
-	switch version {
-	case versionNew:
-		return &w.New
-	case versionStable:
-		return &w.Stable
+// add leaves out gaps: the other version may have numbers.
+func (w *Window) add(version string, v Value, total, bad bool) {
+	counts := map[string]*Counts{versionNew: &w.New, versionStable: &w.Stable}[version]
+	gap := !v.Known && !math.IsNaN(v.Number)
+	if counts == nil || gap || !total && !bad {
+		return
 	}
-	return nil
-}
-
-func (c *Counts) add(number float64, total, bad bool) {
+	if v.Number < 0 {
+		v.Number = math.NaN()
+	}
+	w.Known = true
 	if total {
-		c.Total += number
+		counts.Total += v.Number
 	}
 	if bad {
-		c.Bad += number
+		counts.Bad += v.Number
 	}
 }

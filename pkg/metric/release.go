@@ -94,6 +94,11 @@ func (r Release) names() error {
 			return fmt.Errorf("%q is not a name of the Kubernetes API", name)
 		}
 	}
+	for _, pods := range []Pods{r.New.Pods, r.Stable.Pods} {
+		if strings.Trim(string(pods), nameCharacters+"[]*|") != "" {
+			return fmt.Errorf("%q is not a pattern of names", pods)
+		}
+	}
 	if r.Namespace == "" {
 		return errors.New("the release has no namespace")
 	}

@@ -101,30 +101,36 @@ func windows(matrix model.Matrix, first time.Time, q Question) ([]metric.Series,
 	if len(matrix)*q.Windows > maxSamples {
 		return nil, refusal(fmt.Sprintf("the answer has %d series of %d windows; at most %d values are read", len(matrix), q.Windows, maxSamples))
 	}
-	answer := make([]metric.Series, 0, len(matrix))
-	for _, stream := range matrix {
+	answer := make([]metric.Series, len(matrix))
+	for i, stream := range matrix {
 		if stream == nil || len(stream.Histograms) > 0 {
 			return nil, refusal("the answer has native histograms; ask for the buckets of a classic one")
 		}
-		s := metric.Series{Labels: map[string]string{}, Values: make([]metric.Value, q.Windows)}
+		answer[i] = metric.Series{Labels: map[string]string{}, Values: make([]metric.Value, q.Windows)}
 		for name, value := range stream.Metric {
-			s.Labels[string(name)] = string(value)
+			answer[i].Labels[string(name)] = string(value)
 		}
-		for _, sample := range stream.Values {
-			since := sample.Timestamp.Time().Sub(first)
-			k := int(since / q.Every)
-			if since < 0 || since%q.Every != 0 || k >= q.Windows {
-				return nil, refusal("the answer is about other times than those that were asked for")
-			}
-			number := float64(sample.Value)
-			s.Values[k] = metric.Value{Number: number, Known: true}
-			if math.IsNaN(number) || math.IsInf(number, 0) {
-				s.Values[k] = metric.Value{Number: math.NaN()}
-			}
+		if err := fill(answer[i].Values, stream.Values, first, q.Every); err != nil {
+			return nil, err
 		}
-		answer = append(answer, s)
 	}
 	return answer, nil
+}
+
+func fill(windows []metric.Value, samples []model.SamplePair, first time.Time, every time.Duration) error {
+	for _, sample := range samples {
+		since := sample.Timestamp.Time().Sub(first)
+		k := int(since / every)
+		if since < 0 || since%every != 0 || k >= len(windows) {
+			return refusal("the answer is about other times than those that were asked for")
+		}
+		number := float64(sample.Value)
+		windows[k] = metric.Value{Number: number, Known: true}
+		if math.IsNaN(number) || math.IsInf(number, 0) {
+			windows[k] = metric.Value{Number: math.NaN()}
+		}
+	}
+	return nil
 }
 
 func (c *Client) kept(key string, now time.Time) ([]metric.Series, bool) {

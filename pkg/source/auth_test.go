@@ -71,9 +71,11 @@ func TestTokenURL(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"401":      {text(401, `{"error":"invalid_client","error_description":"`+secret+`"}`), "no token: the token URL answers 401 Unauthorized"},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://169.254.169.254", 307) }, "the server redirects, which is not followed; name the address that it has now"},
-		"10 MiB":   {text(200, strings.Repeat("x", 10<<20)), "cannot reach the source: oauth2: server response missing access_token"},
+		"401": {text(401, `{"error":"invalid_client","error_description":"`+secret+`"}`), "no token: the token URL answers 401 Unauthorized"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254", http.StatusTemporaryRedirect)
+		}, "the server redirects, which is not followed; name the address that it has now"},
+		"10 MiB": {text(200, strings.Repeat("x", 10<<20)), "cannot reach the source: oauth2: server response missing access_token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dialled(t, serve(t, text(200, matrix(""))), Config{OAuth2: &OAuth2{ID: "weir", Secret: secret, TokenURL: serve(t, test.handler)}}, local)

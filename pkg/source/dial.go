@@ -5,7 +5,6 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -51,7 +50,7 @@ func (r Rules) host(host string) error {
 	}) {
 		return nil
 	}
-	return refusal(fmt.Sprintf("%s is not among the hosts that this installation asks (--source-hosts)", host))
+	return refusal(host + " is not among the hosts that this installation asks (--source-hosts)")
 }
 
 // What embeds an address of IPv4, and an address of metadata that is not link-local.

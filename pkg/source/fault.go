@@ -39,9 +39,10 @@ func (c *Client) fault(q Question, err error, now time.Time) *Fault {
 	since, ok := c.failing[question]
 	if !ok {
 		since = now
-		if len(c.failing) < maxKept {
-			c.failing[question] = now
+		if len(c.failing) == maxKept { // Most are of releases that are over.
+			clear(c.failing)
 		}
+		c.failing[question] = now
 	}
 	return &Fault{Why: c.clean(why(err)), Since: since}
 }
@@ -62,7 +63,7 @@ func why(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %s", timeout)
 	case errors.As(err, &token):
-		return fmt.Sprintf("no token: %s answers %s", "the token URL", token.Response.Status)
+		return "no token: the token URL answers " + token.Response.Status
 	case errors.As(err, &server) && server.Type == promapi.ErrBadResponse:
 		return "the answer is not that of a Prometheus"
 	case errors.As(err, &server):

@@ -57,7 +57,7 @@ func TestPrometheus(t *testing.T) {
 	exporter := httptest.NewServer(target)
 	t.Cleanup(exporter.Close)
 	client := dialled(t, prometheus(t, exporter.URL), Config{}, local)
-	since := time.Now().Truncate(2 * time.Second) //nolint:forbidigo // Prometheus has the time of the machine.
+	since := time.Now().Truncate(2 * time.Second)
 
 	<-target.still
 	release := metric.Release{
@@ -150,6 +150,9 @@ func free(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }

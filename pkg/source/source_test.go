@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,7 +77,7 @@ func matrix(result string) string {
 func TestWindows(t *testing.T) {
 	at := func(k int) int64 { return noon.Unix() + int64(k+1)*30 }
 	series, fault := ask(t, func(w http.ResponseWriter, r *http.Request) {
-		for name, want := range map[string]string{"query": "m", "start": fmt.Sprint(at(0)), "end": fmt.Sprint(at(2)), "step": "30"} {
+		for name, want := range map[string]string{"query": "m", "start": strconv.FormatInt(at(0), 10), "end": strconv.FormatInt(at(2), 10), "step": "30"} {
 			if got := r.FormValue(name); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
@@ -185,7 +186,7 @@ func TestSilence(t *testing.T) {
 					<-r.Context().Done()
 					return nil, r.Context().Err()
 				}
-				return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(strings.NewReader(start), blocked{r.Context()}))}, nil
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader(start), blocked(func() error { <-r.Context().Done(); return r.Context().Err() })))}, nil
 			})
 			began := time.Now()
 			_, fault := client.Ask(t.Context(), noon, question)
@@ -196,12 +197,9 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-type blocked struct{ ctx context.Context }
+type blocked func() error
 
-func (b blocked) Read([]byte) (int, error) {
-	<-b.ctx.Done()
-	return 0, b.ctx.Err()
-}
+func (b blocked) Read([]byte) (int, error) { return 0, b() }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
@@ -218,7 +216,7 @@ func piped(t testing.TB, f roundTrip) *Client {
 }
 
 func respond(body string) *http.Response {
-	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}
 }
 
 // TestOnce asks equal questions once, in flight and within a window.
@@ -263,7 +261,7 @@ func TestOnce(t *testing.T) {
 		expect("the next window", noon.Add(30*time.Second), question, 2)
 		expect("another tenant", noon.Add(30*time.Second), other, 3)
 		expect("one window more", noon.Add(30*time.Second), later, 4)
-		client.Ask(t.Context(), noon.Add(time.Hour), question)
+		expect("an hour later", noon.Add(time.Hour), question, 5)
 		if got := len(client.answers); got != 1 {
 			t.Errorf("%d answers are kept, want the last", got)
 		}
@@ -294,7 +292,7 @@ func TestRate(t *testing.T) {
 			for i := range test.questions {
 				all.Go(func() {
 					q := question
-					q.Text = fmt.Sprint(i)
+					q.Text = strconv.Itoa(int(i))
 					_, fault := client.Ask(t.Context(), noon, q)
 					if fault != nil && !strings.HasPrefix(fault.Why, "too many questions wait for this source") {
 						t.Error(fault)
@@ -403,7 +401,7 @@ func TestDial(t *testing.T) {
 		{"by its name", "localhost", Rules{Hosts: []string{"localhost"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client := dialled(t, "http://"+net.JoinHostPort(test.host, fmt.Sprint(port)), Config{}, test.rules)
+			client := dialled(t, "http://"+net.JoinHostPort(test.host, strconv.Itoa(int(port))), Config{}, test.rules)
 			_, fault := client.Ask(t.Context(), noon, question)
 			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
 				t.Errorf("got %v, want %q", fault, test.want)
