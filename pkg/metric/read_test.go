@@ -48,8 +48,8 @@ func TestWindows(t *testing.T) {
 		{"a gap of both", []Series{line(status("stable", "200"), 1, gap, 1), line(status("new", "200"), 1, gap, 1)}, []Window{
 			{New: Counts{Total: 1}, Stable: Counts{Total: 1}, Known: true}, {}, {New: Counts{Total: 1}, Stable: Counts{Total: 1}, Known: true},
 		}},
-		{"no number, and less than nothing", []Series{line(status("stable", "200"), 1, 1, 1), line(status("new", "200"), nan, -1, 1)}, []Window{
-			{}, {}, {New: Counts{Total: 1}, Stable: Counts{Total: 1}, Known: true},
+		{"no number, and less than nothing", []Series{line(status("stable", "200"), 1, 1, 1), line(status("new", "200"), nan, -1, 1), line(status("new", "404"), 5, 5, 5)}, []Window{
+			{}, {}, {New: Counts{Total: 6}, Stable: Counts{Total: 1}, Known: true},
 		}},
 		{"nothing that is a version", []Series{line(map[string]string{"code": "200"}, 5), line(status("other", "200"), nan)}, []Window{{}}},
 	} {
@@ -125,9 +125,9 @@ func TestBoundaries(t *testing.T) {
 
 // TestBucketMissing has a window in which a bucket is missing, as a reset may leave it.
 func TestBucketMissing(t *testing.T) {
-	answer := []Series{line(bucket("new", "0.1"), gap, 5), line(bucket("new", "+Inf"), 9, 9)}
-	got := row(t, "Traefik").Boundaries(answer)
-	want := []Boundary{{Milliseconds: 100, Windows: []Window{{}, {New: Counts{9, 4}, Known: true}}}}
+	answer := []Series{line(bucket("new", "0.1"), gap, 5, gap), line(bucket("new", "1"), 9, 9, 9), line(bucket("new", "+Inf"), 9, 9, gap)}
+	got := row(t, "Traefik").Boundaries(answer)[:1]
+	want := []Boundary{{Milliseconds: 100, Windows: []Window{{}, {New: Counts{9, 4}, Known: true}, {}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -151,10 +151,11 @@ func TestUserWindows(t *testing.T) {
 	of := func(version, class string) map[string]string {
 		return map[string]string{labelVersion: version, labelClass: class}
 	}
-	got := UserWindows([]Series{line(of("new", "total"), 9, 9, 9), line(of("new", "bad"), gap, 2, 10), line(of("stable", "total"), 9, 9, 9)})
+	got := UserWindows([]Series{line(of("new", "total"), 9, 9, 9, 9), line(of("new", "bad"), gap, 2, 10, 2), line(of("stable", "total"), 9, 9, 9, 9), line(of("stable", "bad"), gap, gap, gap, 10)})
 	want := []Window{
 		{New: Counts{Total: 9}, Stable: Counts{Total: 9}, Known: true},
 		{New: Counts{9, 2}, Stable: Counts{Total: 9}, Known: true},
+		{},
 		{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
