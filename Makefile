@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik clean
+.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -139,6 +139,13 @@ argo: ## build the controller of Argo Rollouts into bin/argo, once
 
 traefik: ## build the proxy of the data plane test into bin/traefik, once
 	hack/traefik.sh
+
+prometheus: ## build the Prometheus of the tests of metrics into bin/prometheus, once
+	hack/prometheus.sh
+
+promql: prometheus ## run the queries of pkg/metric in the engine of Prometheus, and ask a real one
+	cd hack/prometheus && GOWORK=off go test -count=1 -tags remove_all_sd .
+	go test -count=1 -tags e2e -run '^TestPrometheus$$' ./pkg/source
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metric
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Spelling is the name of a label of a metric that its target has, too. Prometheus
+// renames the label of the metric unless its scrape job honors labels.
+type Spelling string
+
+// The spellings. Auto adds up both; a series has only one of them.
+const (
+	Plain    Spelling = "Plain"
+	Exported Spelling = "Exported"
+	Auto     Spelling = "Auto"
+)
+
+// Newborn is how a series counts that did not exist one window ago.
+type Newborn string
+
+// The ways. Known counts from zero where the target was scraped one window ago. A metric
+// of a target that was not is a number of unknown age: it is the base of what comes.
+const (
+	Known Newborn = "Known"
+	Zero  Newborn = "Zero"
+	Skip  Newborn = "Skip"
+)
+
+// Dialect is what differs between sources. Its zero value is Auto and Known.
+type Dialect struct {
+	Labels  Spelling
+	Newborn Newborn
+}
+
+// The labels of answers, beside those of the row. No exporter has the first two.
+const (
+	labelVersion = "weir_version"
+	labelClass   = "weir_class"
+	labelBucket  = "le"
+
+	versionNew    = "new"
+	versionStable = "stable"
+	classTotal    = "total"
+	classBad      = "bad"
+)
+
+// Requests asks for the requests of both versions by status, in windows of that length.
+func (r Row) Requests(rel Release, d Dialect, every time.Duration) (string, error) {
+	return r.query(r.requests, r.classes, rel, d, every)
+}
+
+// Durations asks for the requests of both versions by bucket of a histogram.
+func (r Row) Durations(rel Release, d Dialect, every time.Duration) (string, error) {
+	return r.query(r.durations+"_bucket", []string{labelBucket}, rel, d, every)
+}
+
+// query has equal texts for equal questions, which a source asks once.
+func (r Row) query(name string, classes []string, rel Release, d Dialect, every time.Duration) (string, error) {
+	if err := rel.names(); err != nil {
+		return "", err
+	}
+	fresh, stable, err := r.by.versions(rel)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", r.Name, err)
+	}
+	if fresh == stable {
+		return "", fmt.Errorf("%s: label %s cannot tell the versions apart, both are %q", r.Name, r.by.label, fresh)
+	}
+	var parts []string
+	for _, s := range r.spellings(d.Labels) {
+		selector := name + "{" + strings.Join(r.matchers(rel, s, fresh, stable), ",") + "}"
+		part := versionOf(increment(selector, d.Newborn, r.known, every), versionStable, s.of(r.by.label), stable)
+		parts = append(parts, versionOf(part, versionNew, s.of(r.by.label), fresh))
+	}
+	return fmt.Sprintf("sum by (%s, %s) (%s)", labelVersion, strings.Join(classes, ", "), strings.Join(parts, " or ")), nil
+}
+
+// versionOf names the version of the series with that label. The new one comes last:
+// it wins where a series matches both.
+func versionOf(text, version, label, pattern string) string {
+	return fmt.Sprintf(`label_replace(%s, %q, %q, %q, %q)`, text, labelVersion, version, label, pattern)
+}
+
+// spelled has the labels of a row that are renamed, and those that must not be.
+type spelled struct{ renamed, plain []string }
+
+const exported = "exported_"
+
+func (s spelled) of(label string) string {
+	if slices.Contains(s.renamed, label) {
+		return exported + label
+	}
+	return label
+}
+
+// spellings are those to add up. A target may have a label with the very value that is
+// asked for while its metric has another one; that series is not plain.
+func (r Row) spellings(labels Spelling) []spelled {
+	switch {
+	case labels == Plain || r.collide == nil:
+		return []spelled{{}}
+	case labels == Exported:
+		return []spelled{{renamed: r.collide}}
+	}
+	return []spelled{{plain: r.collide}, {renamed: r.collide}}
+}
+
+func (r Row) matchers(rel Release, s spelled, fresh, stable string) []string {
+	var matchers []string
+	if r.namespace != "" {
+		matchers = append(matchers, fmt.Sprintf("%s=%q", s.of(r.namespace), rel.Namespace))
+	}
+	matchers = append(matchers, r.where...)
+	if r.by.matched {
+		matchers = append(matchers, fmt.Sprintf("%s=~%q", s.of(r.by.label), fresh+"|"+stable))
+	} else {
+		matchers = append(matchers, fmt.Sprintf("ingress=~%q", literal(strings.Join(rel.Ingresses, "|"))))
+	}
+	for _, label := range s.plain {
+		matchers = append(matchers, exported+label+`=""`)
+	}
+	return matchers
+}
+
+// increment counts what was added to the series of a selector within one window. A counter
+// that restarts adds nothing in that window.
+func increment(selector string, newborn Newborn, known string, every time.Duration) string {
+	offset := " offset " + duration(every)
+	base := selector + offset
+	switch newborn {
+	case Skip:
+	case Zero:
+		base += " or " + selector + " * 0"
+	default:
+		base += " or " + selector + " * 0 and on (job, instance) " + known + offset + " == 1"
+	}
+	return fmt.Sprintf("clamp_min(%s - (%s), 0)", selector, base)
+}
+
+func duration(d time.Duration) string {
+	if d%time.Second == 0 {
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
+	return fmt.Sprintf("%dms", d/time.Millisecond)
+}

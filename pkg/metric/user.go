@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metric
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	placeholder = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
+	argument    = regexp.MustCompile(`^[A-Za-z0-9_.:/-]*$`)
+	// quoted, named and selector are a series as PromQL writes it, and no more than one.
+	quoted   = "(?:\"(?:[^\"\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\n]|\\\\.)*'|`[^`]*`)"
+	named    = `[a-zA-Z_:][a-zA-Z0-9_:]*`
+	matcher  = `\s*` + named + `\s*(?:=~|!~|!=|=)\s*` + quoted + `\s*`
+	selector = regexp.MustCompile(`^\s*` + named + `\s*(?:\{(?:` + matcher + `(?:,` + matcher + `)*)?,?\s*\})?\s*$`)
+)
+
+// UserCounts is the query of a check that names two counters: bad requests, and all.
+func UserCounts(bad, total string, args map[string]string, rel Release, d Dialect, every time.Duration) (string, error) {
+	var parts []string
+	for _, counter := range []struct{ class, text string }{{classTotal, total}, {classBad, bad}} {
+		for _, version := range []string{versionNew, versionStable} {
+			text, err := fill(counter.text, version, args, rel, every)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", counter.class, err)
+			}
+			if !selector.MatchString(text) {
+				return "", fmt.Errorf(`%s: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`, counter.class)
+			}
+			text = "sum(" + increment(strings.TrimSpace(text), d.Newborn, up, every) + ")"
+			text = versionOf(text, version, "", "")
+			parts = append(parts, fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, text, labelClass, counter.class))
+		}
+	}
+	return strings.Join(parts, " or "), nil
+}
+
+// UserNumber is the query of a check that compares a number of the new version.
+func UserNumber(text string, args map[string]string, rel Release, every time.Duration) (string, error) {
+	return fill(text, versionNew, args, rel, every)
+}
+
+// fill sets the names of a release and the arguments of a check into a text. None of
+// them has a character that ends a string, whichever quotes are around it.
+func fill(text, version string, args map[string]string, rel Release, every time.Duration) (string, error) {
+	if err := rel.names(); err != nil {
+		return "", err
+	}
+	of := rel.New
+	if version == versionStable {
+		of = rel.Stable
+	}
+	values := map[string]string{
+		"namespace": rel.Namespace, "workload": rel.Workload, "service": of.Service.Name, "pods": string(of.Pods), "window": duration(every),
+	}
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	for name, value := range args {
+		if !argument.MatchString(value) {
+			return "", fmt.Errorf("args.%s: %q has a character that is none of A-Z a-z 0-9 _ . : / -", name, value)
+		}
+		if _, ok := values[name]; ok {
+			return "", fmt.Errorf("args.%s: $%s is the one of the release; choose another name", name, name)
+		}
+		values[name] = value
+	}
+	var missing []string
+	text = placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		value, ok := values[name[1:]]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	if len(missing) > 0 {
+		return "", fmt.Errorf("%s has no value; known are $%s", missing[0], strings.Join(slices.Sorted(maps.Keys(values)), ", $"))
+	}
+	return text, nil
+}
