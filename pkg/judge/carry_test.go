@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A carry survives a status.
+func TestCarryText(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 7, 1, 12, 0, 0, 500e6, time.UTC)
+	for _, c := range []Carry{
+		{},
+		{Is: Running, Since: at},
+		{Is: Failed, Since: at, Until: at.Add(time.Minute), Run: -3, Value: 5.3e8},
+		{
+			Is: Passed, Since: at, Until: at.Add(time.Minute),
+			Harm: Ledger{[]float64{-1e15, 0, 2.125}, []Pair{{Count{1210.5, 50}, Count{10871, 11}}}},
+			Safe: Ledger{[]float64{3.25}, []Pair{{Count{1, 0}, Count{0, 0}}, {Count{2, 1}, Count{0, 0}}}},
+		},
+	} {
+		if diff := cmp.Diff(c, ParseCarry(c.String())); diff != "" {
+			t.Errorf("%q reads back (-want +got):\n%s", c, diff)
+		}
+	}
+}
+
+// What somebody else wrote there is no evidence.
+func TestForeignCarry(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "Failed", "Great 0 0 0 0 - - - -", "Failed x 0 0 0 - - - -", "Failed 0 0 0 0 1,x - - -", "Failed 0 0 0 0 - 1,2,3 - -", "Failed 0 0 0 0 - - - - -",
+	} {
+		if c := ParseCarry(text); c.Is != "" {
+			t.Errorf("%q reads as %+v", text, c)
+		}
+	}
+}
