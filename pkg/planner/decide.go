@@ -34,7 +34,7 @@ func Decide(o Observed) Decision {
 	next.Status = d.status
 	return Decision{
 		Case: found, Passed: d.passed, State: StateOf(&next), Verdicts: d.verdicts,
-		Status: d.status, Actions: d.actions, Reasons: d.reasons, Events: d.events, Wake: d.wake,
+		Status: d.status, Actions: d.actions, Reasons: d.reasons, Events: d.events, Wake: d.wake, Questions: d.questions,
 	}
 }
 
@@ -60,6 +60,7 @@ const (
 	CaseRefused          Case = "refused"
 	CaseEndingSuperseded Case = "superseded when ending"
 	CaseEnding           Case = "ending"
+	CaseCheckFailed      Case = "check failed"
 	CasePaused           Case = "paused"
 	CaseRollback         Case = "rolled back in batches"
 	CaseSuperseded       Case = "superseded"
@@ -99,6 +100,7 @@ var cases = []caseRow{
 	{CaseRefused, refused, refuse},
 	{CaseEndingSuperseded, supersededWhenEnding, supersede},
 	{CaseEnding, (*facts).ending, end},
+	{CaseCheckFailed, checkFailed, abortByCheck},
 	{CasePaused, paused, pauseRelease},
 	{CaseRollback, rolledBackInBatches, startRollback},
 	{CaseSuperseded, superseded, supersede},
@@ -129,6 +131,7 @@ var projections = []struct {
 	{"write error", recordWriteError},
 	{"batch", mirrorBatch},
 	{"record", keepRecord},
+	{"analysis", keepAnalysis},
 	{"deadline", keepDeadline},
 	{"kstatus", setKstatusConditions},
 }

@@ -31,6 +31,8 @@ type Decision struct {
 	Events []Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
+	// Questions are what is to be measured until the next pass.
+	Questions []Question
 }
 
 // String explains the decision to a person, a line for each fact.

@@ -33,6 +33,8 @@ type draft struct {
 	waits    bool
 	// upgraded reports whether the pods of a step were found ready, which the pass may have left by now.
 	upgraded bool
+	// questions are what is to be measured.
+	questions []Question
 	// undone says who undoes what routers were told.
 	undone string
 	// cause is what keeps the release from going on, in a few words.

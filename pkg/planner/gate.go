@@ -60,6 +60,7 @@ var gates = []Gate{
 	{"approval", approval},
 	{"pause", pauseElapsed},
 	{"traffic", trafficKept},
+	{"checks", checksDecided},
 }
 
 // approvedGates are what an approved step has to pass, too. No policy of today is stronger

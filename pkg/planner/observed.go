@@ -40,6 +40,8 @@ type Observed struct {
 	// Histories are the stored histories of releases, by number, as far as
 	// Unfiled asks for them.
 	Histories map[int64]rollouts.RolloutHistoryStatus
+	// Measured are the checks of the plan, with what was measured for each.
+	Measured []Measured
 }
 
 // Workload is the facts of a workload, whatever its kind.

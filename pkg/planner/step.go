@@ -44,8 +44,10 @@ var stages = []stage{
 		state: rollouts.StepTrafficRouting, goal: []target{{"traffic routing", linking}, {"route", routingTraffic}},
 		next: rollouts.StepMetricsAnalysis,
 	},
-	// Metrics would be judged here; OpenKruise passes it at once, too.
-	{state: rollouts.StepMetricsAnalysis, next: rollouts.StepPaused, routed: true},
+	{
+		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", analysed}}, whileWaiting: sayMeasured,
+		next: rollouts.StepPaused, routed: true, unhurried: true,
+	},
 	{
 		state: rollouts.StepPaused, begin: restartPause, gates: gates, whileWaiting: holdStep, next: rollouts.StepReady,
 		routed: true, unhurried: true,
@@ -129,7 +131,7 @@ func inStage(d *draft) {
 	if s.begin != nil {
 		s.begin(d, step)
 	}
-	if judge(d, s.gates, step); d.waits {
+	if judgeGates(d, s.gates, step); d.waits {
 		if s.whileWaiting != nil {
 			s.whileWaiting(d, step)
 		}
@@ -148,8 +150,8 @@ func inStage(d *draft) {
 	d.stamp()
 }
 
-// judge has the gates judge the step, and waits for those that want it.
-func judge(d *draft, gates []Gate, step *rollouts.Step) {
+// judgeGates has the gates judge the step, and waits for those that want it.
+func judgeGates(d *draft, gates []Gate, step *rollouts.Step) {
 	for _, gate := range gates {
 		v := gate.Judge(d.facts, step)
 		v.Gate = gate.Name
@@ -209,6 +211,7 @@ func passUpgrade(d *draft, step *rollouts.Step) {
 	p := d.progress()
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
+	beginAttempt(d)
 	if everyPod(d.facts, step) {
 		p.State = rollouts.StepMetricsAnalysis
 	}

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
+)
+
+// A release is measured from when its first pods are ready until it is over. Each step
+// waits in StepMetricsAnalysis until its checks have passed; one that fails ends the
+// release in any later stage.
+
+// beginAttempt notes that the new version may get requests from now on.
+func beginAttempt(d *draft) {
+	p := d.progress()
+	if a := d.status.Analysis; len(d.Measured) == 0 || a != nil && a.Revision == p.UpdateRevision {
+		return
+	}
+	since := RoundUp(d.Now)
+	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since}
+}
+
+// beginStep notes that the step begins to be measured.
+func beginStep(d *draft, _ *rollouts.Step) {
+	beginAttempt(d)
+	a := d.status.Analysis
+	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil {
+		return
+	}
+	since := RoundUp(d.Now)
+	a.Step, a.StepSince = d.progress().CurrentStepIndex, &since
+}
+
+// analysed waits until the checks of the step have passed. One that a person is to decide
+// about closes the pause of the step instead.
+func analysed(f *facts, _ *rollouts.Step) Verdict {
+	var open []string
+	var wake time.Duration
+	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+		if c.verdict.Is != judge.Running || c.onFail == rollouts.OnFailReport || overridden(f) {
+			continue
+		}
+		open = append(open, c.name+": "+c.verdict.Why)
+		if w := c.verdict.Wake; w > 0 && (wake == 0 || w < wake) {
+			wake = w
+		}
+	}
+	if len(open) == 0 {
+		return passed
+	}
+	v := Verdict{Result: ResultWait, Message: strings.Join(open, "; ")}
+	if wake > 0 {
+		v.Until = f.Now.Add(wake)
+	}
+	return v
+}
+
+// sayMeasured says what a step waits for that is measured.
+func sayMeasured(d *draft, _ *rollouts.Step) {
+	d.say("its metrics are measured: " + strings.Join(waitingFor(d.verdicts), "; "))
+}
+
+// checksDecided waits for a person about checks that failed, or that are undecided, where
+// the plan says so.
+func checksDecided(f *facts, _ *rollouts.Step) Verdict {
+	var open []string
+	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+		if awaitsPerson(f, &c) {
+			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
+		}
+	}
+	if len(open) == 0 {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Message: strings.Join(open, "; ")}
+}
+
+func awaitsPerson(f *facts, c *checked) bool {
+	switch {
+	case overridden(f):
+		return false
+	case c.verdict.Is == judge.Failed:
+		return c.onFail == rollouts.OnFailWait || c.onFail == rollouts.OnFailAbort && gated(&c.Check)
+	case c.verdict.Is == judge.Inconclusive:
+		return c.unclear == rollouts.OnInconclusiveWait && c.onFail != rollouts.OnFailReport
+	default:
+		return false
+	}
+}
+
+// gated reports whether a check that is not passed waits, and never fails.
+func gated(c *rollouts.Check) bool { return c.Gate != nil && *c.Gate }
+
+// overridden reports whether checks only report for the rest of the attempt.
+func overridden(f *facts) bool { return f.status.Analysis != nil && f.status.Analysis.Overridden }
+
+// failing is the check that ends the release; nil if none does.
+func failing(f *facts) *checked {
+	if overridden(f) {
+		return nil
+	}
+	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort && !gated(&c.Check)
+		unclear := c.verdict.Is == judge.Inconclusive && c.unclear == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
+		if failed || unclear {
+			return &c
+		}
+	}
+	return nil
+}
+
+// checkFailed reports whether a check ends the release under way.
+func checkFailed(f *facts) bool {
+	return f.doing(rollouts.ActivityInRolling, rollouts.ActivityPaused) && f.live() && f.progress().FinalisingStep == "" && failing(f) != nil
+}
+
+// abortByCheck aborts the release, in one write with the verdict. The server puts the
+// decision on record.
+func abortByCheck(d *draft) {
+	c, p := failing(d.facts), d.progress()
+	keepCheck(d, c)
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
+	p.LastProgressTime, p.ProgressMark = nil, 0
+	d.unstall(rollouts.StalledDeadline, rollouts.StalledRefused)
+	d.stamp()
+	d.become(rollouts.ActivityAborting, AbortingMessage)
+	d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", p.CurrentStepIndex, c.name, c.verdict.Why))
+	bindAbort(d)
+}
+
+// EventAnalysisFailed is announced of a check that has failed.
+const EventAnalysisFailed = "AnalysisFailed"
+
+// keepAnalysis keeps what the checks have found: where a result changes, or the stage does.
+func keepAnalysis(d *draft) {
+	a := d.status.Analysis
+	switch {
+	case a == nil:
+		return
+	case d.status.Phase != rollouts.PhaseProgressing, d.doing(rollouts.ActivityInitializing), a.Revision != d.progress().UpdateRevision:
+		d.status.Analysis = nil
+		return
+	case d.aborted():
+		return
+	}
+	for _, c := range checks(d.facts, a.Step) {
+		keepCheck(d, &c)
+		d.wakeIn(c.verdict.Wake)
+	}
+	ask(d)
+}
+
+// foldAfter is how many windows are judged anew at most.
+const foldAfter = 240
+
+// keepCheck notes a result that is news, and folds what was measured where the stage
+// changes or there is much of it.
+func keepCheck(d *draft, c *checked) {
+	a := d.status.Analysis
+	stored := storedCheck(a, c.name)
+	news := stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
+	long := len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
+	if !news && !long && d.stayed() {
+		return
+	}
+	at := RoundUp(d.Now)
+	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why}
+	if stored != nil {
+		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
+		if !news {
+			next.Time = stored.Time
+		}
+	}
+	if e := c.verdict.Evidence; e.New.Total+e.Old.Total > 0 {
+		next.New = &rollouts.RequestCount{Total: int64(e.New.Total), Bad: int64(e.New.Bad)}
+		next.Old = &rollouts.RequestCount{Total: int64(e.Old.Total), Bad: int64(e.Old.Bad)}
+	}
+	if c.Answered && c.verdict.Is != judge.Failed {
+		fold(a, c, &next, d.Now)
+	}
+	a.Checks = slices.DeleteFunc(a.Checks, func(s rollouts.CheckStatus) bool { return s.Name == c.name })
+	a.Checks = append(a.Checks, next)
+	if news && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
+		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
+	}
+}
+
+func fold(a *rollouts.AnalysisStatus, c *checked, next *rollouts.CheckStatus, now time.Time) {
+	data := c.Data
+	data.Carry = judge.ParseCarry(next.Carry)
+	carry := judge.Fold(c.rule, data, a.StepSince.Time, now.Add(-c.Lag))
+	next.Carry = carry.String()
+	if !carry.Until.IsZero() {
+		until := metav1.NewTime(carry.Until.Truncate(time.Second))
+		next.FoldedTo = &until
+	}
+}
+
+// ask asks for what is to be measured.
+func ask(d *draft) {
+	a := d.status.Analysis
+	every := seconds(analysisOf(d.facts).EverySeconds, defaultEvery)
+	for _, c := range checks(d.facts, a.Step) {
+		from := a.Since.Time
+		if stored := storedCheck(a, c.name); stored != nil && stored.FoldedTo != nil {
+			from = stored.FoldedTo.Time
+		}
+		if c.verdict.Is != judge.Failed {
+			d.questions = append(d.questions, Question{Check: c.Check, From: from, Every: every})
+		}
+	}
+}

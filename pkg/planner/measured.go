@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
+)
+
+// Measured is a check of the plan, with what was measured for it.
+type Measured struct {
+	// Check is as the plan has it; what it uses is filled in.
+	Check rollouts.Check
+	// Source and Query are for messages; Lag is how old a window must be to be judged.
+	Source, Query string
+	Lag           time.Duration
+	// Answered reports whether anything was measured, or tried, since this process started:
+	// until then the stored result stays.
+	Answered bool
+	// Data has no carry: the status has that.
+	Data judge.Data
+}
+
+// Question is what is to be measured for a check.
+type Question struct {
+	Check rollouts.Check
+	// From is the beginning of the first window that is asked for.
+	From  time.Time
+	Every time.Duration
+}
+
+// checked is a check with its verdict in the step under way.
+type checked struct {
+	Measured
+	name    string
+	onFail  rollouts.OnFail
+	unclear rollouts.OnInconclusive
+	rule    judge.Check
+	verdict judge.Verdict
+}
+
+// The defaults of analysis.
+const (
+	defaultRisk    = 0.001
+	defaultEvery   = 30 * time.Second
+	defaultAtLeast = time.Minute
+	defaultWithin  = time.Hour
+)
+
+func seconds(value *int32, otherwise time.Duration) time.Duration {
+	if value == nil {
+		return otherwise
+	}
+	return time.Duration(*value) * time.Second
+}
+
+// decimal reads a number that was validated.
+func decimal(text *string, otherwise float64) float64 {
+	if text == nil {
+		return otherwise
+	}
+	n, err := strconv.ParseFloat(*text, 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// measuresRequests are the kinds of checks that are judged by counts of requests, and share the risk.
+func measuresRequests(c *rollouts.Check) bool {
+	return c.SuccessRate != nil || c.Latency != nil || c.AsGoodAs != "" || c.Query != nil && c.Query.PromQL == ""
+}
+
+// checks are those of the step, in the order of the plan, with their verdicts. There are
+// none while nothing is measured.
+func checks(f *facts, step int32) []checked {
+	a, plan := f.status.Analysis, analysisOf(f)
+	if a == nil || a.StepSince == nil {
+		return nil
+	}
+	var out []checked
+	for _, m := range f.Measured {
+		if of := m.Check.Steps; len(of) > 0 && !slices.Contains(of, step) {
+			continue
+		}
+		c := checked{Measured: m, name: rollouts.CheckName(&m.Check)}
+		c.onFail = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort)
+		c.unclear = cmp.Or(m.Check.OnInconclusive, plan.OnInconclusive, rollouts.OnInconclusiveWait)
+		c.rule = rule(f, m, step)
+		c.verdict = verdictOf(f, &c)
+		out = append(out, c)
+	}
+	return out
+}
+
+// verdictOf judges a check by what was measured; until something was, it is as stored. What
+// has failed stays so for the attempt.
+func verdictOf(f *facts, c *checked) judge.Verdict {
+	a, stored := f.status.Analysis, storedCheck(f.status.Analysis, c.name)
+	if stored != nil && (stored.Result == rollouts.CheckFailed || !c.Answered && !newStep(a, stored)) {
+		return judge.Verdict{Is: judge.State(stored.Result), Why: stored.Why}
+	}
+	data := c.Data
+	if stored != nil {
+		data.Carry = judge.ParseCarry(stored.Carry)
+	}
+	return judge.Judge(c.rule, data, a.StepSince.Time, f.Now)
+}
+
+// newStep reports whether a stored result is of an earlier step.
+func newStep(a *rollouts.AnalysisStatus, c *rollouts.CheckStatus) bool {
+	return c.Time == nil || c.Time.Before(a.StepSince)
+}
+
+func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus {
+	if a == nil {
+		return nil
+	}
+	i := slices.IndexFunc(a.Checks, func(c rollouts.CheckStatus) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &a.Checks[i]
+}
+
+// analysisOf is the analysis of the plan, or an empty one.
+func analysisOf(f *facts) rollouts.Analysis {
+	if f.release == nil || f.release.Analysis == nil {
+		return rollouts.Analysis{}
+	}
+	return *f.release.Analysis
+}
+
+// rule is what a check means in a step.
+func rule(f *facts, m Measured, step int32) judge.Check {
+	a, sharing := analysisOf(f), 0
+	for _, other := range f.Measured {
+		if measuresRequests(&other.Check) {
+			sharing++
+		}
+	}
+	c := judge.Check{
+		Alpha: decimal(a.Risk, defaultRisk) / float64(max(sharing, 1)), Traffic: receives(f, step),
+		Every: seconds(a.EverySeconds, defaultEvery), AtLeast: seconds(a.AtLeastSeconds, defaultAtLeast),
+		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
+		FailAfter: 3,
+	}
+	if m.Check.FailAfter != nil {
+		c.FailAfter = int(*m.Check.FailAfter)
+	}
+	if t := m.Check.Tolerance; t != nil {
+		c.Ratio, c.Margin = decimal(t.Ratio, 1.5), 0.001
+		if t.Margin != nil {
+			c.Margin, _ = rollouts.Share(*t.Margin)
+		}
+	}
+	measure(&c, &m.Check)
+	return c
+}
+
+// measure sets what is looked at.
+func measure(c *judge.Check, check *rollouts.Check) {
+	switch {
+	case check.SuccessRate != nil:
+		share, _ := rollouts.Share(*check.SuccessRate)
+		c.Rule, c.Objective = judge.SuccessRate, 1-share
+	case check.Latency != nil:
+		share, _ := rollouts.Share(check.Latency.Share)
+		c.Rule, c.Objective, c.Below = judge.Latency, 1-share, float64(check.Latency.BelowMilliseconds)
+	case check.AsGoodAs != "":
+		c.Rule = judge.AsGoodAs
+	case check.Query != nil && check.Query.PromQL == "":
+		c.Rule = judge.Counts
+	case check.Query != nil:
+		c.Rule, c.Min, c.Max = judge.Number, limit(check.Query.Min), limit(check.Query.Max)
+	case check.Job != nil:
+		c.Rule, c.Min, c.FailAfter, c.AtLeast = judge.Number, new(1.0), 1, 0
+	default: // 1 is good, and 0 is not
+		c.Rule, c.Min = judge.Number, new(1.0)
+	}
+}
+
+func limit(text *string) *float64 {
+	if text == nil {
+		return nil
+	}
+	return new(decimal(text, 0))
+}
+
+// receives is which versions get requests in a step.
+func receives(f *facts, index int32) judge.Traffic {
+	step := f.release.Step(index)
+	switch {
+	case f.w == nil || step == nil:
+		return judge.Both
+	case onlyUpdate(f) || step.Traffic != nil && *step.Traffic == "100%" && f.Route != nil:
+		return judge.NewOnly
+	case f.w.UpdatedReadyReplicas == 0 || step.Traffic != nil && *step.Traffic == "0%" && f.Route != nil:
+		return judge.StableOnly
+	default:
+		return judge.Both
+	}
+}
