@@ -75,6 +75,16 @@ func TestVerdicts(t *testing.T) {
 			want: "Failed: 50 of 1210 requests failed (4.1 %), stable 11 of 10871 (0.1 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
 		},
 		{
+			name: "a worse version fails by comparison alone", check: counts, after: 40 * time.Second,
+			data: Data{Windows: same(0, 1, pair(16, 400, 4, 3600))},
+			want: "Failed: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %); a good version looks so in less than 1 of 3800 releases",
+		},
+		{
+			name: "evidence that is nearly enough", check: counts, after: 40 * time.Second,
+			data: Data{Windows: same(0, 1, pair(14, 400, 4, 3600))},
+			want: "Running: 14 of 400 requests failed (3.5 %), stable 4 of 3600 (0.11 %): neither good nor bad enough yet", wake: 20 * time.Second,
+		},
+		{
 			name: "a failure is final", check: rate, after: 10 * time.Minute,
 			data: Data{Windows: append(same(0, 1, pair(150, 150, 0, 1000)), same(1, 19, pair(0, 1000, 0, 1000))...)},
 			want: "Failed: 150 of 150 requests failed (100 %), stable 0 of 1000 (0 %); objective 99 %; a good version looks so in less than 1 of 1000000 releases",
@@ -122,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "without stable the objective decides", check: with(rate, func(c *Check) { c.Traffic = NewOnly }), after: time.Minute,
 			data: Data{Windows: same(0, 2, pair(30, 1000, 0, 0))},
-			want: "Failed: 60 of 2000 requests failed (3 %); objective 99 %; a good version looks so in less than 1 of 60000 releases",
+			want: "Failed: 60 of 2000 requests failed (3 %); objective 99 %; a good version looks so in less than 1 of 45000 releases",
 		},
 		{
 			name: "without stable the objective passes", check: with(rate, func(c *Check) { c.Traffic = NewOnly }), after: time.Minute,
@@ -219,7 +229,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "as good as stable, but for one boundary", check: asGood, after: time.Minute,
 			data: Data{Bounds: []float64{250, 500}, Windows: same(0, 2, pair(1, 1000, 9, 9000), pair(250, 1000, 900, 9000), pair(10, 1000, 90, 9000))},
-			want: "Failed: 250 of 1000 requests took longer than 250 ms (25 %), stable 900 of 9000 (10 %); a good version looks so in less than 1 of 2000 releases",
+			want: "Failed: 250 of 1000 requests took longer than 250 ms (25 %), stable 900 of 9000 (10 %); a good version looks so in less than 1 of 1500 releases",
 		},
 		{
 			name: "as good as stable", check: asGood, after: 5 * time.Minute,

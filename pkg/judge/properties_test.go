@@ -281,3 +281,16 @@ func TestSizeOfCarry(t *testing.T) {
 		}
 	}
 }
+
+// Half of the evidence begins with the first window, the other half later: together they
+// are no more than all.
+func TestRestartsSpendWhatThereIs(t *testing.T) {
+	t.Parallel()
+	logs := []float64{0}
+	for k := 1; k <= 1e6; k++ {
+		restart(logs, k)
+	}
+	if sum := math.Exp(logs[0]); sum > 2 || sum < 1.9999 {
+		t.Errorf("windows that prove nothing come to %g, want 2", sum)
+	}
+}

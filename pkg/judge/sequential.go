@@ -58,6 +58,16 @@ func (t test) add(logs []float64, side int, p Pair) {
 	}
 }
 
+// restart adds 1/(k(k+1)) to the evidence before window k: so much of it begins only
+// there, and owes nothing to good requests before. All of these sum up to 1, as much as
+// there was at first, so what is proven is half of the evidence.
+func restart(logs []float64, k int) {
+	later := -math.Log(float64(k)) - math.Log1p(float64(k))
+	for j, l := range logs {
+		logs[j] = max(l, later) + math.Log1p(math.Exp(-math.Abs(l-later)))
+	}
+}
+
 // logMean is the logarithm of the mean of exp(logs).
 func logMean(logs []float64) float64 {
 	highest, sum := slices.Max(logs), 0.0
@@ -86,11 +96,11 @@ func (t *trial) harmOf(s *Carry) float64 {
 	of := means(s.Harm, harm)
 	switch {
 	case t.objective:
-		return slices.Min(of)
+		return slices.Min(of) - math.Ln2
 	case len(of) == 1:
-		return of[0]
+		return of[0] - math.Ln2
 	}
-	return logMean([]float64{of[0], logMean(of[1:])})
+	return logMean([]float64{of[0], logMean(of[1:])}) - math.Ln2
 }
 
 // safeOf is the log evidence that no test finds the new version a point worse.

@@ -111,8 +111,9 @@ type Carry struct {
 // Ledger has log evidence, 8 numbers of harm or 4 of safety for each test, and what was
 // counted, for each class.
 type Ledger struct {
-	Logs   []float64
-	Counts []Pair
+	Logs    []float64
+	Counts  []Pair
+	Windows int // that had data
 }
 
 // Fold returns what replaces the data that ended by until.
@@ -174,17 +175,17 @@ func (t *trial) resume(s Carry, since time.Time) Carry {
 // fit copies a ledger. One of another size is of another check, and counts for nothing.
 func (t *trial) fit(l Ledger, side int) Ledger {
 	if len(l.Logs) != len(t.tests)*len(etas[side]) || len(l.Counts) != len(t.classes) {
-		return Ledger{make([]float64, len(t.tests)*len(etas[side])), make([]Pair, len(t.classes))}
+		return Ledger{Logs: make([]float64, len(t.tests)*len(etas[side])), Counts: make([]Pair, len(t.classes))}
 	}
-	return Ledger{slices.Clone(l.Logs), slices.Clone(l.Counts)}
+	return Ledger{slices.Clone(l.Logs), slices.Clone(l.Counts), l.Windows}
 }
 
 // addWindow adds to the evidence of harm and, in the step, of safety.
 func (t *trial) addWindow(s *Carry, w Window, end time.Time) {
 	inStep := !w.Start.Before(s.Since)
-	t.addCounts(s.Harm, harm, w, inStep)
+	t.addCounts(&s.Harm, harm, w, inStep)
 	if inStep {
-		t.addCounts(s.Safe, safe, w, inStep)
+		t.addCounts(&s.Safe, safe, w, inStep)
 	}
 	s.Until = end
 	switch {
@@ -197,13 +198,17 @@ func (t *trial) addWindow(s *Carry, w Window, end time.Time) {
 
 // addCounts leaves out what are no numbers. Where stable gets no requests, the objective
 // stands in for it.
-func (t *trial) addCounts(l Ledger, side int, w Window, inStep bool) {
+func (t *trial) addCounts(l *Ledger, side int, w Window, inStep bool) {
+	l.Windows += w.known(t.classes)
 	for i, test := range t.tests {
 		if t.objective && inStep && t.Traffic == NewOnly {
 			test = t.tests[i|1]
 		}
-		if p, ok := w.pair(t.classes[test.class]); ok {
-			test.add(part(l, side, i), side, p)
+		if p, ok := w.pair(t.classes[test.class]); ok && p != (Pair{}) {
+			if side == harm {
+				restart(part(*l, side, i), l.Windows)
+			}
+			test.add(part(*l, side, i), side, p)
 		}
 	}
 	for i, class := range t.classes {
@@ -231,6 +236,16 @@ func (w *Window) pair(class int) (Pair, bool) {
 	}
 	p.New.Bad, p.Old.Bad = min(p.New.Bad, p.New.Total), min(p.Old.Bad, p.Old.Total)
 	return p, true
+}
+
+// known is 1 if a window has data of any class.
+func (w *Window) known(classes []int) int {
+	for _, class := range classes {
+		if p, ok := w.pair(class); ok && p != (Pair{}) {
+			return 1
+		}
+	}
+	return 0
 }
 
 // addSample counts samples in a row: bad ones of the attempt, good ones of the step.

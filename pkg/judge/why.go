@@ -89,7 +89,7 @@ func (t *trial) reason(v Verdict, s Carry, now time.Time) string {
 
 func (t *trial) undecided(e Evidence, s Carry) string {
 	switch {
-	case t.objective && means(s.Harm, harm)[1] >= -math.Log(t.Alpha):
+	case t.objective && means(s.Harm, harm)[1] >= math.Log(2/t.Alpha):
 		return e.requests() + t.aim() + ": stable is as bad"
 	case e.Safe >= e.SafeNeeded:
 		return e.requests() + ": good until now, measured until " + clock(s.Since.Add(t.AtLeast))
