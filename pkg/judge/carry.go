@@ -11,14 +11,14 @@ import (
 )
 
 // String is the carry in one line, for a status: its state, its two times in milliseconds,
-// its last samples, and then four lists of numbers.
+// its last samples, and for harm and safety the windows and two lists of numbers.
 func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
 	}
 	fields := []string{string(c.Is), millis(c.Since), millis(c.Until), strconv.Itoa(c.Run), short(c.Value)}
 	for _, l := range []Ledger{c.Harm, c.Safe} {
-		fields = append(fields, list(l.Logs), list(flat(l.Counts)))
+		fields = append(fields, strconv.Itoa(l.Windows), list(l.Logs), list(flat(l.Counts)))
 	}
 	return strings.Join(fields, " ")
 }
@@ -27,7 +27,7 @@ func (c Carry) String() string {
 // from its beginning.
 func ParseCarry(text string) Carry {
 	fields := strings.Fields(text)
-	if len(fields) != 9 {
+	if len(fields) != 11 {
 		return Carry{}
 	}
 	states := []State{Running, Passed, Failed, Inconclusive, Skipped}
@@ -38,10 +38,11 @@ func ParseCarry(text string) Carry {
 	c := Carry{Is: State(fields[0]), Since: instant(since), Until: instant(until), Run: run, Value: value}
 	ok := slices.Contains(states, c.Is) && errSince == nil && errUntil == nil && errRun == nil && errValue == nil
 	for i, l := range []*Ledger{&c.Harm, &c.Safe} {
-		logs, readLogs := parseList(fields[5+2*i])
-		counts, readCounts := parseList(fields[6+2*i])
-		ok = ok && readLogs && readCounts && len(counts)%4 == 0
-		l.Logs = logs
+		windows, err := strconv.Atoi(fields[5+3*i])
+		logs, readLogs := parseList(fields[6+3*i])
+		counts, readCounts := parseList(fields[7+3*i])
+		ok = ok && err == nil && windows >= 0 && readLogs && readCounts && len(counts)%4 == 0
+		l.Windows, l.Logs = windows, logs
 		for four := range slices.Chunk(counts, 4) {
 			if len(four) == 4 {
 				l.Counts = append(l.Counts, Pair{Count{four[0], four[1]}, Count{four[2], four[3]}})
