@@ -25,7 +25,9 @@ func beginAttempt(d *draft) {
 	if a := d.status.Analysis; len(d.Measured) == 0 || a != nil && a.Revision == p.UpdateRevision {
 		return
 	}
-	since := RoundUp(d.Now)
+	// Windows of equal length begin together, so that a source is asked once for all.
+	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
+	since := metav1.Unix(d.Now.Unix()-d.Now.Unix()%every, 0)
 	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since}
 }
 

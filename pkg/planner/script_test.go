@@ -99,6 +99,9 @@ var verbs = map[string]func(*story, command){
 	},
 	"orphan": (*story).orphan, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
 	"forget": func(s *story, _ command) { s.w.forget() },
+	// What the sources of metrics know.
+	"requests": (*story).requests, // new=100/3 old=900/1: in each window from now on, all and bad ones
+	"source":   (*story).source,   // down|up
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },
@@ -203,6 +206,7 @@ func (s *story) rollout(c command) {
 		share := intstr.Parse(threshold)
 		release.FailureThreshold = &share
 	}
+	release.Analysis = s.analysis(c)
 	s.t.labels = s.t.labels || c.has("bluegreen") // clients tell the colours apart by them
 	s.w.govern(c.words[1], release, c.has("bluegreen"))
 }
@@ -210,6 +214,9 @@ func (s *story) rollout(c command) {
 func (s *story) steps(c command) []rollouts.Step {
 	var steps []rollouts.Step
 	for _, words := range c.more {
+		if words[0] != "step" {
+			continue
+		}
 		pause := get(words, "pause", "")
 		next := step(words[1], get(words, "traffic", ""), s.duration(cmp.Or(pause, "0")), pause != "")
 		if path := get(words, "match", ""); path != "" {

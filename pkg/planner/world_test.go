@@ -49,6 +49,8 @@ type world struct {
 	soon time.Duration
 	// elsewhere is who routes by what the Rollout names, and has no pass here.
 	elsewhere []traffic.Other
+	// measures are what the sources of metrics know.
+	measures measures
 	// acts counts actions since it was last cleared.
 	acts int
 	// marks are the labels of pods, by their name.

@@ -44,6 +44,8 @@ type Decision[S any] struct {
 	Events []planner.Event
 	// Wake says when to look again; zero means when something changes.
 	Wake time.Duration
+	// Questions are what is to be measured until the next pass.
+	Questions []planner.Question
 }
 
 // Steps are those of the passes over objects of one kind, observed as an O with a status S.

@@ -81,6 +81,9 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if obs.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
 		return nil, err
 	}
+	if obs.Facts.Measured, err = p.Measured(ctx, ro); err != nil {
+		return nil, err
+	}
 	// A release does not wait for its history. What is not known to be filed is
 	// filed again, which changes nothing.
 	if obs.Facts.Histories, err = p.Histories(ctx, ro); err != nil {

@@ -39,6 +39,8 @@ type Reconciler struct {
 	Configuration []string
 	// Labels says which releases' pods are labelled with their batch.
 	Labels batch.PodLabels
+	// Measures measure what checks are about; nil measures nothing.
+	Measures Measures
 	// Metrics are told what is stored.
 	Metrics *metrics.Metrics
 	// Keep bounds the histories of each Rollout.
@@ -92,6 +94,20 @@ func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) erro
 		return err
 	}
 	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
+}
+
+// Measures measure beside the passes what checks are about.
+type Measures interface {
+	// Measured are the checks of the plan of a Rollout, with what was measured for each.
+	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
+}
+
+// Measured implements Reader.
+func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+	if s.r.Measures == nil {
+		return nil, nil
+	}
+	return s.r.Measures.Measured(ctx, r)
 }
 
 // takes reports whether the decision may be stored: one that takes the network may not

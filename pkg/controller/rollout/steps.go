@@ -45,6 +45,8 @@ type Reader interface {
 	// LinkedTo names the TrafficRoutings that have the finalizer of the Rollout.
 	LinkedTo(context.Context, *rollouts.Rollout) ([]string, error)
 	Histories(context.Context, *rollouts.Rollout) (map[int64]rollouts.RolloutHistoryStatus, error)
+	// Measured are the checks of the plan, with what was measured for each.
+	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
 }
 
 // Writer is what a pass writes.
@@ -98,7 +100,7 @@ func Decide(o *Observation) pass.Decision[rollouts.RolloutStatus] {
 	d := release.Decide(o.Facts)
 	return pass.Decision[rollouts.RolloutStatus]{
 		Rule: string(d.Case), Status: d.Status, Filings: planner.Filings(d.Status, o.Facts.Histories),
-		First: d.First, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Follow: d.Follow, Events: d.Events, Wake: d.Wake,
+		First: d.First, Actions: d.Actions, Reasons: d.Reasons, Beside: d.Beside, Follow: d.Follow, Events: d.Events, Wake: d.Wake, Questions: d.Questions,
 	}
 }
 

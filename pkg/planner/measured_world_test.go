@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// rates are what both versions answer in each window that begins from then on.
+type rates struct {
+	from time.Time
+	pair judge.Pair
+}
+
+// outage is a time in which no source answers; it has not ended while until is zero.
+type outage struct{ from, until time.Time }
+
+// measures are what the sources of metrics know.
+type measures struct {
+	rates   []rates
+	outages []outage
+}
+
+func (m *measures) at(start time.Time) (pair judge.Pair) {
+	for _, r := range m.rates {
+		if !r.from.After(start) {
+			pair = r.pair
+		}
+	}
+	return pair
+}
+
+// fault is that of a source that does not answer now.
+func (m *measures) fault() judge.Fault {
+	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
+		return judge.Fault{Why: "connection refused", Since: m.outages[n-1].from}
+	}
+	return judge.Fault{}
+}
+
+// Measured has every window since the attempt began, as a source that is asked by range.
+func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+	_, release := r.Spec.Strategy.Active()
+	if release == nil || release.Analysis == nil {
+		return nil, nil
+	}
+	every := 30 * time.Second
+	if s := release.Analysis.EverySeconds; s != nil {
+		every = time.Duration(*s) * time.Second
+	}
+	var out []planner.Measured
+	for _, c := range release.Analysis.Checks {
+		m := planner.Measured{Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
+		for start := sinceOf(r); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
+			m.Data.Windows = append(m.Data.Windows, judge.Window{
+				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
+			})
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func sinceOf(r *rollouts.Rollout) time.Time {
+	if a := r.Status.Analysis; a != nil && a.Since != nil {
+		return a.Since.Time
+	}
+	return time.Time{}
+}
+
+// requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
+func (s *story) requests(c command) {
+	count := func(text string) judge.Count {
+		total, bad, _ := strings.Cut(text, "/")
+		return judge.Count{Total: float64(s.number(total)), Bad: float64(s.number(bad))}
+	}
+	s.w.measures.rates = append(s.w.measures.rates, rates{s.w.now, judge.Pair{New: count(c.get("new", "0/0")), Old: count(c.get("old", "0/0"))}})
+}
+
+// source goes down, and comes back with all that happened meanwhile.
+func (s *story) source(c command) {
+	m := &s.w.measures
+	if c.has("down") {
+		m.outages = append(m.outages, outage{from: s.w.now})
+		return
+	}
+	m.outages[len(m.outages)-1].until = s.w.now
+}
+
+// analysis is that of the lines of a plan that begin with analysis or check.
+func (s *story) analysis(c command) *rollouts.Analysis {
+	var a *rollouts.Analysis
+	for _, words := range c.more {
+		switch words[0] {
+		case "analysis":
+			a = &rollouts.Analysis{
+				EverySeconds: s.seconds(get(words, "every", "")), AtLeastSeconds: s.seconds(get(words, "atLeast", "")),
+				WithinSeconds: s.seconds(get(words, "within", "")), OnFail: rollouts.OnFail(get(words, "onFail", "")),
+				OnInconclusive: rollouts.OnInconclusive(get(words, "onInconclusive", "")),
+			}
+		case "check":
+			check := rollouts.Check{OnFail: rollouts.OnFail(get(words, "onFail", "")), Name: get(words, "name", "")}
+			if rate := get(words, "successRate", ""); rate != "" {
+				check.SuccessRate = &rate
+			}
+			check.AsGoodAs = rollouts.AsGoodAs(get(words, "asGoodAs", ""))
+			if a == nil {
+				a = &rollouts.Analysis{}
+			}
+			a.Checks = append(a.Checks, check)
+		}
+	}
+	return a
+}
+
+func (s *story) seconds(text string) *int32 {
+	if text == "" {
+		return nil
+	}
+	return new(int32(s.duration(text) / time.Second))
+}
