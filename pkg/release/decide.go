@@ -75,6 +75,12 @@ func decide(o Observed) Decision {
 	if news && !o.Batch.Terminating {
 		d.First = []planner.Action{planner.JudgeBatch{Status: judged.Status}}
 	}
+	d.goesOn(judged)
+	return d
+}
+
+// goesOn has the batch go on.
+func (d *Decision) goesOn(judged batch.Plan) {
 	for _, a := range onBatch(judged.Actions) {
 		if follows(a) {
 			d.Follow = append(d.Follow, a)
@@ -83,7 +89,6 @@ func decide(o Observed) Decision {
 		}
 	}
 	d.Events = append(d.Events, judged.Events...)
-	return d
 }
 
 // follows reports whether an action only writes down, on objects of others, what is known.

@@ -82,15 +82,20 @@ func (p passes) read(ctx context.Context, key types.NamespacedName) (*cluster.Wo
 		return nil, err // its passes size
 	}
 	known, named, err := p.Known(ctx, deployments, key)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if !named {
+	case !named:
 		return p.unnamed(ctx, row, key)
-	}
-	if known.Batch != "" && known.Target == nil {
+	case known.Target == nil:
 		return nil, nil // it is about to be told, or was given back
+	default:
+		return p.named(ctx, row, key, known)
 	}
+}
+
+// named reads a Deployment that a BatchRelease drives, or nil.
+func (p passes) named(ctx context.Context, row workload.Row, key types.NamespacedName, known planner.Known) (*cluster.Workload, error) {
 	w, err := p.Workload(ctx, row, key.Namespace, key.Name, known)
 	if err != nil || w == nil || !workload.Marked(w.Object) || w.Another() {
 		return nil, err
