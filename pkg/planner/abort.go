@@ -138,6 +138,7 @@ func stallWithoutStable(d *draft) {
 		return
 	}
 	keepStable(d)
+	serveAgain(d)
 	stallStableGone(d)
 }
 
