@@ -37,3 +37,26 @@ pass rollout web`, "\n"))
 		}
 	}
 }
+
+// A TrafficRouting sends to no revision by name: of a set that was deleted and made again
+// under another label the new pods get its requests.
+func TestRemadeSetGetsRequests(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.run(strings.Split(`deployment web replicas=4 image=v1
+service web
+ingress web
+routing web
+rollout web routing=web
+  step 20%
+  step 100%
+settle
+update web image=v1 id=two
+settle
+lose v1
+settle`, "\n"))
+	targets := s.w.check.targets()
+	if len(targets) != 1 || targets[0].able != 4 {
+		t.Errorf("requests go to %+v, want 4 pods of one revision", targets)
+	}
+}
