@@ -114,6 +114,22 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 	return r, true
 }
 
+// takenBack are the revisions of an abort that names none, as that of a blue-green release:
+// it takes back the pods that there are, whatever the live template is by now; and whether
+// that is another one.
+func (r revisions) takenBack(d *appsv1.Deployment) (back revisions, other bool) {
+	live := r.update != nil && r.update != r.stable && size(r.update) > 0
+	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != "" {
+		return r, false
+	}
+	for _, rs := range r.all {
+		if rs != r.stable && size(rs) > 0 {
+			r.update, other = rs, true
+		}
+	}
+	return r, other
+}
+
 // deadline is the owner's progress deadline in seconds; 0 if there is none.
 func deadline(d *appsv1.Deployment) int32 {
 	p := d.Spec.ProgressDeadlineSeconds
