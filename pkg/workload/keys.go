@@ -67,7 +67,7 @@ func (r Row) Made(obj object.Object) object.Object {
 // mark and what it noted of the owner's strategy are left to Hold, which believes
 // them only if the workload is stopped as well. So is the note that it raised a limit.
 func (r Row) HoldUpdate(old, update object.Object, by string) {
-	wrote, raised := update.GetAnnotations(), r.sets != nil && keepsHistory(update)
+	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && keepsHistory(update)
 	KeepRecords(old, update)
 	if raised {
 		annotate(update, rollouts.AnnotationWantedSpec, noHistory)

@@ -92,6 +92,7 @@ func TestAdmit(t *testing.T) {
 		"a new rollout id is held":           {healthy, nil, []edit{rolloutID}, "", []edit{rolloutID, annotatedHold}},
 		"a hold keeps the stable set":        {healthy, []edit{forgetful}, []edit{forgetful, image("v2")}, "", []edit{image("v2"), held, noHistory}},
 		"also where the update asks not to":  {healthy, nil, []edit{forgetful, image("v2")}, "", []edit{image("v2"), held, noHistory}},
+		"also of a blue-green one":           {switching, []edit{forgetful}, []edit{forgetful, image("v2")}, "", []edit{image("v2"), held, noHistory}},
 		"also of a release by its id alone":  {healthy, []edit{forgetful}, []edit{forgetful, rolloutID}, "", []edit{rolloutID, annotatedHold, noHistory}},
 		"a hold drops another note":          {healthy, nil, []edit{image("v2"), wants(`{"revisionHistoryLimit":3}`)}, "", []edit{image("v2"), held}},
 		"a note without a hold is dropped":   {healthy, []edit{annotated}, []edit{annotated, scaled, wants(`{"revisionHistoryLimit":0}`)}, "", []edit{annotated, scaled}},
