@@ -116,11 +116,11 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 
 // takenBack are the revisions of an abort that names none, as that of a blue-green release:
 // it takes back the pods that there are, whatever the live template is by now; and whether
-// that is another one.
-func (r revisions) takenBack(d *appsv1.Deployment) (back revisions, other bool) {
+// that is another one, as it may be known to be.
+func (r revisions) takenBack(d *appsv1.Deployment, other bool) (back revisions, another bool) {
 	live := r.update != nil && r.update != r.stable && size(r.update) > 0
 	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != "" {
-		return r, false
+		return r, other
 	}
 	for _, rs := range r.all {
 		if rs != r.stable && size(rs) > 0 {
