@@ -63,6 +63,9 @@ func (c *checks) recover() {
 	for _, target := range c.targets() {
 		whole = whole && target.able > 0
 	}
+	for hash := range c.promises.kept {
+		whole = whole && c.able(hash) > 0
+	}
 	if whole {
 		c.sick, c.empty = false, false
 	}
