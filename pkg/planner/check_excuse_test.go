@@ -40,12 +40,12 @@ func (c *checks) allSizes() int32 {
 	return n
 }
 
+// fails excuses what follows from pods that fail now.
+func (c *checks) fails() { c.sick, c.sickAt = true, c.w.store.newest()+1 }
+
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
 	c.loses()
-	if c.sick && c.sickAt == 0 {
-		c.sickAt = c.w.store.newest()
-	}
 	o := c.workload()
 	if o == nil || replicasOf(o) <= 1 {
 		return
@@ -69,7 +69,7 @@ func (c *checks) recover() {
 	for hash := range c.promises.kept {
 		whole = whole && c.able(hash) > 0
 	}
-	if seen := max(c.w.seen[kindSet], c.w.store.newest()-c.w.lag[kindSet]); whole && seen >= c.sickAt {
+	if whole && c.w.seen[kindSet] >= c.sickAt {
 		c.sick, c.empty, c.sickAt = false, false, 0
 	}
 }
