@@ -151,13 +151,19 @@ func atWork(f *facts, wait bool) bool {
 // revision are still to go. They go while the workload is held, so that a
 // template which comes meanwhile starts from the same stable revision.
 func returning(f *facts) bool {
-	return replaces(f) && f.w.Held && f.w.AtStable && f.w.Target != nil && !f.w.Native && f.w.StableReplicas > 0
+	sized := replaces(f) || f.plan.RollingStyle == rollouts.StyleBlueGreen
+	return sized && f.w.Held && f.w.AtStable && f.w.Target != nil && !f.w.Native && f.w.StableReplicas > 0
 }
 
 // comeBack tells a workload whose sizes are frozen, since its template changed,
-// that they are now meant for the stable one.
+// that they are now meant for the stable one. Pods that came beside stable's go as those
+// of an abort do: given back with them, and held again by the next template, the native
+// controller would spread what goes over both versions.
 func comeBack(d *draft) {
-	to := planner.Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: d.plan.Revision}
+	to := planner.Target{Owner: d.Release.UID, Abort: true}
+	if replaces(d.facts) {
+		to = planner.Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: d.plan.Revision}
+	}
 	if !told(d.facts, to) {
 		setTarget(d, to)
 	}

@@ -138,6 +138,7 @@ func stallWithoutStable(d *draft) {
 		return
 	}
 	keepStable(d)
+	serveAgain(d)
 	stallStableGone(d)
 }
 
@@ -229,7 +230,7 @@ func podsBack(f *facts, routed bool) remains {
 		return remains{}
 	}
 	var keep int32
-	if routed && f.w.UpdatedReplicas > 0 {
+	if routed && (f.w.UpdatedReplicas > 0 || !f.live() && f.w.SupersededReplicas > 0) {
 		keep = 1
 	}
 	left := batchBack(f, planBack(f, keep, abortOf(f)))

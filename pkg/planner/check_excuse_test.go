@@ -40,6 +40,9 @@ func (c *checks) allSizes() int32 {
 	return n
 }
 
+// fails excuses what follows from pods that fail now.
+func (c *checks) fails() { c.sick, c.sickAt = true, c.w.store.newest()+1 }
+
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {
 	c.loses()
@@ -63,7 +66,10 @@ func (c *checks) recover() {
 	for _, target := range c.targets() {
 		whole = whole && target.able > 0
 	}
-	if whole {
-		c.sick, c.empty = false, false
+	for hash := range c.promises.kept {
+		whole = whole && c.able(hash) > 0
+	}
+	if whole && c.w.seen[kindSet] >= c.sickAt {
+		c.sick, c.empty, c.sickAt = false, false, 0
 	}
 }

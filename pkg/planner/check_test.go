@@ -41,6 +41,9 @@ type checks struct {
 	// sick excuses what follows from pods that failed by themselves, and empty
 	// what follows from size 0, until everything serves again.
 	sick, empty bool
+	// sickAt is the moment of the store by which pods had failed. Caches may be older, and
+	// whoever sizes the sets may still take those pods for ready.
+	sickAt int
 	// lost excuses what follows from a stable set that was deleted, until a pod of it
 	// serves again, and no set has pods that were given to it meanwhile.
 	lost bool

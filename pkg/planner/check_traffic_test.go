@@ -56,10 +56,15 @@ func leadsTo(i *networkingv1.Ingress) string {
 	return i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name
 }
 
-// released is the revision that a release under way brings out.
+// released is the revision that a release under way brings out. A set of it that was deleted
+// is made again under the name of the template.
 func (c *checks) released() string {
 	for _, r := range each[*rollouts.Rollout](c.w.store.objects) {
-		if p := r.Status.Active(); p != nil && p.PodTemplateHash != "" {
+		switch p := r.Status.Active(); {
+		case p == nil || p.PodTemplateHash == "":
+		case c.set(p.PodTemplateHash) == nil && c.set(p.UpdateRevision) != nil:
+			return p.UpdateRevision
+		default:
 			return p.PodTemplateHash
 		}
 	}

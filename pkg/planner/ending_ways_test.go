@@ -178,12 +178,33 @@ func (e *end) hopeless() bool {
 	return e.check.images[r.Status.Active().StableRevision] == "failed"
 }
 
+// stranded reports whether an aborted release has nothing but pods beside the workload: with
+// the stable set gone they alone serve, and stay until the workload is resumed.
+func (e *end) stranded() bool {
+	r := e.rollout()
+	if r == nil || r.Status.Active() == nil || r.Spec.Strategy.Canary == nil || !r.Spec.Strategy.Canary.ExtraWorkload {
+		return false
+	}
+	a := r.Status.Activity()
+	return (a == rollouts.ActivityAborting || a == rollouts.ActivityAborted) && e.lost(r.Status.Active().StableRevision)
+}
+
+// rescue resumes it, and reports whether its pods can serve.
+func (e *end) rescue() bool {
+	if o := e.workload(); o == nil || bad(*templateOf(o)) {
+		return false
+	}
+	e.resume()
+	return e.settle()
+}
+
 // delete and disable give everything back.
 func (e *end) delete() {
 	if e.hopeless() {
 		return
 	}
-	if !e.remove(kindRollout, app0) || !e.settle() {
+	stranded := e.stranded()
+	if !e.remove(kindRollout, app0) || !e.settle() || stranded && !e.rescue() {
 		return
 	}
 	if e.rollout() != nil {
@@ -197,7 +218,8 @@ func (e *end) disable() {
 	if e.hopeless() {
 		return
 	}
-	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() {
+	stranded := e.stranded()
+	if !e.edit(app0, func(s *rollouts.RolloutSpec) { s.Disabled = true }) || !e.settle() || stranded && !e.rescue() {
 		return
 	}
 	if e.workload() == nil {

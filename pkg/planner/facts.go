@@ -84,10 +84,15 @@ func withoutPods(f *facts) *Workload {
 }
 
 // withStable is the workload at size 0, which does not show which of its sets served
-// before. While a release is under way the status knows it.
+// before. While a release is under way the status knows it. What goes back by its template
+// may have the stable one without its owner's asking for it.
 func withStable(f *facts) *Workload {
 	w, stable := *f.w, f.was().StableRevision
-	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || w.PodTemplateHash != stable {
+	asked := w.LiveRevision
+	if w.BackByTemplate {
+		asked = w.PodTemplateHash
+	}
+	if f.status.Phase != rollouts.PhaseProgressing || stable == "" || asked != stable {
 		return f.w
 	}
 	if w.StableRevision != stable {

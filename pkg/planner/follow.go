@@ -36,9 +36,22 @@ func followBetween(d *draft, step *rollouts.Step, goes bool) {
 	case goes:
 	default:
 		unpinEmptied(d, step)
+		serveAgain(d)
 		if driven(d.facts) == 0 {
 			unrouteEmptied(d) // no pod of that version is to come
 		}
+	}
+}
+
+// serveAgain makes the canary Service again that somebody has deleted while routers send
+// requests there, or has them forget it where that cannot be.
+func serveAgain(d *draft) {
+	switch r, now := d.route(), serving(d.facts); {
+	case r == nil || !r.Routed || r.Shared || r.Canary != "" || r.told().Nothing():
+	case now != "" && r.able():
+		routeRight(d, now)
+	default:
+		d.act(Unroute{})
 	}
 }
 

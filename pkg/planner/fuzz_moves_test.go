@@ -166,7 +166,7 @@ func (s *schedule) somePods(b byte) {
 		case b%4 == 2:
 			ready(s.store, rs, 1)
 		case s.fails && b%8 == 3:
-			s.check.sick = true
+			s.check.fails()
 			ready(s.store, rs, -1)
 		default:
 			ready(s.store, rs, 2)

@@ -71,7 +71,7 @@ func resizes(a planner.Action) bool {
 		a = on.Action
 	}
 	switch a.(type) {
-	case planner.RestoreWorkload, planner.RestoreStrategy, planner.ApplyPendingEdit, planner.SetStable, planner.Hold:
+	case planner.RestoreWorkload, planner.ApplyPendingEdit, planner.SetStable, planner.Hold:
 		return true
 	default:
 		return false

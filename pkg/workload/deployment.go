@@ -114,6 +114,22 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 	return r, true
 }
 
+// takenBack are the revisions of an abort that names none, as that of a blue-green release:
+// it takes back the pods that there are, whatever the live template is by now; and whether
+// that is another one, as it may be known to be.
+func (r revisions) takenBack(d *appsv1.Deployment, other bool) (back revisions, another bool) {
+	live := r.update != nil && r.update != r.stable && size(r.update) > 0
+	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != "" {
+		return r, other
+	}
+	for _, rs := range r.all {
+		if rs != r.stable && size(rs) > 0 {
+			r.update, other = rs, true
+		}
+	}
+	return r, other
+}
+
 // deadline is the owner's progress deadline in seconds; 0 if there is none.
 func deadline(d *appsv1.Deployment) int32 {
 	p := d.Spec.ProgressDeadlineSeconds
@@ -169,13 +185,14 @@ func rolling(d *appsv1.Deployment, r revisions) bool {
 }
 
 // native reports whether the owner's strategy is what is in spec. An owner's own
-// Recreate is that as well, as soon as nothing is to be released any more.
+// Recreate is that as well, before anything is told and as soon as nothing is to be
+// released any more.
 func native(d *appsv1.Deployment) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return true
 	}
 	v, ok := readDriving(d)
-	return !ok || (v.RollingUpdate == nil && v.Abort)
+	return !ok || v.RollingUpdate == nil && (v.Abort || v.Revision == "")
 }
 
 func hasKeys(obj object.Object) bool {
@@ -198,6 +215,7 @@ func (deployment) Hold(obj object.Object, by string) {
 	d := obj.(*appsv1.Deployment)
 	d.Spec.Paused = true
 	d.Annotations = without(d.Annotations, rollouts.AnnotationOriginalStrategy)
+	keepHistory(d)
 	writeHeld(d, by)
 }
 
@@ -220,6 +238,7 @@ func (deployment) Keep(oldObj, newObj object.Object) {
 	case controlled:
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	}
+	saveHistory(was, d)
 }
 
 // keepMarks keeps a Deployment held, and what says how.
@@ -229,20 +248,13 @@ func keepMarks(was, d *appsv1.Deployment) {
 }
 
 // Unholdable implements Adapter. A pause holds every Deployment, also without pods. But
-// its native controller removes sets that have no pods where there is to be no history of
-// them. And it gives pods that come to the set of the live template, or else to the
-// youngest.
-func (deployment) Unholdable(old, update object.Object, isHeld bool) string {
-	was, d := old.(*appsv1.Deployment), update.(*appsv1.Deployment)
-	switch limit := d.Spec.RevisionHistoryLimit; {
-	case !isHeld && replicas(d) == 0 && limit != nil && *limit <= 0:
-		return "with spec.replicas 0 and spec.revisionHistoryLimit 0 the native controller forgets the stable version; " +
-			"set spec.revisionHistoryLimit to 1 or more first"
-	case replicas(was) == 0 && replicas(d) > 0:
+// its native controller gives pods that come to the set of the live template, or else to
+// the youngest.
+func (deployment) Unholdable(old, update object.Object, _ bool) string {
+	if replicas(old.(*appsv1.Deployment)) == 0 && replicas(update.(*appsv1.Deployment)) > 0 {
 		return "spec.replicas is 0, and pods that come with another template may be of that one; change the template first, and set spec.replicas when the release has begun"
-	default:
-		return ""
 	}
+	return ""
 }
 
 // SetStable implements Adapter. The hash label is the set's, not the owner's.

@@ -158,6 +158,7 @@ func (b blueGreen) Keep(oldObj, newObj object.Object) {
 	changed := renamed(was, d) || !sameTemplate(&was.Spec.Template, &d.Spec.Template)
 	keepMarks(was, d)
 	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
+	saveHistory(was, d)
 	d.Spec.Paused = was.Spec.Paused || changed
 	if wrote := o.rewritten(was, d); wrote.wrong() == "" {
 		o = wrote

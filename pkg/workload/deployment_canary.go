@@ -212,6 +212,7 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 	}
 	keepMarks(was, d)
 	keepLimit(was, d, &d.Spec.RevisionHistoryLimit, was.Spec.RevisionHistoryLimit)
+	saveHistory(was, d)
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		d.Spec.Strategy = *was.Spec.Strategy.DeepCopy()
 	}

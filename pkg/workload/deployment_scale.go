@@ -38,6 +38,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 	n := replicas(d)
 	r := findRevisions(d, owned)
 	r, other := r.driven(d)
+	r, another := r.takenBack(d, other)
 	s := sizes.Scaling{
 		Replicas: n,
 		Target:   v.target().Limit(n),
@@ -52,7 +53,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
 	besideStable(&s, r)
-	assign(&s, d, r, other)
+	assign(&s, d, r, another)
 	if between {
 		stayBetween(&s)
 	}

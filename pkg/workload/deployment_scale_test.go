@@ -122,10 +122,12 @@ func TestScaling(t *testing.T) {
 			drivenBut(func(*sizes.Scaling) {})},
 		"a third template": {"driven", edits(image("web:v3"), says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Update, s.Others = nil, []sizes.Set{two} })},
-		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":"30%","rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
-			drivenBut(func(s *sizes.Scaling) {
-				s.Update, s.Stable, s.Others, s.Target, s.Full = &one, nil, []sizes.Set{two}, 10, true
-			})},
+		"the template went back, so everything does": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":0,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 0, true })},
+		"but for what is kept": {"driven", edits(image("web:v1"), says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
+		"so it is with a third template": {"driven", edits(image("web:v3"), says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`)),
+			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort = 1, true })},
 		"the template went back, and is released by share": {"driven", edits(image("web:v1"), says(`{"partition":8,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2},"revision":"one"}`)),
 			drivenBut(func(s *sizes.Scaling) { s.Update, s.Stable, s.Others, s.Target = &one, &two, []sizes.Set{}, 8 })},
 		"pods that wait for years to be available serve": {"driven", edits(says(`{"partition":3,"rollingUpdate":{"maxUnavailable":1,"maxSurge":2}}`),

@@ -169,6 +169,9 @@ func restored(want, d *appsv1.Deployment, keepPaused bool) *appsv1.Deployment {
 	v, driven := readDriving(d)
 	restoreStrategy(want)
 	restoreLimit(v, &want.Spec.RevisionHistoryLimit)
+	if keepsHistory(d) {
+		want.Spec.RevisionHistoryLimit = new(int32)
+	}
 	if (held(d) || controlled || driven) && !keepPaused {
 		want.Spec.Paused = false
 	}

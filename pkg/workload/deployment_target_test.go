@@ -211,6 +211,7 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 	n := intstr.FromInt32(3)
 	for name, edit := range map[string]func(*appsv1.DeploymentSpec){
 		"rolling":       func(*appsv1.DeploymentSpec) {},
+		"no history":    func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 0 },
 		"history one":   func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 1 },
 		"history three": func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 3 },
 		"history two":   func(s *appsv1.DeploymentSpec) { *s.RevisionHistoryLimit = 2 },
@@ -224,6 +225,12 @@ func TestOwnerGetsBackWhatWasTaken(t *testing.T) {
 			edit(&original.Spec)
 			d := original.DeepCopy()
 			a.Hold(d, "web")
+			if back, _ := apply(d.DeepCopy(), owned, a.Restore(d, owned, planner.RestoreWorkload{})); !cmp.Equal(original, back) {
+				t.Errorf("held and restored (-original +restored):\n%s", cmp.Diff(original, back))
+			}
+			if n := *d.Spec.RevisionHistoryLimit; n == 0 {
+				t.Error("scaled to 0, a held Deployment loses its stable set")
+			}
 			for i, to := range []planner.Target{
 				{Partition: intstr.FromInt32(1)}, {Partition: intstr.FromInt32(5), Abort: true}, {Partition: intstr.FromInt32(1)},
 			} {

@@ -3,7 +3,12 @@
 
 package workload
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
 
 // minHistory keeps the native controller from deleting the stable revision the moment it
 // has no pods.
@@ -29,5 +34,37 @@ func keepLimit(was, is metav1.Object, limit **int32, had *int32) {
 func restoreLimit(v driving, limit **int32) {
 	if v.RevisionHistoryLimit != nil && *limit != nil && **limit == minHistory {
 		*limit = v.RevisionHistoryLimit
+	}
+}
+
+// forgets reports whether the native controller deletes each set of a Deployment that has no pods,
+// the stable one too where it is scaled to 0 before its first batch.
+func forgets(d *appsv1.Deployment) bool {
+	return d.Spec.RevisionHistoryLimit != nil && *d.Spec.RevisionHistoryLimit == 0
+}
+
+// noHistory is the note of that owner's wish. Each door writes it with the hold, in
+// these bytes.
+const noHistory = `{"revisionHistoryLimit":0}`
+
+// keepsHistory reports whether a door has raised the limit and left that note.
+func keepsHistory(obj metav1.Object) bool {
+	return obj.GetAnnotations()[rollouts.AnnotationWantedSpec] == noHistory
+}
+
+// keepHistory raises a limit of 0 with the hold.
+func keepHistory(d *appsv1.Deployment) {
+	if forgets(d) {
+		d.Spec.RevisionHistoryLimit = new(minHistory)
+		annotate(d, rollouts.AnnotationWantedSpec, noHistory)
+	}
+}
+
+// saveHistory raises a limit of 0 that is written while a Deployment is held.
+func saveHistory(was, d *appsv1.Deployment) {
+	if forgets(d) && !forgets(was) {
+		v, _ := readDriving(d)
+		raiseLimit(&v, &d.Spec.RevisionHistoryLimit)
+		writeDriving(d, v)
 	}
 }

@@ -65,10 +65,13 @@ func (r Row) Made(obj object.Object) object.Object {
 // HoldUpdate holds a workload that an update changes. Records that came with the
 // update are dropped first. Of a hold that another door has set a moment ago the
 // mark and what it noted of the owner's strategy are left to Hold, which believes
-// them only if the workload is stopped as well.
+// them only if the workload is stopped as well. So is the note that it raised a limit.
 func (r Row) HoldUpdate(old, update object.Object, by string) {
-	wrote := update.GetAnnotations()
+	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && keepsHistory(update)
 	KeepRecords(old, update)
+	if raised {
+		annotate(update, rollouts.AnnotationWantedSpec, noHistory)
+	}
 	for _, key := range []string{rollouts.AnnotationInProgress, rollouts.AnnotationOriginalStrategy} {
 		if value := wrote[key]; value != "" && wrote[rollouts.AnnotationInProgress] != "" {
 			annotate(update, key, value)

@@ -119,6 +119,19 @@ func remembered(d *appsv1.Deployment) {
 	d.Annotations[rollouts.AnnotationDeploymentStrategy] = strings.TrimSuffix(v, "}") + `,"revisionHistoryLimit":0}`
 }
 
+// noHistory is a history limit of 0, kept before anything is driven.
+func noHistory(d *appsv1.Deployment) {
+	d.Spec.RevisionHistoryLimit = new(int32(10))
+	d.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"partition":0,"revisionHistoryLimit":0}`
+}
+
+// wants is a note that somebody writes.
+func wants(note string) edit {
+	return func(d *appsv1.Deployment) { set(d, rollouts.AnnotationWantedSpec, note) }
+}
+
+func remembers(n int32) edit { return func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &n } }
+
 func bare(d *appsv1.Deployment)     { d.Annotations, d.Labels = nil, nil }
 func unmarked(d *appsv1.Deployment) { d.Annotations = nil }
 func resumed(d *appsv1.Deployment)  { d.Spec.Paused = false }

@@ -78,8 +78,10 @@ func (s sent) selected(selector labels.Selector, rules []admissionregistrationv1
 
 // policy is one of the shipped ones, compiled as kube-apiserver does it.
 type policy struct {
-	name     string
-	params   bool
+	name   string
+	params bool
+	// again reports whether it runs once more after a webhook has changed the object.
+	again    bool
 	selector labels.Selector
 	rules    []admissionregistrationv1.RuleWithOperations
 	compiler *cel.CompositedCompiler
@@ -162,6 +164,7 @@ func (p policy) declared() cel.OptionalVariableDeclarations {
 func mutating(t *testing.T, m *admissionregistrationv1.MutatingAdmissionPolicy) policy {
 	t.Helper()
 	p := compiled(t, m.Name, m.Spec.ParamKind != nil, m.Spec.MatchConstraints, m.Spec.Variables, m.Spec.MatchConditions, m.Spec.FailurePolicy)
+	p.again = m.Spec.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy
 	declared := p.declared()
 	declared.HasPatchTypes = true
 	p.patcher = mutation.NewJSONPatcher(p.compiler.CompileMutatingEvaluator(
@@ -262,40 +265,50 @@ func doors(t *testing.T) map[string]door {
 		}
 		return answered(t, &Handler{Rollouts: all, Controller: weir}, s)
 	}
-	inside := func(t *testing.T, rollouts named, s sent, validators bool) (object.Object, string) {
+	inside := func(t *testing.T, rollouts named, s sent, which func(policy) bool) (object.Object, string) {
 		t.Helper()
 		var refused string
 		for _, p := range all {
-			if refused == "" && validators == (p.validator != nil) {
+			if refused == "" && which(p) {
 				s.update, refused = p.admit(t, indexOf(rollouts), s)
 			}
 		}
 		return s.update, refused
 	}
+	mutators := func(p policy) bool { return p.validator == nil }
+	validators := func(p policy) bool { return p.validator != nil }
+	again := func(p policy) bool { return p.again }
 	return map[string]door{
-		"webhook": webhook,
-		// What the policies have noted is taken up when Weir is back.
-		"policies": func(t *testing.T, all named, s sent) (object.Object, string) {
+		"webhook": takenUp(webhook),
+		"policies": takenUp(func(t *testing.T, all named, s sent) (object.Object, string) {
 			t.Helper()
-			s.update, _ = inside(t, all, s, false)
-			got, refused := inside(t, all, s, true)
-			row, _ := rowOf(kindOf(s.update), all)
-			if row.Held(got) {
-				for _, c := range row.ApplyPendingEdit(got) {
-					return c.Want, refused
-				}
-			}
-			return got, refused
-		},
-		"both": func(t *testing.T, all named, s sent) (object.Object, string) {
+			s.update, _ = inside(t, all, s, mutators)
+			return inside(t, all, s, validators)
+		}),
+		"both": takenUp(func(t *testing.T, all named, s sent) (object.Object, string) {
 			t.Helper()
-			s.update, _ = inside(t, all, s, false)
+			s.update, _ = inside(t, all, s, mutators)
 			var refused string
 			if s.update, refused = webhook(t, all, s); refused != "" {
 				return s.update, refused
 			}
-			return inside(t, all, s, true)
-		},
+			s.update, _ = inside(t, all, s, again)
+			return inside(t, all, s, validators)
+		}),
+	}
+}
+
+// takenUp is a door, and what Weir makes of its notes.
+func takenUp(d door) door {
+	return func(t *testing.T, all named, s sent) (object.Object, string) {
+		t.Helper()
+		got, refused := d(t, all, s)
+		if row, _ := rowOf(kindOf(s.update), all); row.Held(got) {
+			for _, c := range row.ApplyPendingEdit(got) {
+				return c.Want, refused
+			}
+		}
+		return got, refused
 	}
 }
 
