@@ -217,7 +217,7 @@ func ask(d *draft) {
 			from = stored.FoldedTo.Time
 		}
 		if c.verdict.Is != judge.Failed {
-			d.questions = append(d.questions, Question{Check: c.Check, From: from, Every: every})
+			d.questions = append(d.questions, Question{Check: c.Check, Began: a.Since.Time, From: from, Every: every})
 		}
 	}
 }

@@ -30,8 +30,8 @@ type Measured struct {
 // Question is what is to be measured for a check.
 type Question struct {
 	Check rollouts.Check
-	// From is the beginning of the first window that is asked for.
-	From  time.Time
+	// Began is when the attempt began, and From when the first window begins that is asked for.
+	Began, From time.Time
 	Every time.Duration
 }
 

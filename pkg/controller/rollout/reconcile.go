@@ -96,20 +96,6 @@ func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) erro
 	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
 }
 
-// Measures measure beside the passes what checks are about.
-type Measures interface {
-	// Measured are the checks of the plan of a Rollout, with what was measured for each.
-	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
-}
-
-// Measured implements Reader.
-func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
-	if s.r.Measures == nil {
-		return nil, nil
-	}
-	return s.r.Measures.Measured(ctx, r)
-}
-
 // takes reports whether the decision may be stored: one that takes the network may not
 // while another Rollout has just taken it, and the caches may not show that yet.
 func (r *Reconciler) takes(obs *Observation, d pass.Decision[rollouts.RolloutStatus]) bool {
@@ -152,6 +138,7 @@ func values(d pass.Decision[rollouts.RolloutStatus]) []any {
 
 // stored logs what became of decisions, and counts what is stored.
 func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
+	r.ask(ctx, obs, d)
 	before := obs.Facts.Rollout.Status
 	open := map[int64]bool{}
 	for _, was := range before.Decisions {

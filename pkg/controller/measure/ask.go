@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/metric"
+)
+
+func metaOf(key types.NamespacedName) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+}
+
+// A source that does not answer is asked again after soonest, and after latest at last.
+const (
+	soonest = 5 * time.Second
+	latest  = time.Minute
+)
+
+// measure asks for the windows that are over and were not asked for yet. It reports
+// whether there is news, and when to ask again.
+func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
+	now := m.Clock.Now()
+	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
+	if err != nil {
+		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+	}
+	s.measured.Check = named(check, s.question.Check)
+	name := "default"
+	if check.Query != nil {
+		name = cmp.Or(check.Query.Source, name)
+	}
+	s.measured.Source = name
+	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
+	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
+		err = errors.New("source " + name + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
+	}
+	if err != nil {
+		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+	}
+	s.measured.Lag = from.Lag
+	q, over := s.question, s.next()
+	windows := int(now.Add(-from.Lag).Sub(over) / q.Every)
+	if windows < 1 {
+		return false, over.Add(q.Every + from.Lag).Sub(now)
+	}
+	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows)}
+	fault := s.ask(ctx, from, subject, check, asked)
+	if fault.Why == "" {
+		fault = s.askPast(ctx, from, subject, check)
+	}
+	if fault.Why != "" {
+		return s.fail(fault, now)
+	}
+	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
+	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
+}
+
+// mostWindows is how many windows one question asks for.
+const mostWindows = 1000
+
+// named is a check as it is used in a plan: what it measures is filled in, and the plan's
+// own fields stay.
+func named(used, planned rollouts.Check) rollouts.Check {
+	used.Name, used.Steps, used.At = rollouts.CheckName(&planned), planned.Steps, planned.At
+	used.OnFail, used.OnInconclusive = cmp.Or(planned.OnFail, used.OnFail), cmp.Or(planned.OnInconclusive, used.OnInconclusive)
+	return used
+}
+
+// fail keeps why there is no answer, and since when. It is news where it is another reason.
+func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Duration) {
+	was := s.measured.Data.Fault
+	if was.Why != "" && was.Since.Before(f.Since) {
+		f.Since = was.Since
+	}
+	if s.measured.Check = s.question.Check; s.measured.Answered && was.Why != "" {
+		s.measured.Data.Fault = f
+		return was.Why != f.Why, min(max(now.Sub(f.Since), soonest), latest)
+	}
+	s.measured.Answered, s.measured.Data.Fault = true, f
+	return true, soonest
+}
+
+// next is where the next window begins.
+func (s *series) next() time.Time {
+	if n := len(s.measured.Data.Windows); n > 0 {
+		return s.measured.Data.Windows[n-1].Start.Add(s.question.Every)
+	}
+	return s.question.From
+}
+
+// ask asks for what the check measures.
+func (s *series) ask(ctx context.Context, from *Source, subject Subject, check rollouts.Check, r Range) judge.Fault {
+	if check.Query != nil {
+		return s.askQuery(ctx, from, subject, *check.Query, r)
+	}
+	if s.row != nil {
+		_, fault := s.askRow(ctx, from, subject, check, *s.row, r)
+		return fault
+	}
+	before, answered := s.measured.Data, false
+	var last judge.Fault
+	for _, row := range metric.For(subject.Routers...) {
+		was := s.measured.Data
+		s.measured.Data = before
+		found, fault := s.askRow(ctx, from, subject, check, row, r)
+		switch {
+		case found:
+			s.row = &row
+			return judge.Fault{}
+		case fault.Why == "":
+			answered = true
+		default:
+			s.measured.Data = was
+			if last.Why == "" || !fault.Invalid {
+				last = fault // a row that does not fit says less than a source that is down
+			}
+		}
+	}
+	if answered {
+		return judge.Fault{}
+	}
+	return last
+}
+
+// pastHour is how much of stable's past tells how its failures come in clumps.
+const pastHour = time.Hour
+
+// askPast asks once for the hour before the release.
+func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
+	numbers := check.Query != nil && check.Query.PromQL != ""
+	if s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
+		return judge.Fault{}
+	}
+	n := max(int(pastHour/s.question.Every), 1)
+	past := series{question: s.question, row: s.row}
+	fault := past.ask(ctx, from, subject, check, Range{
+		Namespace: subject.Release.Namespace, Since: s.question.Began.Add(-time.Duration(n) * s.question.Every), Every: s.question.Every, Windows: n,
+	})
+	s.measured.Data.Past = past.measured.Data.Windows
+	return fault
+}
+
+// askRow asks as a row of the table does, and reports whether there were any requests.
+func (s *series) askRow(ctx context.Context, from *Source, subject Subject, check rollouts.Check, row metric.Row, r Range) (found bool, fault judge.Fault) {
+	windows := grid(r)
+	var bounds []float64
+	if check.SuccessRate != nil || check.AsGoodAs != "" {
+		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Requests(subject.Release, from.Dialect, r.Every) })
+		if fault.Why != "" {
+			return false, fault
+		}
+		found = count(windows, row.Windows(answer)) || found
+	} else {
+		count(windows, make([]metric.Window, r.Windows)) // errors are not looked at
+	}
+	if check.Latency != nil || check.AsGoodAs != "" {
+		answer, fault := s.answer(ctx, from, r, func() (string, error) { return row.Durations(subject.Release, from.Dialect, r.Every) })
+		if fault.Why != "" {
+			return false, fault
+		}
+		for _, b := range metric.Thin(row.Boundaries(answer)) {
+			bounds = append(bounds, b.Milliseconds)
+			found = count(windows, b.Windows) || found
+		}
+	}
+	s.add(windows, bounds)
+	return found, judge.Fault{}
+}
+
+func (s *series) askQuery(ctx context.Context, from *Source, subject Subject, q rollouts.QueryCheck, r Range) judge.Fault {
+	args := map[string]string{}
+	if q.PromQL == "" {
+		answer, fault := s.answer(ctx, from, r, func() (string, error) {
+			return metric.UserCounts(q.Bad, q.Total, args, subject.Release, from.Dialect, r.Every)
+		})
+		if fault.Why != "" {
+			return fault
+		}
+		windows := grid(r)
+		count(windows, metric.UserWindows(answer))
+		s.add(windows, nil)
+		return judge.Fault{}
+	}
+	answer, fault := s.answer(ctx, from, r, func() (string, error) { return metric.UserNumber(q.PromQL, args, subject.Release, r.Every) })
+	switch {
+	case fault.Why != "":
+		return fault
+	case len(answer) > 1:
+		return judge.Fault{Why: "the query gives several series; give one number", Since: r.Since, Invalid: true}
+	}
+	windows := grid(r)
+	for i := range windows {
+		windows[i].Known = true
+		if len(answer) == 1 && i < len(answer[0].Values) && answer[0].Values[i].Known {
+			at := windows[i].Start.Add(r.Every)
+			s.measured.Data.Samples = append(s.measured.Data.Samples, judge.Sample{At: at, Value: answer[0].Values[i].Number})
+		}
+	}
+	s.add(windows, nil)
+	return judge.Fault{}
+}
+
+// answer asks with a text.
+func (s *series) answer(ctx context.Context, from *Source, r Range, text func() (string, error)) ([]metric.Series, judge.Fault) {
+	var err error
+	if r.Text, err = text(); err != nil {
+		return nil, judge.Fault{Why: err.Error(), Since: r.Since, Invalid: true}
+	}
+	s.measured.Query = r.Text
+	return from.Ask(ctx, r)
+}
+
+// add adds windows to those that were measured. Where the boundaries of a histogram are
+// others than before, all windows are asked for again.
+func (s *series) add(windows []judge.Window, bounds []float64) {
+	d := &s.measured.Data
+	if len(d.Windows) > 0 && !slices.Equal(d.Bounds, bounds) {
+		d.Windows, windows = nil, nil
+	}
+	d.Bounds, d.Windows = bounds, append(d.Windows, windows...)
+}
+
+func grid(r Range) []judge.Window {
+	windows := make([]judge.Window, r.Windows)
+	for i := range windows {
+		windows[i] = judge.Window{Start: r.Since.Add(time.Duration(i) * r.Every), Known: true}
+	}
+	return windows
+}
+
+// count adds a class of requests to windows, and reports whether there were any.
+func count(windows []judge.Window, counted []metric.Window) (found bool) {
+	for i := range windows {
+		var p judge.Pair
+		if i < len(counted) && counted[i].Known {
+			c := counted[i]
+			p = judge.Pair{New: judge.Count(c.New), Old: judge.Count(c.Stable)}
+			found = found || p.New.Total+p.Old.Total > 0
+		}
+		windows[i].Counts = append(windows[i].Counts, p)
+	}
+	return found
+}

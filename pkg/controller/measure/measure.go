@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package measure asks sources of metrics what the checks of releases are about, beside
+// the passes over Rollouts: no pass waits for a network. It keeps answers in memory only.
+// After a restart it asks for the same windows again, and the verdicts are the same.
+package measure
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Source is a source of metrics that a namespace may ask.
+type Source struct {
+	// Ask answers in windows, or with a fault.
+	Ask func(context.Context, Range) ([]metric.Series, judge.Fault)
+	// Dialect is how it spells labels, and Lag is how old a window must be.
+	Dialect metric.Dialect
+	Lag     time.Duration
+	// RawQueries reports whether checks of a namespace may bring PromQL of their own.
+	RawQueries bool
+}
+
+// Range asks for a number per series and window. The windows begin at Since.
+type Range struct {
+	Text, Namespace string
+	Since           time.Time
+	Every           time.Duration
+	Windows         int
+}
+
+// Sources know the sources and the reusable checks of a cluster.
+type Sources interface {
+	// Source is one by its name. An error says why the namespace may not ask it.
+	Source(ctx context.Context, name, namespace string) (*Source, error)
+	// Use fills in the Check or ClusterCheck that a check uses, and reports whether it is an
+	// administrator's. An error says what is missing.
+	Use(ctx context.Context, namespace string, c rollouts.Check) (used rollouts.Check, trusted bool, err error)
+}
+
+// Subject is the release that is measured.
+type Subject struct {
+	UID     types.UID
+	Release metric.Release
+	// Routers are the kinds of its routers, as metric.For has them.
+	Routers []string
+}
+
+// Measures measure.
+type Measures struct {
+	Sources Sources
+	Clock   clock.Clock
+	// Wake is told of each Rollout about which there is news.
+	Wake chan<- event.GenericEvent
+
+	mu       sync.Mutex
+	releases map[types.NamespacedName]*release
+	queue    workqueue.TypedDelayingInterface[task]
+}
+
+// release is what is measured for one Rollout.
+type release struct {
+	subject Subject
+	series  map[string]*series
+}
+
+// task is one check of a Rollout.
+type task struct {
+	rollout types.NamespacedName
+	check   string
+}
+
+// series is what was measured for a check.
+type series struct {
+	question planner.Question
+	measured planner.Measured
+	// row has the requests of this release; nil until one was found.
+	row *metric.Row
+}
+
+// New makes measures that begin with Start.
+func New(sources Sources, c clock.WithTicker, wake chan<- event.GenericEvent) *Measures {
+	return &Measures{
+		Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[task]{Clock: c}),
+	}
+}
+
+// workers is how many checks are asked about at once. A source has a bound of its own.
+const workers = 16
+
+// Start implements manager.Runnable.
+func (m *Measures) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for m.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	m.queue.ShutDown()
+	running.Wait()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (m *Measures) NeedLeaderElection() bool { return true }
+
+// Ask replaces what is asked about a Rollout.
+func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions []planner.Question) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.releases[rollout]
+	if len(questions) == 0 {
+		delete(m.releases, rollout)
+		return
+	}
+	now := &release{subject: subject, series: map[string]*series{}}
+	for _, q := range questions {
+		name := rollouts.CheckName(&q.Check)
+		s := &series{question: q}
+		if was != nil && was.subject.UID == subject.UID && was.series[name] != nil {
+			s = was.series[name].goOn(q)
+		} else {
+			m.queue.Add(task{rollout, name})
+		}
+		now.series[name] = s
+	}
+	m.releases[rollout] = now
+}
+
+// goOn keeps what was measured where the question asks for more of the same. Windows that
+// were folded go.
+func (s *series) goOn(q planner.Question) *series {
+	next := *s
+	next.question = q
+	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })
+	next.measured.Data.Samples = slices.DeleteFunc(slices.Clone(next.measured.Data.Samples), func(s judge.Sample) bool { return s.At.Before(q.From) })
+	return &next
+}
+
+// Measured implements rollout.Measures.
+func (m *Measures) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+	_, plan := r.Spec.Strategy.Active()
+	if plan == nil || plan.Analysis == nil {
+		return nil, nil
+	}
+	var all []planner.Measured
+	for _, c := range plan.Analysis.Checks {
+		if c.PodsHealthy != "" {
+			continue
+		}
+		all = append(all, m.measured(r, c))
+	}
+	return all, nil
+}
+
+func (m *Measures) measured(r *rollouts.Rollout, c rollouts.Check) planner.Measured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := rollouts.CheckName(&c)
+	if of := m.releases[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]; of != nil && of.subject.UID == r.UID && of.series[name] != nil {
+		measured := of.series[name].measured
+		measured.Data.Windows = slices.Clone(measured.Data.Windows)
+		measured.Data.Samples = slices.Clone(measured.Data.Samples)
+		if measured.Answered {
+			return measured
+		}
+	}
+	return planner.Measured{Check: c}
+}
+
+// next measures one check, and reports whether there may be more.
+func (m *Measures) next(ctx context.Context) bool {
+	t, ended := m.queue.Get()
+	if ended {
+		return false
+	}
+	defer m.queue.Done(t)
+	m.mu.Lock()
+	of := m.releases[t.rollout]
+	var s series
+	if of != nil && of.series[t.check] != nil {
+		s = *of.series[t.check]
+	}
+	m.mu.Unlock()
+	if of == nil || s.question.Every == 0 {
+		return true // nobody asks any more
+	}
+	news, again := m.measure(ctx, of.subject, &s)
+	m.keep(t, of.subject.UID, s)
+	if news {
+		m.Wake <- event.GenericEvent{Object: &v1beta1.Rollout{ObjectMeta: metaOf(t.rollout)}}
+	}
+	m.queue.AddAfter(t, again)
+	return true
+}
+
+// keep keeps what was measured, unless nobody asks any more or the windows are others.
+func (m *Measures) keep(t task, uid types.UID, s series) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.releases[t.rollout]
+	if of == nil || of.subject.UID != uid || of.series[t.check] == nil {
+		return
+	}
+	now := of.series[t.check].question
+	kept := (&s).goOn(now)
+	of.series[t.check] = kept
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package measure_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// prometheus is a source: in each window the new version has 10 requests of which bad
+// fail, and stable 90. It answers while it is not down.
+type prometheus struct {
+	bad   float64
+	down  bool
+	asked []measure.Range
+}
+
+func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
+	p.asked = append(p.asked, r)
+	if p.down {
+		return nil, judge.Fault{Why: "connection refused", Since: time.Now()}
+	}
+	line := func(version, status string, n float64) metric.Series {
+		s := metric.Series{Labels: map[string]string{"weir_version": version, "status": status}}
+		for range r.Windows {
+			s.Values = append(s.Values, metric.Value{Number: n, Known: true})
+		}
+		return s
+	}
+	return []metric.Series{line("new", "200", 10-p.bad), line("new", "500", p.bad), line("stable", "200", 90)}, judge.Fault{}
+}
+
+// Source implements measure.Sources.
+func (p *prometheus) Source(_ context.Context, name, namespace string) (*measure.Source, error) {
+	if name != "default" {
+		return nil, errors.New("metricsource " + name + " does not exist")
+	}
+	return &measure.Source{Ask: p.ask, Lag: time.Second}, nil
+}
+
+// Use implements measure.Sources.
+func (p *prometheus) Use(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
+	return c, false, nil
+}
+
+var (
+	web     = types.NamespacedName{Namespace: "shop", Name: "web"}
+	rate    = rollouts.Check{SuccessRate: new("99%")}
+	subject = measure.Subject{UID: "uid", Routers: []string{"Ingress/nginx"}, Release: metric.Release{Namespace: "shop", Workload: "web", Ingresses: []string{"web"}}}
+)
+
+func rollout(checks ...rollouts.Check) *rollouts.Rollout {
+	r := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid"}}
+	r.Spec.Strategy.Canary = &rollouts.Release{Analysis: &rollouts.Analysis{Checks: checks}}
+	return r
+}
+
+// run measures in a time of its own.
+func run(t *testing.T, p *prometheus, test func(m *measure.Measures, woken chan event.GenericEvent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		woken := make(chan event.GenericEvent, 100)
+		m := measure.New(p, clock.RealClock{}, woken)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Start(ctx) }()
+		test(m, woken)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// counts are what was measured in the windows of the one check.
+func counts(t *testing.T, m *measure.Measures, r *rollouts.Rollout) (got []judge.Pair, fault string) {
+	t.Helper()
+	measured, err := m.Measured(t.Context(), r)
+	if err != nil || len(measured) != 1 {
+		t.Fatalf("measured %d checks: %v", len(measured), err)
+	}
+	for _, w := range measured[0].Data.Windows {
+		got = append(got, w.Counts[0])
+	}
+	return got, measured[0].Data.Fault.Why
+}
+
+// Each window is asked for once, when it is over and the source knows it. The hour before
+// the release is asked for once.
+func TestWindows(t *testing.T) {
+	p := &prometheus{bad: 1}
+	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
+		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
+		got, fault := counts(t, m, r)
+		if diff := cmp.Diff([]judge.Pair{each, each}, got); diff != "" || fault != "" {
+			t.Errorf("windows (-want +got), fault %q:\n%s", fault, diff)
+		}
+		past := 0
+		for _, r := range p.asked {
+			if r.Since.Before(began) {
+				past += r.Windows
+			}
+		}
+		if past != 720 || len(woken) == 0 {
+			t.Errorf("asked for %d windows of the hour before, and woke %d times", past, len(woken))
+		}
+	})
+}
+
+// While the source is down, that is said once; what was missed is asked for afterwards.
+func TestOutage(t *testing.T) {
+	p := &prometheus{down: true}
+	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
+		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
+		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, fault := counts(t, m, r); len(got) != 0 || fault != "connection refused" || len(woken) != 1 {
+			t.Errorf("%d windows, fault %q, woken %d times", len(got), fault, len(woken))
+		}
+		p.down = false
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, fault := counts(t, m, r); len(got) < 20 || fault != "" {
+			t.Errorf("%d windows after the outage, fault %q", len(got), fault)
+		}
+	})
+}
+
+// What nobody asks about any more is forgotten, and another Rollout of the name is another.
+func TestForget(t *testing.T) {
+	p := &prometheus{}
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
+		question := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
+		m.Ask(web, subject, question)
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		other := rollout(rate)
+		other.UID = "other"
+		if got, _ := counts(t, m, other); len(got) != 0 {
+			t.Errorf("another Rollout has %d windows", len(got))
+		}
+		m.Ask(web, subject, nil)
+		asked := len(p.asked)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, _ := counts(t, m, r); len(got) != 0 || len(p.asked) != asked {
+			t.Errorf("%d windows are kept, and %d questions came after", len(got), len(p.asked)-asked)
+		}
+	})
+}

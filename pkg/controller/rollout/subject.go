@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/measure"
+	"github.com/weir-rollouts/weir/pkg/controller/pass"
+	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Measures measure beside the passes what checks are about.
+type Measures interface {
+	// Measured are the checks of the plan of a Rollout, with what was measured for each.
+	Measured(context.Context, *rollouts.Rollout) ([]planner.Measured, error)
+	// Ask replaces what is measured about a Rollout.
+	Ask(rollout types.NamespacedName, subject measure.Subject, questions []planner.Question)
+}
+
+// Measured implements Reader.
+func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+	if s.r.Measures == nil {
+		return nil, nil
+	}
+	return s.r.Measures.Measured(ctx, r)
+}
+
+// ask has measured what a decision asks for.
+func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
+	_, plan := obs.Rollout.Spec.Strategy.Active()
+	if r.Measures == nil || plan == nil || plan.Analysis == nil {
+		return
+	}
+	subject := measure.Subject{UID: obs.Rollout.UID}
+	if len(d.Questions) > 0 {
+		subject = r.subject(ctx, obs)
+	}
+	r.Measures.Ask(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
+}
+
+// subject is the release that is measured.
+func (r *Reconciler) subject(ctx context.Context, obs *Observation) measure.Subject {
+	s := measure.Subject{UID: obs.Rollout.UID, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
+	if w := obs.workload; w != nil {
+		s.Release.Workload = w.Stored.GetName()
+	}
+	p := obs.Rollout.Status.Active()
+	if p != nil {
+		s.Release.New.Pods = r.podsOf(ctx, obs, p.PodTemplateHash)
+		s.Release.Stable.Pods = r.podsOf(ctx, obs, p.StableRevision)
+	}
+	s.Release.New.Service, s.Release.Stable.Service = serviceOf(obs.objects.CanaryService), serviceOf(obs.objects.Service)
+	for _, router := range obs.objects.Routers {
+		kind := router.Kind.Kind
+		if kind == "Ingress" {
+			kind += "/" + router.Class
+			s.Release.Ingresses = append(s.Release.Ingresses, router.Name)
+		}
+		s.Routers = append(s.Routers, kind)
+	}
+	return s
+}
+
+func serviceOf(s *corev1.Service) metric.Service {
+	if s == nil {
+		return metric.Service{}
+	}
+	of := metric.Service{Name: s.Name}
+	for _, port := range s.Spec.Ports {
+		of.Ports = append(of.Ports, strconv.Itoa(int(port.Port)))
+		if port.Name != "" {
+			of.Ports = append(of.Ports, port.Name)
+		}
+	}
+	return of
+}
+
+// podsOf are the pods of a revision: those of its sets or, where a workload has none, by
+// their names.
+func (r *Reconciler) podsOf(ctx context.Context, obs *Observation, revision string) metric.Pods {
+	w := obs.workload
+	if w == nil || revision == "" {
+		return ""
+	}
+	var sets, names []string
+	for _, o := range w.Owned {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[w.Row.RevisionKey] == revision {
+			sets = append(sets, rs.Name)
+		}
+	}
+	pods, err := metric.Generated(sets...)
+	if len(sets) == 0 {
+		found, failed := r.Server.Pods(ctx, w, revision)
+		for i := range found {
+			names = append(names, found[i].Name)
+		}
+		if pods, err = metric.Named(names...); failed != nil {
+			err = failed
+		}
+	}
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Measuring without the pods of a revision", "revision", revision)
+		return ""
+	}
+	return pods
+}
