@@ -22,7 +22,7 @@ import (
 // beginAttempt notes that the new version may get requests from now on.
 func beginAttempt(d *draft) {
 	p := d.progress()
-	if a := d.status.Analysis; len(d.Measured) == 0 || a != nil && a.Revision == p.UpdateRevision {
+	if a := d.status.Analysis; d.release.Analysis == nil || a != nil && a.Revision == p.UpdateRevision {
 		return
 	}
 	// Windows of equal length begin together, so that a source is asked once for all.
@@ -97,6 +97,19 @@ func awaitsPerson(f *facts, c *checked) bool {
 	default:
 		return false
 	}
+}
+
+// podsWell waits while the new pods of a plan without analysis crash: no time ends the
+// pause of a step meanwhile. An approval does.
+func podsWell(f *facts, step *rollouts.Step) Verdict {
+	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f, step) {
+		return passed
+	}
+	v := JudgePods(*f.Pods, f.Now)
+	if v.Is != judge.Failed {
+		return passed
+	}
+	return Verdict{Result: ResultWait, Message: v.Why}
 }
 
 // gated reports whether a check that is not passed waits, and never fails.
@@ -186,7 +199,7 @@ func keepCheck(d *draft, c *checked) {
 		next.New = &rollouts.RequestCount{Total: int64(e.New.Total), Bad: int64(e.New.Bad)}
 		next.Old = &rollouts.RequestCount{Total: int64(e.Old.Total), Bad: int64(e.Old.Bad)}
 	}
-	if c.Answered && c.verdict.Is != judge.Failed {
+	if c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed {
 		fold(a, c, &next, d.Now)
 	}
 	a.Checks = slices.DeleteFunc(a.Checks, func(s rollouts.CheckStatus) bool { return s.Name == c.name })
@@ -212,6 +225,9 @@ func ask(d *draft) {
 	a := d.status.Analysis
 	every := seconds(analysisOf(d.facts).EverySeconds, defaultEvery)
 	for _, c := range checks(d.facts, a.Step) {
+		if c.rule.Rule == "" {
+			continue // pods are seen, not asked about
+		}
 		from := a.Since.Time
 		if stored := storedCheck(a, c.name); stored != nil && stored.FoldedTo != nil {
 			from = stored.FoldedTo.Time

@@ -61,6 +61,7 @@ var gates = []Gate{
 	{"pause", pauseElapsed},
 	{"traffic", trafficKept},
 	{"checks", checksDecided},
+	{"pods", podsWell},
 }
 
 // approvedGates are what an approved step has to pass, too. No policy of today is stronger

@@ -32,7 +32,7 @@ type Question struct {
 	Check rollouts.Check
 	// Began is when the attempt began, and From when the first window begins that is asked for.
 	Began, From time.Time
-	Every time.Duration
+	Every       time.Duration
 }
 
 // checked is a check with its verdict in the step under way.
@@ -84,7 +84,7 @@ func checks(f *facts, step int32) []checked {
 	if a == nil || a.StepSince == nil {
 		return nil
 	}
-	var out []checked
+	out := podsChecked(f)
 	for _, m := range f.Measured {
 		if of := m.Check.Steps; len(of) > 0 && !slices.Contains(of, step) {
 			continue
@@ -97,6 +97,30 @@ func checks(f *facts, step int32) []checked {
 		out = append(out, c)
 	}
 	return out
+}
+
+// podsChecked is the check of the new pods, which is in every analysis that does not switch
+// it off.
+func podsChecked(f *facts) []checked {
+	c := checked{name: "podsHealthy", unclear: rollouts.OnInconclusiveWait}
+	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
+	for _, of := range analysisOf(f).Checks {
+		if of.PodsHealthy == "" {
+			continue
+		}
+		c.onFail = cmp.Or(of.OnFail, c.onFail)
+		if of.PodsHealthy == rollouts.PodsHealthyOff {
+			return nil
+		}
+	}
+	if f.Pods == nil {
+		return nil
+	}
+	c.verdict = JudgePods(*f.Pods, f.Now)
+	if stored := storedCheck(f.status.Analysis, c.name); stored != nil && stored.Result == rollouts.CheckFailed {
+		c.verdict = judge.Verdict{Is: judge.Failed, Why: stored.Why}
+	}
+	return []checked{c}
 }
 
 // verdictOf judges a check by what was measured; until something was, it is as stored. What

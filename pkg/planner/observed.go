@@ -42,6 +42,10 @@ type Observed struct {
 	Histories map[int64]rollouts.RolloutHistoryStatus
 	// Measured are the checks of the plan, with what was measured for each.
 	Measured []Measured
+	// Pods are those of both revisions; nil where nobody looks at them. PodsCheck is what is
+	// done about new ones that crash where the plan has no analysis.
+	Pods      *PodsOf
+	PodsCheck rollouts.OnFail
 }
 
 // Workload is the facts of a workload, whatever its kind.

@@ -84,7 +84,7 @@ func troubleChanged(was, is *corev1.Pod) bool {
 		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
 		return message
 	}
-	return trouble(was) != trouble(is) || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+	return trouble(was) != trouble(is) || workload.Health([]corev1.Pod{*was}, time.Time{}) != workload.Health([]corev1.Pod{*is}, time.Time{}) || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }
 
 // TargetChanged passes autoscalers only when they come, or scale something else: to give

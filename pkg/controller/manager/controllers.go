@@ -52,7 +52,8 @@ var controllers = []struct {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency,
 			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
-			Beside: s.beside, AdmissionStatus: s.admission, Labels: batch.PodLabels(s.PodLabels),
+			Beside: s.beside, AdmissionStatus: s.admission,
+			Options: rollout.Options{Labels: batch.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
 	{"batchrelease", func(s shared) []controller {

@@ -206,7 +206,7 @@ func onlyTrouble(o any) (any, error) {
 	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	slim.ManagedFields, slim.Annotations = nil, nil
 	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
-	if workload.Well(pod) {
+	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, restarted) {
 		return slim, nil
 	}
 	slim.Spec.NodeName = pod.Spec.NodeName
@@ -216,10 +216,12 @@ func onlyTrouble(o any) (any, error) {
 	return slim, nil
 }
 
+func restarted(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }
+
 func slimmed(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range all {
-		out = append(out, corev1.ContainerStatus{Name: c.Name, Ready: c.Ready, State: c.State, LastTerminationState: c.LastTerminationState})
+		out = append(out, corev1.ContainerStatus{Name: c.Name, Ready: c.Ready, RestartCount: c.RestartCount, State: c.State, LastTerminationState: c.LastTerminationState})
 	}
 	return out
 }

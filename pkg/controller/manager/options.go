@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/batch"
 )
 
@@ -29,7 +30,11 @@ type Options struct {
 	HistoryLimit    int
 	HistoryAge      time.Duration
 	PodLabels       string
+	PodsCheck       string
 }
+
+// podsChecks are what may be done about new pods that crash, where a plan has no analysis.
+var podsChecks = map[string]rollouts.OnFail{"wait": rollouts.OnFailWait, "report": rollouts.OnFailReport, "off": ""}
 
 // All is the name of all controllers, and None that of none.
 const (
@@ -41,7 +46,7 @@ const (
 func NewOptions() Options {
 	return Options{
 		Controllers: All, LeaderElect: true, LeaderNamespace: "weir-system", Configuration: []string{"weir-system", "kruise-rollout"},
-		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(batch.LabelAlways),
+		MetricsAddress: ":8080", ProbeAddress: ":8081", Concurrency: 16, HistoryLimit: 10, PodLabels: string(batch.LabelAlways), PodsCheck: "wait",
 	}
 }
 
@@ -56,6 +61,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "how many objects of each kind are worked on at once")
 	f.IntVar(&o.HistoryLimit, "history-limit", o.HistoryLimit, "how many histories of releases are kept for each Rollout, at least 1")
 	f.DurationVar(&o.HistoryAge, "history-age", o.HistoryAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
+	f.StringVar(&o.PodsCheck, "pods-check", o.PodsCheck, "what is done while new pods crash and the plan has no analysis: wait, so that no time ends the pause of a step; report, by an event; or off")
 	f.StringVar(&o.PodLabels, "pod-batch-labels", o.PodLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
 }
 
@@ -66,6 +72,9 @@ func (o *Options) Validate() error {
 	}
 	if !slices.Contains([]batch.PodLabels{batch.LabelAlways, batch.LabelNamed}, batch.PodLabels(o.PodLabels)) {
 		return fmt.Errorf("--pod-batch-labels must be %s or %s", batch.LabelAlways, batch.LabelNamed)
+	}
+	if _, ok := podsChecks[o.PodsCheck]; !ok {
+		return errors.New("--pods-check must be wait, report or off")
 	}
 	if len(o.Configuration) == 0 || slices.Contains(o.Configuration, "") {
 		return errors.New("--configuration-namespaces must name namespaces")

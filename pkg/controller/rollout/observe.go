@@ -81,7 +81,7 @@ func (p passes) observe(ctx context.Context, key types.NamespacedName) (*Observa
 	if obs.Facts.Routing, err = p.observeRouting(ctx, ro); err != nil {
 		return nil, err
 	}
-	if obs.Facts.Measured, err = p.Measured(ctx, ro); err != nil {
+	if err := p.observeChecks(ctx, obs); err != nil {
 		return nil, err
 	}
 	// A release does not wait for its history. What is not known to be filed is
@@ -109,7 +109,7 @@ func (p passes) observeBatch(ctx context.Context, obs *Observation) error {
 // observePods reads how far the batch is. Without a BatchRelease it is what a first one
 // would find.
 func (p passes) observePods(ctx context.Context, obs *Observation) error {
-	facts := batch.Observed{Now: obs.Facts.Now, Owned: true, Wanted: true, Labels: p.labels}
+	facts := batch.Observed{Now: obs.Facts.Now, Owned: true, Wanted: true, Labels: p.options.Labels}
 	if obs.Batch == nil {
 		facts.Workload = obs.Facts.Workload
 		obs.Facts.Batches = &facts

@@ -14,7 +14,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
@@ -37,8 +36,7 @@ type Reconciler struct {
 	kinds           cluster.Kinds
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
-	// Labels says which releases' pods are labelled with their batch.
-	Labels batch.PodLabels
+	Options
 	// Measures measure what checks are about; nil measures nothing.
 	Measures Measures
 	// Metrics are told what is stored.
@@ -49,7 +47,7 @@ type Reconciler struct {
 
 // Reconcile runs one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	steps := Steps(server{r.Server, r.network, r}, r.Clock.Now, r.Labels)
+	steps := Steps(server{r.Server, r.network, r}, r.Clock.Now, r.Options)
 	observe := steps.Observe
 	steps.Observe = func(ctx context.Context, key types.NamespacedName) (*Observation, error) {
 		obs, err := observe(ctx, key)

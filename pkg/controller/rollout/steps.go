@@ -76,13 +76,22 @@ type Cluster interface {
 // passes are those over the Rollouts of a cluster.
 type passes struct {
 	Cluster
-	now    func() time.Time
-	labels batch.PodLabels
+	now     func() time.Time
+	options Options
+}
+
+// Options are what an administrator decides about passes.
+type Options struct {
+	// Labels says which releases' pods are labelled with their batch.
+	Labels batch.PodLabels
+	// PodsCheck is what is done about new pods that crash where a plan has no analysis: Wait
+	// or Report; empty for nothing.
+	PodsCheck rollouts.OnFail
 }
 
 // Steps are those of the passes over the Rollouts of a cluster.
-func Steps(c Cluster, now func() time.Time, labels batch.PodLabels) pass.Steps[Observation, rollouts.RolloutStatus] {
-	p := passes{Cluster: c, now: now, labels: labels}
+func Steps(c Cluster, now func() time.Time, options Options) pass.Steps[Observation, rollouts.RolloutStatus] {
+	p := passes{Cluster: c, now: now, options: options}
 	return pass.Steps[Observation, rollouts.RolloutStatus]{
 		Observe:          p.observe,
 		Decide:           Decide,

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // Measures measure beside the passes what checks are about.
@@ -33,6 +34,35 @@ func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Me
 		return nil, nil
 	}
 	return s.r.Measures.Measured(ctx, r)
+}
+
+// observeChecks reads what was measured, and how the pods get on of a release under way.
+func (p passes) observeChecks(ctx context.Context, obs *Observation) (err error) {
+	ro, w := obs.Rollout, obs.workload
+	if obs.Facts.Measured, err = p.Measured(ctx, ro); err != nil {
+		return err
+	}
+	_, plan := ro.Spec.Strategy.Active()
+	obs.Facts.PodsCheck = p.options.PodsCheck
+	progress := ro.Status.Active()
+	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
+	if !asked || w == nil || ro.Status.Phase != rollouts.PhaseProgressing || progress == nil || progress.PodTemplateHash == "" {
+		return nil
+	}
+	since := ro.CreationTimestamp.Time
+	if n := len(ro.Status.Releases); n > 0 {
+		since = ro.Status.Releases[n-1].StartTime.Time
+	}
+	fresh, err := p.Pods(ctx, w, progress.PodTemplateHash)
+	if err != nil {
+		return err
+	}
+	stable, err := p.Pods(ctx, w, progress.StableRevision)
+	if err != nil {
+		return err
+	}
+	obs.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
+	return nil
 }
 
 // ask has measured what a decision asks for.

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/judge"
+)
+
+// PodHealth is how the pods of a revision get on.
+type PodHealth struct {
+	Pods, Ready int32
+	// Ends counts containers that ended with an error, and OutOfMemory those of them that
+	// were out of memory.
+	Ends, OutOfMemory int32
+	// CrashLoops counts pods with a container that is started again later and later.
+	CrashLoops int32
+	// UnreadySince is since when a pod is unready that had been ready; zero if none is.
+	UnreadySince time.Time
+}
+
+// PodsOf are the pods of both revisions.
+type PodsOf struct{ New, Stable PodHealth }
+
+// The limits of podsHealthy.
+const (
+	manyEnds        = 3
+	manyOutOfMemory = 2
+	worseThanStable = 3.0
+	longUnready     = time.Minute
+)
+
+// JudgePods judges the pods of the new version: not for what stable's pods do as well.
+func JudgePods(p PodsOf, now time.Time) judge.Verdict {
+	v := judge.Verdict{Is: judge.Passed, Why: "the new pods get on as well as the stable ones"}
+	fail := func(format string, args ...any) judge.Verdict {
+		return judge.Verdict{Is: judge.Failed, Why: fmt.Sprintf(format, args...)}
+	}
+	n := p.New
+	rate := func(h PodHealth) float64 { return float64(h.Ends) / float64(max(h.Pods, 1)) }
+	worse := rate(n) >= worseThanStable*rate(p.Stable)
+	unready := now.Sub(n.UnreadySince)
+	switch {
+	case n.OutOfMemory >= manyOutOfMemory && worse:
+		return fail("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OutOfMemory, p.Stable.OutOfMemory)
+	case n.Ends >= manyEnds && worse:
+		return fail("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.Ends, p.Stable.Pods, p.Stable.Ends)
+	case n.Pods > 0 && 2*n.CrashLoops >= n.Pods && 2*p.Stable.CrashLoops < max(p.Stable.Pods, 1):
+		return fail("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
+	case n.UnreadySince.IsZero() || !p.Stable.UnreadySince.IsZero():
+		return v
+	case unready > longUnready:
+		return fail("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
+	}
+	v.Wake = longUnready - unready + time.Second
+	return v
+}
