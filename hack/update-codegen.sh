@@ -12,13 +12,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 hub=./pkg/apis/rollouts
 versions=(./pkg/apis/rollouts/v1beta1 ./pkg/apis/rollouts/v1alpha1)
+# It has neither a hub nor stored defaults.
+weir=./pkg/apis/weir/v1alpha1
 header=(--go-header-file hack/boilerplate.go.txt)
 generated=github.com/weir-rollouts/weir/pkg/generated
 report="$(mktemp)"
 schema="$(mktemp)"
 trap 'rm -f "${report}" "${schema}"' EXIT
 
-go tool deepcopy-gen "${header[@]}" --output-file zz_generated.deepcopy.go "${hub}" "${versions[@]}"
+go tool deepcopy-gen "${header[@]}" --output-file zz_generated.deepcopy.go "${hub}" "${versions[@]}" "${weir}"
 go tool defaulter-gen "${header[@]}" --output-file zz_generated.defaults.go "${versions[@]}"
 go tool conversion-gen "${header[@]}" --output-file zz_generated.conversion.go "${versions[@]}"
 
@@ -40,7 +42,7 @@ go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \
 	--output-dir pkg/generated/openapi \
 	--output-pkg "${generated}/openapi" \
 	--report-filename "${report}" \
-	"${readonly[@]}" "${foreign[@]}" "${versions[@]}"
+	"${readonly[@]}" "${foreign[@]}" "${versions[@]}" "${weir}"
 
 # Names in Go follow the hub where those on the wire are older; any other
 # complaint of the linter about our own types is an error.
@@ -55,13 +57,13 @@ rm -rf pkg/generated/{applyconfiguration,clientset,listers,informers}
 go run ./hack/openapi-schema >"${schema}"
 go tool applyconfiguration-gen "${header[@]}" --openapi-schema "${schema}" \
 	--output-dir pkg/generated/applyconfiguration --output-pkg "${generated}/applyconfiguration" \
-	"${versions[@]}"
+	"${versions[@]}" "${weir}"
 go tool client-gen "${header[@]}" --clientset-name versioned --fake-clientset=false \
-	--input-base github.com/weir-rollouts/weir/pkg/apis --input rollouts/v1beta1 --input rollouts/v1alpha1 \
+	--input-base github.com/weir-rollouts/weir/pkg/apis --input rollouts/v1beta1 --input rollouts/v1alpha1 --input weir/v1alpha1 \
 	--apply-configuration-package "${generated}/applyconfiguration" \
 	--output-dir pkg/generated/clientset --output-pkg "${generated}/clientset"
 go tool lister-gen "${header[@]}" \
-	--output-dir pkg/generated/listers --output-pkg "${generated}/listers" "${versions[@]}"
+	--output-dir pkg/generated/listers --output-pkg "${generated}/listers" "${versions[@]}" "${weir}"
 go tool informer-gen "${header[@]}" \
 	--versioned-clientset-package "${generated}/clientset/versioned" --listers-package "${generated}/listers" \
-	--output-dir pkg/generated/informers --output-pkg "${generated}/informers" "${versions[@]}"
+	--output-dir pkg/generated/informers --output-pkg "${generated}/informers" "${versions[@]}" "${weir}"

@@ -19,12 +19,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 )
 
-// The generator looks for a type by its path in Go, but the published name of
-// ours is shorter.
-var (
-	published = "io.kruise.rollouts."
-	looked    = util.ToRESTFriendlyName("github.com/weir-rollouts/weir/pkg/apis/rollouts.")
-)
+// groups are the paths by which the generator looks for types in Go, by the shorter
+// names that are published.
+var groups = map[string]string{
+	"io.kruise.rollouts.": util.ToRESTFriendlyName("github.com/weir-rollouts/weir/pkg/apis/rollouts."),
+	"io.weir-rollouts.":   util.ToRESTFriendlyName("github.com/weir-rollouts/weir/pkg/apis/weir."),
+}
 
 func main() {
 	if err := run(); err != nil {
@@ -56,8 +56,10 @@ func run() error {
 }
 
 func name(model string) string {
-	if rest, ours := strings.CutPrefix(model, published); ours {
-		return looked + rest
+	for published, looked := range groups {
+		if rest, ours := strings.CutPrefix(model, published); ours {
+			return looked + rest
+		}
 	}
 	return model
 }

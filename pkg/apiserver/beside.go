@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,8 +20,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // Beside is what runs in the process of the server, as a client of it and of the cluster:
@@ -101,14 +100,14 @@ func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *res
 	return err
 }
 
-// byGroup sends requests about our group to this process, and all others outside.
+// byGroup sends requests about our groups to this process, and all others outside.
 type byGroup struct {
 	own, outside http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b byGroup) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !strings.HasPrefix(r.URL.Path, "/apis/"+rollouts.GroupName+"/") {
+	if !slices.ContainsFunc(groups, func(group string) bool { return strings.HasPrefix(r.URL.Path, "/apis/"+group+"/") }) {
 		return b.outside.RoundTrip(r)
 	}
 	inside := r.Clone(r.Context())

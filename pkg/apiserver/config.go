@@ -115,7 +115,7 @@ func (c *Config) setStorage() error {
 		encoding.SetResourceEncoding(k.resource.GroupResource(), k.resource.GroupVersion(), rollouts.SchemeGroupVersion)
 	}
 	factory := serverstorage.NewDefaultStorageFactory(config, etcd.DefaultStorageMediaType, o.codecs,
-		encoding, serverstorage.NewResourceConfig(), nil)
+		encoding, serverstorage.NewResourceConfig(), keys)
 	if err := etcd.ApplyWithStorageFactoryTo(factory, &c.Generic.Config); err != nil {
 		return fmt.Errorf("applying the storage options: %w", err)
 	}

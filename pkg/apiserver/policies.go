@@ -12,8 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // dropParameters drops the parameters of policies that are about other kinds.
@@ -57,6 +55,6 @@ func withoutParameters(obj any) (any, error) {
 // matchesGroup reports whether a policy may match what is served here.
 func matchesGroup(m *admissionregistrationv1.MatchResources) bool {
 	return m != nil && slices.ContainsFunc(m.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
-		return slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, rollouts.GroupName)
+		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group == "*" || slices.Contains(groups, group) })
 	})
 }

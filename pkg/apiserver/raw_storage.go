@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/takeover"
 )
@@ -32,7 +33,15 @@ var (
 	historyResource        = v1alpha1.SchemeGroupVersion.WithResource("rollouthistories")
 )
 
-// kinds are the objects that are stored.
+// keys are where resources of the second group are stored: apart from the first, which
+// could have some of the same names.
+var keys = map[schema.GroupResource]string{
+	weir.Resource("metricsources"): weir.GroupName + "/metricsources",
+	weir.Resource("checks"):        weir.GroupName + "/checks",
+	weir.Resource("clusterchecks"): weir.GroupName + "/clusterchecks",
+}
+
+// kinds are the objects of the first group that are stored.
 var kinds = []struct {
 	resource schema.GroupVersionResource
 	example  takeover.Object

@@ -11,13 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
+
+// groups are served, each with its own APIServices.
+var groups = []string{rollouts.GroupName, weir.GroupName}
 
 // NewScheme knows every version of the API and what the generic server needs.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	utilruntime.Must(weir.AddToServer(scheme))
 	unversioned := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, unversioned)
 	scheme.AddUnversionedTypes(unversioned,

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
@@ -29,7 +28,7 @@ type Server struct {
 	ends *sync.WaitGroup
 }
 
-// New builds the server: the API group, then the webhook.
+// New builds the server: the API groups, then the webhook.
 func (c *Config) New() (*Server, error) {
 	generic, err := c.Generic.Complete().New("weir-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
@@ -48,20 +47,22 @@ func (c *Config) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	group := genericapiserver.NewDefaultAPIGroupInfo(hub.GroupName, c.options.scheme, metav1.ParameterCodec, c.options.codecs)
-	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
-	group.VersionedResourcesStorageMap = endpoints
-	if err := generic.InstallAPIGroup(&group); err != nil {
-		return nil, fmt.Errorf("installing the API group: %w", err)
+	for _, name := range groups {
+		group := genericapiserver.NewDefaultAPIGroupInfo(name, c.options.scheme, metav1.ParameterCodec, c.options.codecs)
+		group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
+		group.VersionedResourcesStorageMap = endpoints[name]
+		if err := generic.InstallAPIGroup(&group); err != nil {
+			return nil, fmt.Errorf("installing the API group %s: %w", name, err)
+		}
 	}
-	if err := c.addHooks(generic, endpoints); err != nil {
+	if err := c.addHooks(generic, endpoints[hub.GroupName]); err != nil {
 		return nil, err
 	}
 	return &Server{Generic: generic, ends: &c.ends}, nil
 }
 
 // addHooks adds what starts once the server serves.
-func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints map[string]map[string]rest.Storage) error {
+func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints rollouts.Endpoints) error {
 	// Otherwise /readyz is green before the watch caches are filled.
 	hooks := map[string]genericapiserver.PostStartHookFunc{"storage-readiness": generic.StorageReadinessHook.Hook}
 	if c.Webhook != nil {

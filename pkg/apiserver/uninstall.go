@@ -25,6 +25,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -252,8 +253,12 @@ func (u *uninstall) deleteAPIServices(ctx context.Context) error {
 	if len(again) > 0 { // GitOps tools create them
 		return errors.New("somebody makes Rollouts again, such as " + nameOf(&again[0]) + "; stop that first, and run this again")
 	}
+	ours := []string{weir.SchemeGroupVersion.Version + "." + weir.GroupName}
 	for _, version := range apiVersions {
-		if err := u.delete(ctx, apiServices, version+"."+rollouts.GroupName); err != nil {
+		ours = append(ours, version+"."+rollouts.GroupName)
+	}
+	for _, name := range ours {
+		if err := u.delete(ctx, apiServices, name); err != nil {
 			return err
 		}
 	}

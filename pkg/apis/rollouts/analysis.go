@@ -131,7 +131,7 @@ type CheckRef struct {
 	Kind string
 	// Name of the object.
 	Name string
-	// Args replace $(NAME) in it.
+	// Args replace $NAME in its texts.
 	Args map[string]string
 }
 

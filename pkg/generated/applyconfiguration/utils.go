@@ -8,9 +8,11 @@ package applyconfiguration
 import (
 	v1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	v1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	internal "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/internal"
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/rollouts/v1alpha1"
 	rolloutsv1beta1 "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/rollouts/v1beta1"
+	applyconfigurationweirv1alpha1 "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/weir/v1alpha1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
@@ -207,6 +209,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1beta1.TrafficRoutingRefApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ValueMatch"):
 		return &rolloutsv1beta1.ValueMatchApplyConfiguration{}
+
+		// Group=weir-rollouts.io, Version=v1alpha1
+	case weirv1alpha1.SchemeGroupVersion.WithKind("Check"):
+		return &applyconfigurationweirv1alpha1.CheckApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("CheckArg"):
+		return &applyconfigurationweirv1alpha1.CheckArgApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("CheckSpec"):
+		return &applyconfigurationweirv1alpha1.CheckSpecApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("ClusterCheck"):
+		return &applyconfigurationweirv1alpha1.ClusterCheckApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("MetricSource"):
+		return &applyconfigurationweirv1alpha1.MetricSourceApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("MetricSourceSpec"):
+		return &applyconfigurationweirv1alpha1.MetricSourceSpecApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("Prometheus"):
+		return &applyconfigurationweirv1alpha1.PrometheusApplyConfiguration{}
+	case weirv1alpha1.SchemeGroupVersion.WithKind("SourceAuth"):
+		return &applyconfigurationweirv1alpha1.SourceAuthApplyConfiguration{}
 
 	}
 	return nil

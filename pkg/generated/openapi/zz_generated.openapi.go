@@ -11,6 +11,7 @@ package openapi
 import (
 	v1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	v1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
@@ -138,6 +139,17 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.TrafficChange{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
+		weirv1alpha1.Check{}.OpenAPIModelName():              schema_pkg_apis_weir_v1alpha1_Check(ref),
+		weirv1alpha1.CheckArg{}.OpenAPIModelName():           schema_pkg_apis_weir_v1alpha1_CheckArg(ref),
+		weirv1alpha1.CheckList{}.OpenAPIModelName():          schema_pkg_apis_weir_v1alpha1_CheckList(ref),
+		weirv1alpha1.CheckSpec{}.OpenAPIModelName():          schema_pkg_apis_weir_v1alpha1_CheckSpec(ref),
+		weirv1alpha1.ClusterCheck{}.OpenAPIModelName():       schema_pkg_apis_weir_v1alpha1_ClusterCheck(ref),
+		weirv1alpha1.ClusterCheckList{}.OpenAPIModelName():   schema_pkg_apis_weir_v1alpha1_ClusterCheckList(ref),
+		weirv1alpha1.MetricSource{}.OpenAPIModelName():       schema_pkg_apis_weir_v1alpha1_MetricSource(ref),
+		weirv1alpha1.MetricSourceList{}.OpenAPIModelName():   schema_pkg_apis_weir_v1alpha1_MetricSourceList(ref),
+		weirv1alpha1.MetricSourceSpec{}.OpenAPIModelName():   schema_pkg_apis_weir_v1alpha1_MetricSourceSpec(ref),
+		weirv1alpha1.Prometheus{}.OpenAPIModelName():         schema_pkg_apis_weir_v1alpha1_Prometheus(ref),
+		weirv1alpha1.SourceAuth{}.OpenAPIModelName():         schema_pkg_apis_weir_v1alpha1_SourceAuth(ref),
 		v1.APIGroup{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_APIGroup(ref),
 		v1.APIGroupList{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_APIGroupList(ref),
 		v1.APIResource{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIResource(ref),
@@ -4565,7 +4577,7 @@ func schema_pkg_apis_rollouts_v1beta1_CheckRef(ref common.ReferenceCallback) com
 					},
 					"args": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Args replace $(NAME) in it.",
+							Description: "Args replace $NAME in its texts.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -6968,6 +6980,574 @@ func schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref common.ReferenceCallback) c
 				Required: []string{"name", "value"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_Check(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Check is a check that the Rollouts of its namespace can use.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec says what is measured.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(weirv1alpha1.CheckSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.CheckSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_CheckArg(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CheckArg is an argument of a check.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the argument: letters, digits and _. $NAME stands for it. Of a release are $namespace, $workload, $service, $pods and $window.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"default": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Default is the value if the Rollout gives none. Without it the Rollout must give one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_CheckList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CheckList is a list of Checks.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Items are the Checks.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(weirv1alpha1.Check{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.Check{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CheckSpec says what is measured: exactly one of successRate, latency, asGoodAs, query, http and job. In which steps, and what a failure does, the Rollout says. In its texts $NAME stands for the argument of that name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"args": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Args are the arguments. At most 16.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(weirv1alpha1.CheckArg{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"gate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"failAfter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"successRate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "SuccessRate is the least share of requests that must succeed, such as \"99%\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"latency": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Latency asks that a share of the requests is answered in time.",
+							Ref:         ref(v1beta1.LatencyCheck{}.OpenAPIModelName()),
+						},
+					},
+					"asGoodAs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AsGoodAs is Stable: the new version fails no more requests, and is no slower, than the stable one in the same seconds.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"tolerance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
+						},
+					},
+					"query": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Query asks a metric source.",
+							Ref:         ref(v1beta1.QueryCheck{}.OpenAPIModelName()),
+						},
+					},
+					"http": {
+						SchemaProps: spec.SchemaProps{
+							Description: "HTTP asks a Service of the namespace of the Rollout.",
+							Ref:         ref(v1beta1.HTTPCheck{}.OpenAPIModelName()),
+						},
+					},
+					"job": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Job runs a suspended CronJob of the namespace of the Rollout once per step.",
+							Ref:         ref(v1beta1.JobCheck{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.HTTPCheck{}.OpenAPIModelName(), v1beta1.JobCheck{}.OpenAPIModelName(), v1beta1.LatencyCheck{}.OpenAPIModelName(), v1beta1.QueryCheck{}.OpenAPIModelName(), v1beta1.Tolerance{}.OpenAPIModelName(), weirv1alpha1.CheckArg{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_ClusterCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterCheck is a check that all Rollouts can use. Administrators write it. It may have PromQL whatever its source says.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec says what is measured.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(weirv1alpha1.CheckSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.CheckSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_ClusterCheckList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterCheckList is a list of ClusterChecks.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Items are the ClusterChecks.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(weirv1alpha1.ClusterCheck{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.ClusterCheck{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_MetricSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MetricSource says where the metrics of checks are, and who may use it. Checks that name none use the one with the name default. Administrators write it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec says where the metrics are.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(weirv1alpha1.MetricSourceSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.MetricSourceSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_MetricSourceList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MetricSourceList is a list of MetricSources.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Items are the MetricSources.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(weirv1alpha1.MetricSource{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.MetricSource{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_MetricSourceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MetricSourceSpec says where metrics are, and who may use the source.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"prometheus": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Prometheus is a server that speaks the API of Prometheus.",
+							Ref:         ref(weirv1alpha1.Prometheus{}.OpenAPIModelName()),
+						},
+					},
+					"namespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Namespaces selects by labels the namespaces whose checks may use the source. Default: all.",
+							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"lagSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "LagSeconds is how old metrics must be before they are judged. Default: 15.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels is how the labels of a metric are spelled that its target has, too: Plain, such as service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"newborn": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Newborn is how a series counts that has just appeared: from Zero, from Zero only where its target is Known to have been up before, or not at all, which is Skip. Default: Known.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rawQueries": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RawQueries allows PromQL in Rollouts and Checks. Without it, only a ClusterCheck may have some. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"queriesPerSecond": {
+						SchemaProps: spec.SchemaProps{
+							Description: "QueriesPerSecond is how often the source is asked at most. Default: 20.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.Prometheus{}.OpenAPIModelName(), v1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_Prometheus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Prometheus is a server that speaks the API of Prometheus.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "URL of the server, such as https://prometheus.monitoring.svc:9090.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"auth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Auth has the credentials.",
+							Ref:         ref(weirv1alpha1.SourceAuth{}.OpenAPIModelName()),
+						},
+					},
+					"headers": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Headers go with each question. $namespace in a value is the namespace of the Rollout. Everybody with the role view reads them: a secret belongs into auth.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"serverName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ServerName that the certificate of the server must have. Default: the host of the URL.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"url"},
+			},
+		},
+		Dependencies: []string{
+			weirv1alpha1.SourceAuth{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_SourceAuth(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SourceAuth has the credentials for a source.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"secret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Secret in the namespace weir-sources. Its keys are username and password; or token; or clientID, clientSecret and tokenURL, for OAuth2. Besides, all in PEM: ca, which signs the certificate of the server; cert and key, for mutual TLS.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"secret"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "text is one of a check, and where the object has it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref("k8s.io/apimachinery/pkg/util/validation/field.Path"),
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+				},
+				Required: []string{"path", "value"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/util/validation/field.Path"},
 	}
 }
 

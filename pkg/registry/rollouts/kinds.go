@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -18,11 +19,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
-// kinds need nothing of their own.
-var kinds = []interface {
-	Served() (resource string, versions []string)
+// kind is one that needs nothing of its own.
+type kind interface {
+	Served() (resource schema.GroupResource, versions []string)
 	Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter, d plain.Drivers) (main, status rest.Storage, err error)
-}{
+}
+
+var kinds = []kind{
+	metricSources, checks, clusterChecks,
 	plain.Kind[*rollouts.BatchRelease, rollouts.BatchReleaseSpec, rollouts.BatchReleaseStatus]{
 		Plural: "batchreleases", Singular: "batchrelease", Versions: []string{"v1beta1", "v1alpha1"},
 		New:     func() *rollouts.BatchRelease { return &rollouts.BatchRelease{} },

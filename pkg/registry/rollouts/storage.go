@@ -1,30 +1,35 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollouts answers one question: which endpoints does the API group
+// Package rollouts answers one question: which endpoints do the API groups
 // have? What may be changed through each is in the packages below, and in kinds.go.
 package rollouts
 
 import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 )
 
-// NewStorage is the table of endpoints by version and resource. All versions are
-// served by the very same stores, so that there is one watch cache for each kind.
-func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
+// Endpoints are those of a group by version and resource.
+type Endpoints map[string]map[string]rest.Storage
+
+// NewStorage is the table of endpoints by group. All versions are served by the very
+// same stores, so that there is one watch cache for each kind.
+func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
 	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options}
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
 		return nil, err
 	}
-	served := map[string]map[string]rest.Storage{}
+	groups := map[string]Endpoints{rollouts.GroupName: {}, weir.GroupName: {weir.SchemeGroupVersion.Version: {}}}
 	for version, answer := range map[string]any{"v1beta1": v1beta1.Rollout{}, "v1alpha1": v1alpha1.Rollout{}} {
-		served[version] = r.Serve(answer)
+		groups[rollouts.GroupName][version] = r.Serve(answer)
 	}
 	for _, kind := range kinds {
 		main, status, err := kind.Serve(c.Scheme, c.Options, r.Drivers)
@@ -33,8 +38,12 @@ func NewStorage(c rollout.Config) (map[string]map[string]rest.Storage, error) {
 		}
 		resource, versions := kind.Served()
 		for _, version := range versions {
-			served[version][resource], served[version][resource+"/status"] = main, status
+			served := groups[resource.Group][version]
+			served[resource.Resource] = main
+			if status != nil {
+				served[resource.Resource+"/status"] = status
+			}
 		}
 	}
-	return served, nil
+	return groups, nil
 }

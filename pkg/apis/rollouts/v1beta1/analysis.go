@@ -162,7 +162,7 @@ type CheckRef struct {
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`
-	// Args replace $(NAME) in it.
+	// Args replace $NAME in its texts.
 	// +optional
 	Args map[string]string `json:"args,omitzero"`
 }

@@ -131,7 +131,7 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "set one of "+allKindsOfCheck)}
 	}
 	if len(kinds) > 1 {
-		return field.ErrorList{field.Invalid(path, strings.Join(kinds, " and "), "set only one of "+allKindsOfCheck+"; make a check of each")}
+		return field.ErrorList{field.Invalid(path, strings.Join(kinds, " and "), "set only one of them; make a check of each")}
 	}
 	var errs field.ErrorList
 	if c.Name != "" {

@@ -1996,6 +1996,154 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.Check
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.CheckSpec
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.CheckArg
+  map:
+    fields:
+    - name: default
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.CheckSpec
+  map:
+    fields:
+    - name: args
+      type:
+        list:
+          elementType:
+            namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.CheckArg
+          elementRelationship: associative
+          keys:
+          - name
+    - name: asGoodAs
+      type:
+        scalar: string
+    - name: failAfter
+      type:
+        scalar: numeric
+    - name: gate
+      type:
+        scalar: boolean
+    - name: http
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.HTTPCheck
+    - name: job
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.JobCheck
+    - name: latency
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.LatencyCheck
+    - name: query
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.QueryCheck
+    - name: successRate
+      type:
+        scalar: string
+    - name: tolerance
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Tolerance
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.ClusterCheck
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.CheckSpec
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.MetricSource
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.MetricSourceSpec
+      default: {}
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.MetricSourceSpec
+  map:
+    fields:
+    - name: labels
+      type:
+        scalar: string
+    - name: lagSeconds
+      type:
+        scalar: numeric
+    - name: namespaces
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: newborn
+      type:
+        scalar: string
+    - name: prometheus
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.Prometheus
+    - name: queriesPerSecond
+      type:
+        scalar: numeric
+    - name: rawQueries
+      type:
+        scalar: boolean
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.Prometheus
+  map:
+    fields:
+    - name: auth
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.SourceAuth
+    - name: headers
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: serverName
+      type:
+        scalar: string
+    - name: url
+      type:
+        scalar: string
+      default: ""
+- name: com.github.weir-rollouts.weir.pkg.apis.weir.v1alpha1.SourceAuth
+  map:
+    fields:
+    - name: secret
+      type:
+        scalar: string
+      default: ""
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:
     elementType:
@@ -2008,6 +2156,38 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+  map:
+    fields:
+    - name: matchExpressions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
+          elementRelationship: atomic
+    - name: matchLabels
+      type:
+        map:
+          elementType:
+            scalar: string
+    elementRelationship: atomic
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+      default: ""
+    - name: operator
+      type:
+        scalar: string
+      default: ""
+    - name: values
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
   map:
     fields:

@@ -11,6 +11,7 @@ import (
 
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/generated/clientset/versioned/typed/rollouts/v1alpha1"
 	rolloutsv1beta1 "github.com/weir-rollouts/weir/pkg/generated/clientset/versioned/typed/rollouts/v1beta1"
+	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/generated/clientset/versioned/typed/weir/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -20,6 +21,7 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	RolloutsV1beta1() rolloutsv1beta1.RolloutsV1beta1Interface
 	RolloutsV1alpha1() rolloutsv1alpha1.RolloutsV1alpha1Interface
+	WeirV1alpha1() weirv1alpha1.WeirV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
@@ -27,6 +29,7 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	rolloutsV1beta1  *rolloutsv1beta1.RolloutsV1beta1Client
 	rolloutsV1alpha1 *rolloutsv1alpha1.RolloutsV1alpha1Client
+	weirV1alpha1     *weirv1alpha1.WeirV1alpha1Client
 }
 
 // RolloutsV1beta1 retrieves the RolloutsV1beta1Client
@@ -37,6 +40,11 @@ func (c *Clientset) RolloutsV1beta1() rolloutsv1beta1.RolloutsV1beta1Interface {
 // RolloutsV1alpha1 retrieves the RolloutsV1alpha1Client
 func (c *Clientset) RolloutsV1alpha1() rolloutsv1alpha1.RolloutsV1alpha1Interface {
 	return c.rolloutsV1alpha1
+}
+
+// WeirV1alpha1 retrieves the WeirV1alpha1Client
+func (c *Clientset) WeirV1alpha1() weirv1alpha1.WeirV1alpha1Interface {
+	return c.weirV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -91,6 +99,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.weirV1alpha1, err = weirv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 
 	cs.DiscoveryClient, err = discovery.NewDiscoveryClientForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
@@ -114,6 +126,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.rolloutsV1beta1 = rolloutsv1beta1.New(c)
 	cs.rolloutsV1alpha1 = rolloutsv1alpha1.New(c)
+	cs.weirV1alpha1 = weirv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

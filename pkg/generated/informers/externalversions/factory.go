@@ -14,6 +14,7 @@ import (
 	versioned "github.com/weir-rollouts/weir/pkg/generated/clientset/versioned"
 	internalinterfaces "github.com/weir-rollouts/weir/pkg/generated/informers/externalversions/internalinterfaces"
 	rollouts "github.com/weir-rollouts/weir/pkg/generated/informers/externalversions/rollouts"
+	weir "github.com/weir-rollouts/weir/pkg/generated/informers/externalversions/weir"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -313,8 +314,13 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Rollouts() rollouts.Interface
+	Weir() weir.Interface
 }
 
 func (f *sharedInformerFactory) Rollouts() rollouts.Interface {
 	return rollouts.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Weir() weir.Interface {
+	return weir.New(f, f.namespace, f.tweakListOptions)
 }

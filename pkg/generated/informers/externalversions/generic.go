@@ -10,6 +10,7 @@ import (
 
 	v1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	v1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -55,6 +56,14 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1beta1().BatchReleases().Informer()}, nil
 	case v1beta1.SchemeGroupVersion.WithResource("rollouts"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Rollouts().V1beta1().Rollouts().Informer()}, nil
+
+		// Group=weir-rollouts.io, Version=v1alpha1
+	case weirv1alpha1.SchemeGroupVersion.WithResource("checks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Weir().V1alpha1().Checks().Informer()}, nil
+	case weirv1alpha1.SchemeGroupVersion.WithResource("clusterchecks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Weir().V1alpha1().ClusterChecks().Informer()}, nil
+	case weirv1alpha1.SchemeGroupVersion.WithResource("metricsources"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Weir().V1alpha1().MetricSources().Informer()}, nil
 
 	}
 

@@ -92,7 +92,7 @@ func (g guard[T, Spec, Status]) onDelete(next rest.ValidateObjectFunc, options *
 			return err
 		}
 		if g.kind.InUse != nil && orphans(o, options) && g.kind.InUse(o) {
-			return apierrors.NewConflict(rollouts.Resource(g.kind.Plural), o.GetName(), errors.New(
+			return apierrors.NewConflict(g.kind.resource(g.kind.Plural), o.GetName(), errors.New(
 				"a release is under way, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
 		}
 		return next(ctx, obj)
@@ -145,5 +145,5 @@ func (g guard[T, Spec, Status]) check(ctx context.Context, w Write[T]) error {
 	if err != nil || instead == "" {
 		return err
 	}
-	return apierrors.NewForbidden(rollouts.Resource(g.kind.Plural), w.Object.GetName(), errors.New(instead))
+	return apierrors.NewForbidden(g.kind.resource(g.kind.Plural), w.Object.GetName(), errors.New(instead))
 }

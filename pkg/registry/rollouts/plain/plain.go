@@ -8,6 +8,7 @@
 package plain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -27,7 +29,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 )
 
-// Object is a hub object.
+// Object is what the server keeps in memory.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -35,6 +37,8 @@ type Object interface {
 
 // Kind is a kind of objects T with a spec and a status.
 type Kind[T Object, Spec, Status any] struct {
+	// Group of the API; that of Rollouts if empty.
+	Group string
 	// Plural and Singular are the names of the resource.
 	Plural, Singular string
 	// Versions that serve the kind.
@@ -51,6 +55,10 @@ type Kind[T Object, Spec, Status any] struct {
 	InUse func(T) bool
 	// Internal reports whether only Weir writes such objects.
 	Internal bool
+	// ClusterScoped reports whether the objects are in no namespace.
+	ClusterScoped bool
+	// NoStatus reports whether the objects have no status. Parts then makes one up.
+	NoStatus bool
 	// Whole reports whether the controller writes spec and status at once.
 	Whole bool
 	// Reserved says of a write that only those may do who drive releases what to
@@ -64,14 +72,23 @@ type Kind[T Object, Spec, Status any] struct {
 }
 
 // Served is the resource, and the versions that serve it.
-func (k Kind[T, Spec, Status]) Served() (resource string, versions []string) {
-	return k.Plural, k.Versions
+func (k Kind[T, Spec, Status]) Served() (resource schema.GroupResource, versions []string) {
+	return k.resource(k.Plural), k.Versions
 }
 
-// Serve opens the store of a kind that needs nothing of its own.
+func (k Kind[T, Spec, Status]) resource(name string) schema.GroupResource {
+	return schema.GroupResource{Group: cmp.Or(k.Group, rollouts.GroupName), Resource: name}
+}
+
+// Serve opens the store of a kind that needs nothing of its own. Without a status there
+// is no storage of one.
 func (k Kind[T, Spec, Status]) Serve(scheme *runtime.Scheme, options generic.RESTOptionsGetter, d Drivers) (main, status rest.Storage, err error) {
 	s := k.Strategy(scheme, d)
-	return k.Open(options, d, s, StatusStrategy[T, Spec, Status]{s})
+	main, status, err = k.Open(options, d, s, StatusStrategy[T, Spec, Status]{s})
+	if k.NoStatus {
+		status = nil
+	}
+	return main, status, err
 }
 
 // Strategy is how the objects are written.
@@ -96,8 +113,8 @@ func (k Kind[T, Spec, Status]) Open(options generic.RESTOptionsGetter, d Drivers
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return k.New() },
 		NewListFunc:               k.NewList,
-		DefaultQualifiedResource:  rollouts.Resource(k.Plural),
-		SingularQualifiedResource: rollouts.Resource(k.Singular),
+		DefaultQualifiedResource:  k.resource(k.Plural),
+		SingularQualifiedResource: k.resource(k.Singular),
 		CreateStrategy:            main,
 		UpdateStrategy:            main,
 		DeleteStrategy:            main,
@@ -125,7 +142,7 @@ type Strategy[T Object, Spec, Status any] struct {
 }
 
 // NamespaceScoped implements rest.RESTCreateStrategy.
-func (s Strategy[T, Spec, Status]) NamespaceScoped() bool { return true }
+func (s Strategy[T, Spec, Status]) NamespaceScoped() bool { return !s.Kind.ClusterScoped }
 
 // AllowCreateOnUpdate is false: a PUT to a name that does not exist is 404.
 func (s Strategy[T, Spec, Status]) AllowCreateOnUpdate(context.Context) bool { return false }
@@ -144,7 +161,7 @@ func (s Strategy[T, Spec, Status]) GetResetFields() map[fieldpath.APIVersion]*fi
 func (k Kind[T, Spec, Status]) inEveryVersion(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
 	fields := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for _, version := range k.Versions {
-		fields[fieldpath.APIVersion(rollouts.GroupName+"/"+version)] = fieldpath.NewSet(paths...)
+		fields[fieldpath.APIVersion(k.resource("").Group+"/"+version)] = fieldpath.NewSet(paths...)
 	}
 	return fields
 }

@@ -14,7 +14,7 @@ type CheckRefApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// Name of the object.
 	Name *string `json:"name,omitempty"`
-	// Args replace $(NAME) in it.
+	// Args replace $NAME in its texts.
 	Args map[string]string `json:"args,omitempty"`
 }
 

@@ -8,6 +8,7 @@ package scheme
 import (
 	rolloutsv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	rolloutsv1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,7 @@ var ParameterCodec = runtime.NewParameterCodec(Scheme)
 var localSchemeBuilder = runtime.SchemeBuilder{
 	rolloutsv1beta1.AddToScheme,
 	rolloutsv1alpha1.AddToScheme,
+	weirv1alpha1.AddToScheme,
 }
 
 // AddToScheme adds all types of this clientset into the given scheme. This allows composition
