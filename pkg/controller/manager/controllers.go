@@ -13,17 +13,20 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/weir-rollouts/weir/pkg/batch"
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/orphan"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/source"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -36,6 +39,8 @@ type shared struct {
 	beside    cache.Cache
 	admission cluster.AdmissionStatus
 	metrics   *metrics.Metrics
+	measures  *measure.Measures
+	measured  chan event.GenericEvent
 }
 
 // controller is a part of the manager that watches.
@@ -50,7 +55,7 @@ var controllers = []struct {
 }{
 	{"rollout", func(s shared) []controller {
 		return []controller{&rollout.Reconciler{
-			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency,
+			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
 			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
 			Beside: s.beside, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: batch.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
@@ -117,7 +122,21 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if err := s.addMeasures(mgr); err != nil {
+		return err
+	}
 	return addAll(mgr, s)
+}
+
+// addMeasures measures beside the passes over Rollouts.
+func (s *shared) addMeasures(mgr ctrl.Manager) error {
+	s.measured = make(chan event.GenericEvent)
+	sources := &measure.Cluster{Reader: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: s.clock, Rules: source.Rules{Hosts: s.SourceHosts}}
+	s.measures = measure.New(sources, clock.RealClock{}, s.measured)
+	if err := mgr.Add(s.measures); err != nil {
+		return fmt.Errorf("adding measures: %w", err)
+	}
+	return nil
 }
 
 func addAll(mgr ctrl.Manager, s shared) error {

@@ -205,7 +205,10 @@ func (m *Measures) next(ctx context.Context) bool {
 	news, again := m.measure(ctx, of.subject, &s)
 	m.keep(t, of.subject.UID, s)
 	if news {
-		m.Wake <- event.GenericEvent{Object: &v1beta1.Rollout{ObjectMeta: metaOf(t.rollout)}}
+		select {
+		case m.Wake <- event.GenericEvent{Object: &v1beta1.Rollout{ObjectMeta: metaOf(t.rollout)}}:
+		case <-ctx.Done():
+		}
 	}
 	m.queue.AddAfter(t, again)
 	return true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -39,6 +40,8 @@ type Reconciler struct {
 	Options
 	// Measures measure what checks are about; nil measures nothing.
 	Measures Measures
+	// Measured tells of Rollouts about which there is news; nil tells nothing.
+	Measured <-chan event.GenericEvent
 	// Metrics are told what is stored.
 	Metrics *metrics.Metrics
 	// Keep bounds the histories of each Rollout.

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
@@ -27,6 +28,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(cluster.TargetChanged())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
 		WithOptions(fair.Options(r.Concurrency))
+	if r.Measured != nil {
+		b = b.WatchesRawSource(source.Channel(r.Measured, &handler.EnqueueRequestForObject{}))
+	}
 	for _, object := range r.AdmissionStatus.Objects() {
 		b = b.WatchesRawSource(cluster.WatchAdmission(r.Server, r.Beside, object))
 	}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/metric"
+	"github.com/weir-rollouts/weir/pkg/source"
+)
+
+// Cluster knows the sources and the checks that are stored.
+type Cluster struct {
+	// Reader reads from caches, and Live reads Secrets: nothing keeps a copy of them.
+	Reader, Live client.Reader
+	Rules        source.Rules
+	Clock        clock.PassiveClock
+
+	mu      sync.Mutex
+	clients map[string]*known
+}
+
+// known is a client, of what it was made, and until when its Secret is believed.
+type known struct {
+	source, secret string
+	until          time.Time
+	client         *source.Client
+}
+
+// secretsAge is how long a Secret is believed.
+const secretsAge = time.Minute
+
+// Source implements Sources.
+func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, error) {
+	var found weir.MetricSource
+	if err := c.Reader.Get(ctx, types.NamespacedName{Name: name}, &found); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("metricsource %s does not exist; let an administrator make it", name)
+		}
+		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
+	}
+	if err := c.admits(ctx, &found, namespace); err != nil {
+		return nil, err
+	}
+	asked, err := c.client(ctx, &found)
+	if err != nil {
+		return nil, fmt.Errorf("metricsource %s: %w", name, err)
+	}
+	spec := &found.Spec
+	return &Source{
+		Ask:     c.asks(asked),
+		Dialect: metric.Dialect{Labels: metric.Spelling(spec.Spelling()), Newborn: metric.Newborn(spec.CountsNewborn())},
+		Lag:     spec.Lag(), RawQueries: spec.AllowsRawQueries(),
+	}, nil
+}
+
+func (c *Cluster) asks(asked *source.Client) func(context.Context, Range) ([]metric.Series, judge.Fault) {
+	return func(ctx context.Context, r Range) ([]metric.Series, judge.Fault) {
+		answer, fault := asked.Ask(ctx, c.Clock.Now(), source.Question{Text: r.Text, Namespace: r.Namespace, Since: r.Since, Every: r.Every, Windows: r.Windows})
+		if fault != nil {
+			return nil, judge.Fault{Why: fault.Why, Since: fault.Since}
+		}
+		return answer, judge.Fault{}
+	}
+}
+
+// admits reports why a namespace may not ask a source.
+func (c *Cluster) admits(ctx context.Context, s *weir.MetricSource, namespace string) error {
+	if s.Spec.Namespaces == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.Spec.Namespaces)
+	if err != nil {
+		return fmt.Errorf("metricsource %s: spec.namespaces: %w", s.Name, err)
+	}
+	var of metav1.PartialObjectMetadata
+	of.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.Reader.Get(ctx, types.NamespacedName{Name: namespace}, &of); err != nil {
+		return fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
+	}
+	if !selector.Matches(labels.Set(of.Labels)) {
+		return fmt.Errorf("metricsource %s is not for namespace %s, whose labels spec.namespaces does not select", s.Name, namespace)
+	}
+	return nil
+}
+
+// client is the one of a source, made anew when that or its Secret has changed.
+func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, now, version := c.clients[s.Name], c.Clock.Now(), string(s.UID)+"/"+s.ResourceVersion
+	if was != nil && was.source == version && now.Before(was.until) {
+		return was.client, nil
+	}
+	config, secret, err := c.config(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if was != nil && was.source == version && was.secret == secret {
+		was.until = now.Add(secretsAge)
+		return was.client, nil
+	}
+	made, err := source.New(config, c.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if was != nil {
+		was.client.Close()
+	}
+	if c.clients == nil {
+		c.clients = map[string]*known{}
+	}
+	c.clients[s.Name] = &known{source: version, secret: secret, until: now.Add(secretsAge), client: made}
+	return made, nil
+}
+
+// config is what a source says, with its Secret and the version of that.
+func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config source.Config, version string, err error) {
+	p := s.Spec.Prometheus
+	if p == nil {
+		return config, "", errors.New("spec.prometheus is missing")
+	}
+	config = source.Config{URL: p.URL, Headers: p.Headers, QueriesPerSecond: s.Spec.Rate(), ServerName: p.ServerName}
+	if p.Auth == nil {
+		return config, "", nil
+	}
+	var secret corev1.Secret
+	if err := c.Live.Get(ctx, types.NamespacedName{Namespace: weir.SecretNamespace, Name: p.Auth.Secret}, &secret); err != nil {
+		return config, "", fmt.Errorf("reading secret %s in namespace %s: %w", p.Auth.Secret, weir.SecretNamespace, err)
+	}
+	of := func(key string) string { return string(secret.Data[key]) }
+	config.Username, config.Password, config.Token = of(weir.SecretUsername), of(weir.SecretPassword), of(weir.SecretToken)
+	config.CA, config.Certificate, config.Key = of(weir.SecretCA), of(weir.SecretCertificate), of(weir.SecretKey)
+	if id := of(weir.SecretClientID); id != "" {
+		config.OAuth2 = &source.OAuth2{ID: id, Secret: of(weir.SecretClientSecret), TokenURL: of(weir.SecretTokenURL)}
+	}
+	return config, secret.ResourceVersion, nil
+}
+
+// Use implements Sources.
+func (c *Cluster) Use(ctx context.Context, namespace string, check rollouts.Check) (used rollouts.Check, trusted bool, err error) {
+	ref := check.Use
+	if ref == nil {
+		return check, false, nil
+	}
+	var spec *weir.CheckSpec
+	if ref.Kind == "ClusterCheck" {
+		var found weir.ClusterCheck
+		err, spec, trusted = c.Reader.Get(ctx, types.NamespacedName{Name: ref.Name}, &found), &found.Spec, true
+	} else {
+		var found weir.Check
+		err, spec = c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &found), &found.Spec
+	}
+	if err != nil {
+		return check, false, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	filled, errs := spec.With(ref.Args)
+	if len(errs) > 0 {
+		return check, false, fmt.Errorf("%s %s: %w", ref.Kind, ref.Name, errs.ToAggregate())
+	}
+	return *filled, trusted, nil
+}
