@@ -27,6 +27,8 @@ type Command struct {
 	User, UID string
 	UserAgent string
 	Now       metav1.Time
+	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
+	Earlier []rollouts.Decision
 }
 
 // Refusal says why a verb is not possible now, and which verb would help.
@@ -104,9 +106,11 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	if c.Options.RequestID == "" {
 		return nil
 	}
-	for i := range slices.Backward(r.Status.Decisions) {
-		if d := &r.Status.Decisions[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
-			return d
+	for _, all := range [][]rollouts.Decision{r.Status.Decisions, c.Earlier} {
+		for i := range slices.Backward(all) {
+			if d := &all[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
+				return d
+			}
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func verb(t *testing.T, as, version, ns, verb string, body any) answer {
+func verb(t testing.TB, as, version, ns, verb string, body any) answer {
 	t.Helper()
 	return call(t, request{as: as, method: "POST", path: one(version, ns, "web") + "/" + verb, body: body})
 }
