@@ -169,7 +169,7 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 func commandFrom(ctx context.Context, v rollouts.Verb, via rollouts.Via, c clock.PassiveClock) verb.Command {
 	asked := verb.Command{
 		Verb: v, Via: via, UserAgent: userAgent(ctx),
-		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
+		Now: metav1.NewTime(c.Now()),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
 		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)
