@@ -30,7 +30,7 @@ func ResumeRelease(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.T
 		goOnInStep(d)
 		switch p.State {
 		case rollouts.StepUpgrade:
-			d.say(upgradeMessage)
+			beginUpgrade(d)
 		case rollouts.StepPaused:
 			sayPaused(d, d.step())
 		}
@@ -51,9 +51,14 @@ func LeaveStep(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time)
 			}
 			enterNext(d, s, p)
 		}
-		d.say(upgradeMessage)
-		progressed(d, d.progress().UpdateReadyReplicas)
+		beginUpgrade(d)
 	})
+}
+
+// beginUpgrade says that pods change, and has their deadline run.
+func beginUpgrade(d *draft) {
+	d.say(upgradeMessage)
+	progressed(d, d.progress().UpdateReadyReplicas)
 }
 
 // leavesByStore reports whether nothing but the store decides how an approved step goes on:
