@@ -8,38 +8,62 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // pace is how many verbs a second are sent to measure what one costs: so few that none
 // waits for another.
-const pace = 20
+const pace = 40
 
-// cost prints the CPU that each process takes for one request, and what is stored for it, while nothing else moves.
-func (b *bench) cost(ctx context.Context, what string, orders []order) error {
-	quiet := *b
-	quiet.requests = min(b.requests, pace)
-	spent, err := b.counter.start(ctx, steered)
+// costs prints what one refused and one stored verb cost, while nothing else moves.
+func (b *bench) costs(ctx context.Context) error {
+	idle, err := b.spend(ctx, 0, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(b.lasting):
+		}
+		return ctx.Err()
+	})
 	if err != nil {
 		return err
 	}
-	group, loaded := errgroup.WithContext(ctx)
-	if b.place.profiles != "" {
-		group.Go(func() error { return b.place.profile(loaded, len(orders)) })
+	for i, what := range []struct {
+		name   string
+		orders []order
+	}{{"refused promote", refused}, {"pause or resume", stored}} {
+		slow := *b
+		slow.requests = min(b.requests, pace)
+		used, err := b.spend(ctx, -1-i, func(ctx context.Context) error {
+			return slow.load(ctx, newTable(), slow.inTurn(what.name, what.orders))
+		})
+		if err != nil {
+			return err
+		}
+		n := float64(int(slow.requests * slow.lasting.Seconds()))
+		fmt.Printf("# one %s, ms of CPU:", what.name)
+		for _, name := range slices.Sorted(maps.Keys(used.cpu)) {
+			fmt.Printf(" %s %.2f,", name, 1000*(used.cpu[name]-idle.cpu[name]).Seconds()/n)
+		}
+		fmt.Printf(" writes of Rollouts %.2f\n", float64(used.writes["rollouts"])/n)
 	}
-	group.Go(func() error { return quiet.load(loaded, newTable(), quiet.inTurn(what, orders)) })
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if spent, err = spent.end(ctx); err != nil {
-		return err
-	}
-	n := float64(int(quiet.requests * quiet.lasting.Seconds()))
-	fmt.Printf("# one %s:", what)
-	for _, name := range slices.Sorted(maps.Keys(spent.cpu)) {
-		fmt.Printf(" %s %.2f ms,", name, 1000*spent.cpu[name].Seconds()/n)
-	}
-	fmt.Printf(" writes of Rollouts %.2f\n", float64(spent.writes["rollouts"])/n)
 	return nil
+}
+
+// spend is what is spent while that is done, with a profile of that number where one is wanted.
+func (b *bench) spend(ctx context.Context, profile int, do func(context.Context) error) (*spent, error) {
+	s, err := b.counter.start(ctx, steered)
+	if err != nil {
+		return nil, err
+	}
+	group, doing := errgroup.WithContext(ctx)
+	if b.place.profiles != "" && profile != 0 {
+		group.Go(func() error { return b.place.profile(doing, profile) })
+	}
+	group.Go(func() error { return do(doing) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return s.end(ctx)
 }

@@ -39,10 +39,8 @@ func (b *bench) verbs(ctx context.Context, t *table) error {
 	if err := b.await(ctx, steered, b.told()); err != nil {
 		return fmt.Errorf("making releases wait: %w", err)
 	}
-	for what, orders := range map[string][]order{"refused promote": refused, "pause or resume": stored} {
-		if err := b.cost(ctx, what, orders); err != nil {
-			return err
-		}
+	if err := b.costs(ctx); err != nil {
+		return err
 	}
 	all := slices.Concat(refused, stored)
 	if err := b.load(ctx, t, b.inTurn("none released", all)); err != nil {
