@@ -52,9 +52,8 @@ func (e *Earlier) Of(ctx context.Context, r *rollouts.Rollout) ([]rollouts.Decis
 		return nil, nil
 	}
 	kept := &rollouts.Rollout{}
-	err := e.storage.Get(ctx, keyOf(r), storage.GetOptions{IgnoreNotFound: true}, kept)
-	if err != nil {
-		return nil, fmt.Errorf("reading the earlier decisions about %s: %w", r.Name, err)
+	if err := e.storage.Get(ctx, keyOf(r), storage.GetOptions{IgnoreNotFound: true}, kept); err != nil {
+		return nil, err // as it is, since clients are told by its type
 	}
 	first := r.Status.Decisions[0].ID
 	return slices.DeleteFunc(kept.Status.Decisions, func(d rollouts.Decision) bool { return d.ID >= first }), nil
@@ -89,7 +88,7 @@ func (e *Earlier) move(ctx context.Context, r *rollouts.Rollout) (*rollouts.Roll
 			return kept, nil, nil
 		}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("storing the earlier decisions about %s: %w", r.Name, err)
+		return nil, err
 	}
 	return without, nil
 }
@@ -104,10 +103,10 @@ func (e *Earlier) Rewrite(ctx context.Context, r *rollouts.Rollout) error {
 		func(stored runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return stored, nil, nil
 		}, nil)
-	if err != nil && !storage.IsNotFound(err) {
-		return fmt.Errorf("storing the earlier decisions about %s again: %w", r.Name, err)
+	if storage.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // forget deletes what is kept of a Rollout that is gone, and of earlier ones of its name.
