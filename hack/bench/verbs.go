@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,13 +20,15 @@ const steered = "weir-bench-steered"
 // decisions pile up in it.
 func (b *bench) told() int { return max(1, int(b.requests)) }
 
-// orders are the verbs in turn: one that is refused, since no step has that
-// number, and two that are stored but move no pod, each undoing the other.
-var orders = []struct{ verb, body string }{
-	{string(rollouts.VerbPromote), `{"expect":{"step":99}}`},
-	{string(rollouts.VerbPause), "{}"},
-	{string(rollouts.VerbResume), "{}"},
-}
+// order is one use of a verb.
+type order struct{ verb, body string }
+
+// Of the verbs one is refused, since no step has that number, and two are stored but
+// move no pod, each undoing the other.
+var (
+	refused = []order{{string(rollouts.VerbPromote), `{"expect":{"step":99}}`}}
+	stored  = []order{{string(rollouts.VerbPause), "{}"}, {string(rollouts.VerbResume), "{}"}}
+)
 
 // verbs tells verbs to releases that wait, first while nothing moves, then while
 // others are released.
@@ -36,7 +39,11 @@ func (b *bench) verbs(ctx context.Context, t *table) error {
 	if err := b.await(ctx, steered, b.told()); err != nil {
 		return fmt.Errorf("making releases wait: %w", err)
 	}
-	if err := b.load(ctx, t, b.order("none released")); err != nil {
+	if err := b.costs(ctx); err != nil {
+		return err
+	}
+	all := slices.Concat(refused, stored)
+	if err := b.load(ctx, t, b.inTurn("none released", all)); err != nil {
 		return err
 	}
 	moving, stop := context.WithCancel(ctx)
@@ -49,7 +56,7 @@ func (b *bench) verbs(ctx context.Context, t *table) error {
 	}); err != nil {
 		return fmt.Errorf("waiting until all are in flight: %w", err)
 	}
-	if err := b.load(ctx, t, b.order(fmt.Sprintf("%d released", b.releases))); err != nil {
+	if err := b.load(ctx, t, b.inTurn(fmt.Sprintf("%d released", b.releases), all)); err != nil {
 		return err
 	}
 	n, err := b.inFlight(ctx)
@@ -61,8 +68,8 @@ func (b *bench) verbs(ctx context.Context, t *table) error {
 	return <-ended
 }
 
-// order is the request number i: each release has each verb in its turn.
-func (b *bench) order(while string) func(context.Context, int) (string, error) {
+// inTurn is the request number i: each release has each verb in its turn.
+func (b *bench) inTurn(while string, orders []order) func(context.Context, int) (string, error) {
 	return func(ctx context.Context, i int) (string, error) {
 		o := orders[i/b.told()%len(orders)]
 		code, _, err := b.post(ctx, steered, appName(i%b.told()), o.verb, o.body)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 )
 
@@ -89,5 +91,36 @@ func TestEncryption(t *testing.T) {
 	}
 	if !onDisk(t, dir, secret) {
 		t.Error("without encryption it is not on disk, so this test sees nothing")
+	}
+}
+
+// Earlier decisions, which are stored beside their Rollout, are encrypted as that is, and rewritten with it.
+func TestEncryptionOfDecisions(t *testing.T) {
+	t.Parallel()
+	const secret, n = "the-reason-of-the-first", 45
+	dir := t.TempDir()
+	s := start(t, dir, encrypted(t, "a"))
+	want(t, http.StatusCreated, s, "POST", list, rollout)
+	want(t, http.StatusOK, s, "PATCH", list+"/web/status", `{"status":{"phase":"Progressing",
+		"conditions":[{"type":"Progressing","status":"True","reason":"InRolling"}],
+		"canaryStatus":{"currentStepIndex":1,"currentStepState":"StepPaused","canaryRevision":"v2"}}}`)
+	for i := range n {
+		want(t, http.StatusCreated, s, "POST", list+"/web/jump", fmt.Sprintf(`{"step":1,"reason":"%s-%d"}`, secret, i))
+	}
+	keys, err := etcdOf(t, s).Get(t.Context(), prefix+"decisions/ns/web/", clientv3.WithPrefix())
+	if err != nil || len(keys.Kvs) != 1 {
+		t.Fatalf("%d keys of earlier decisions, want 1: %v", keys.Count, err)
+	}
+	stop(t, s)
+	if onDisk(t, dir, secret) {
+		t.Error("a decision can be read")
+	}
+	for _, keys := range [][]string{{"b", "a"}, {"b"}, {"none", "b"}, {"none"}} {
+		s = start(t, dir, encrypted(t, keys...))
+		if got := strings.Count(want(t, http.StatusOK, s, "GET", list+"/web", ""), secret); got != n {
+			t.Errorf("with %v %d decisions are read, want %d", keys, got, n)
+		}
+		want(t, http.StatusOK, s, "PATCH", list+"/web", "{}")
+		stop(t, s)
 	}
 }

@@ -153,11 +153,7 @@ func restartPause(d *draft, step *rollouts.Step) {
 
 // holdStep says what a step waits for: the duration or a promotion, and what the gates say.
 func holdStep(d *draft, step *rollouts.Step) {
-	if timed(step) {
-		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
-	} else {
-		d.say("you need manually confirm to enter the next step")
-	}
+	sayPaused(d, step)
 	if !d.stayed() {
 		d.announce("StepPaused", story(d.facts, d.status.Message))
 	}
@@ -166,6 +162,15 @@ func holdStep(d *draft, step *rollouts.Step) {
 	}
 	warnUnrouted(d, step)
 	addNotes(d, step)
+}
+
+// sayPaused says what a step waits for by its plan.
+func sayPaused(d *draft, step *rollouts.Step) {
+	if timed(step) {
+		d.say(fmt.Sprintf("wait duration(%d seconds) to enter the next step", *step.Pause.Duration))
+	} else {
+		d.say("you need manually confirm to enter the next step")
+	}
 }
 
 // holdApproved says what an approved step waits for.

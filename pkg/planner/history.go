@@ -26,6 +26,9 @@ type Filing struct {
 	Release rollouts.ReleaseRecord
 	// Status is nil as long as it is enough that the history exists.
 	Status *rollouts.RolloutHistoryStatus
+	// Before is above each decision of the release that the status of the Rollout has no more;
+	// 0 if there is none. They are to be read.
+	Before int64
 }
 
 // Unfiled are the releases whose stored histories matter to the next pass.
@@ -48,10 +51,10 @@ func Filings(s rollouts.RolloutStatus, stored map[int64]rollouts.RolloutHistoryS
 		f := Filing{Release: r}
 		if due(s, r) {
 			want := HistoryStatus(s, r)
-			if exists && sameHistory(have, want) {
+			if exists && sameHistory(s, have, want) {
 				continue
 			}
-			f.Status = &want
+			f.Status, f.Before = &want, earlierThan(s, r)
 		} else if exists {
 			continue
 		}
@@ -102,8 +105,27 @@ func nextDecision(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
 	return 1 << 62
 }
 
-// sameHistory compares what is told of a release that has gone no further.
-func sameHistory(a, b rollouts.RolloutHistoryStatus) bool {
+// earlierThan is above each decision of a release that is earlier than those of the status.
+func earlierThan(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) int64 {
+	if first := firstDecision(s); first > max(1, r.FirstDecision) {
+		return min(first, nextDecision(s, r))
+	}
+	return 0
+}
+
+// firstDecision is the first that the status has; 0 if it has none.
+func firstDecision(s rollouts.RolloutStatus) int64 {
+	if len(s.Decisions) == 0 {
+		return 0
+	}
+	return s.Decisions[0].ID
+}
+
+// sameHistory compares what is told of a release that has gone no further. Of the decisions
+// it compares those that the status has: the others do not change.
+func sameHistory(s rollouts.RolloutStatus, a, b rollouts.RolloutHistoryStatus) bool {
+	first := firstDecision(s)
+	a.Decisions = slices.DeleteFunc(slices.Clone(a.Decisions), func(d rollouts.Decision) bool { return d.ID < first })
 	return a.Phase == b.Phase && a.Outcome == b.Outcome && a.EndTime.Equal(b.EndTime) &&
 		slices.EqualFunc(a.Decisions, b.Decisions, func(a, b rollouts.Decision) bool { return a.ID == b.ID && a.Outcome == b.Outcome }) &&
 		slices.EqualFunc(a.CanarySteps, b.CanarySteps, func(a, b rollouts.HistoryStep) bool {

@@ -16,12 +16,8 @@ import (
 
 // pauseRelease stays where it is until nobody wants it paused.
 func pauseRelease(d *draft) {
-	if !d.doing(rollouts.ActivityPaused) {
-		d.become(rollouts.ActivityPaused, PausedMessage)
-	}
+	freeze(d)
 	d.unstall(rollouts.StalledRefused)
-	d.status.Message = PausedMessage
-	d.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
 	switch {
 	case !halfBack(d.facts):
 		stopBatch(d)
@@ -33,6 +29,22 @@ func pauseRelease(d *draft) {
 		if goBack(d); d.waits {
 			d.status.Message += "; what its abort had begun comes to its end"
 		}
+	}
+}
+
+// freeze says that the release is paused.
+func freeze(d *draft) {
+	if !d.doing(rollouts.ActivityPaused) {
+		d.become(rollouts.ActivityPaused, PausedMessage)
+	}
+	d.status.Message = PausedMessage
+	d.settle(rollouts.VerbRetry, rollouts.OutcomeApplied)
+}
+
+// goOnInStep says that it goes on.
+func goOnInStep(d *draft) {
+	if d.doing(rollouts.ActivityPaused) {
+		d.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
 	}
 }
 

@@ -128,7 +128,7 @@ func forgetFiled(d *draft) {
 // isFiled reports whether a release is over and its history says all of it.
 func isFiled(f *facts, r rollouts.ReleaseRecord) bool {
 	have, exists := f.Histories[r.Number]
-	return exists && r.EndTime != nil && sameHistory(have, HistoryStatus(f.Rollout.Status, r))
+	return exists && r.EndTime != nil && sameHistory(f.Rollout.Status, have, HistoryStatus(f.Rollout.Status, r))
 }
 
 // noteUpgraded notes that the pods of a step are there, which the pass may have left by now.

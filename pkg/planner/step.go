@@ -88,9 +88,7 @@ func waitFor(message, cause string) want {
 
 // inStep moves through the stages of the current step as far as one pass can go.
 func inStep(d *draft) {
-	if d.doing(rollouts.ActivityPaused) {
-		d.become(rollouts.ActivityInRolling, "Rollout is in Progressing")
-	}
+	goOnInStep(d)
 	d.unstall(rollouts.StalledRefused) // no other template is set any more
 	takeUp(d)
 	rename(d)
@@ -143,6 +141,11 @@ func inStage(d *draft) {
 	if s.pass != nil {
 		s.pass(d, step)
 	}
+	enterNext(d, s, p)
+}
+
+// enterNext enters the stage after one that is passed, unless that has named another.
+func enterNext(d *draft, s stage, p *rollouts.Progress) {
 	if p.State == s.state {
 		p.State = s.next
 	}
@@ -252,15 +255,15 @@ func story(f *facts, goes string) string {
 
 // approvedBefore begins a sentence with who approved a step; empty if nobody has.
 func approvedBefore(f *facts, step int32) string {
-	if by := approver(f, step, rollouts.OutcomeApplied); by != "" {
+	if by := approver(&f.status, step, rollouts.OutcomeApplied); by != "" {
 		return fmt.Sprintf("step(%d) was approved by %s; ", step, by)
 	}
 	return ""
 }
 
 // approver names the user who promoted a step last, with that outcome.
-func approver(f *facts, step int32, outcome rollouts.Outcome) string {
-	for _, d := range slices.Backward(f.status.Decisions) {
+func approver(s *rollouts.RolloutStatus, step int32, outcome rollouts.Outcome) string {
+	for _, d := range slices.Backward(s.Decisions) {
 		if d.Verb == rollouts.VerbPromote && d.Outcome == outcome && d.Step == step {
 			return d.User
 		}

@@ -63,9 +63,10 @@ func unpinnedBy(f *facts) string {
 	return ""
 }
 
+const upgradeMessage = "upgrade workload to new version"
+
 // upgrading wants the batch of the step.
 func upgrading(f *facts, _ *rollouts.Step) want {
-	const message = "upgrade workload to new version"
 	p, b := f.progress(), f.Batch
 	w := want{pursueOn: true}
 	if b != nil && b.Terminating {
@@ -74,9 +75,9 @@ func upgrading(f *facts, _ *rollouts.Step) want {
 	}
 	switch plan := planTo(f, p.CurrentStepIndex); {
 	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
-		w.message, w.action, w.orders = message, RunBatch{Plan: plan}, true
+		w.message, w.action, w.orders = upgradeMessage, RunBatch{Plan: plan}, true
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
-		if w.message, w.waits = message, true; b.Message != "" {
+		if w.message, w.waits = upgradeMessage, true; b.Message != "" {
 			w.message += ": " + b.Message
 		}
 	default:

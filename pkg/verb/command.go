@@ -9,6 +9,7 @@ package verb
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,7 +27,10 @@ type Command struct {
 	Via       rollouts.Via
 	User, UID string
 	UserAgent string
-	Now       metav1.Time
+	// Now is more precise than what is stored of it.
+	Now metav1.Time
+	// Earlier are the decisions that are kept beside the status, where NeedsEarlier says so.
+	Earlier []rollouts.Decision
 }
 
 // Refusal says why a verb is not possible now, and which verb would help.
@@ -72,7 +76,8 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if !slices.Contains(row.in, s) && !kept(s, c) {
 		return "", refuse("%s is not possible: %s", c.Verb, s.Explain(r))
 	}
-	next := r.Status.DeepCopy()
+	next, now := r.Status.DeepCopy(), c.Now.Time
+	c.Now = c.Now.Rfc3339Copy()
 	if err := row.decide(r, next, c); err != nil {
 		return "", err
 	}
@@ -80,13 +85,28 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if err := record(next, c, row.outcome); err != nil {
 		return "", err
 	}
+	if !written(c) {
+		complete(r, next, c.Verb, now)
+	}
 	r.Status = *next
 	return "", nil
 }
 
+// written reports whether the command came as a write of a field, as older clients send it:
+// they read back what they wrote.
+func written(c Command) bool { return c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec }
+
 // kept reports whether an approval as older clients give it is kept for the resume.
 func kept(s planner.State, c Command) bool {
-	return s == planner.StatePaused && c.Verb == rollouts.VerbPromote && (c.Via == rollouts.ViaStatus || c.Via == rollouts.ViaSpec)
+	return s == planner.StatePaused && c.Verb == rollouts.VerbPromote && written(c)
+}
+
+// complete adds what follows, so that the controller has nothing to store for the command.
+func complete(r *rollouts.Rollout, next *rollouts.RolloutStatus, v rollouts.Verb, now time.Time) {
+	if v == rollouts.VerbPromote {
+		planner.LeaveStep(r, next, now)
+	}
+	planner.CompleteStatus(r, next, now)
 }
 
 // overtake closes the open decisions of verbs that a later word makes void.
@@ -104,9 +124,11 @@ func repeated(r *rollouts.Rollout, c Command) *rollouts.Decision {
 	if c.Options.RequestID == "" {
 		return nil
 	}
-	for i := range slices.Backward(r.Status.Decisions) {
-		if d := &r.Status.Decisions[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
-			return d
+	for _, all := range [][]rollouts.Decision{r.Status.Decisions, c.Earlier} {
+		for i := range slices.Backward(all) {
+			if d := &all[i]; d.RequestID == c.Options.RequestID && d.Verb == c.Verb && d.User == c.User {
+				return d
+			}
 		}
 	}
 	return nil

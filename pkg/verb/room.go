@@ -23,26 +23,39 @@ const (
 // the rest nothing goes but what a safety verb takes the room of.
 func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) error {
 	p := next.Active()
-	var last int64
-	for _, d := range next.Decisions {
-		last = max(last, d.ID)
-	}
 	d := rollouts.Decision{
-		ID: last + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
+		ID: lastID(next.Decisions) + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
 		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	}
 	fold(next, d)
-	for full(next.Decisions, d) {
-		i := expendable(next, d)
-		if i < 0 {
-			return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+
-				"either ends this release, and the decisions about the next one have room", maxDecisions, maxBytes>>10)
-		}
-		next.Decisions = slices.Delete(next.Decisions, i, i+1)
+	if !makeRoom(next, room{maxDecisions, maxBytes}, d, c.Earlier) {
+		return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+
+			"either ends this release, and the decisions about the next one have room", maxDecisions, maxBytes>>10)
 	}
 	next.Decisions = append(next.Decisions, d)
 	return nil
+}
+
+// room is what a share may take.
+type room struct{ decisions, bytes int }
+
+// makeRoom removes decisions of a status until one more has room, together with those that
+// are kept elsewhere, and reports whether it has.
+func makeRoom(next *rollouts.RolloutStatus, most room, more rollouts.Decision, elsewhere []rollouts.Decision) bool {
+	taken := shareOf(elsewhere, more)
+	most = room{most.decisions - taken.decisions, most.bytes - taken.bytes}
+	for {
+		has := shareOf(next.Decisions, more)
+		if has.decisions+1 <= most.decisions && has.bytes+more.Size() <= most.bytes {
+			return true
+		}
+		i := expendable(next, more)
+		if i < 0 {
+			return false
+		}
+		next.Decisions = slices.Delete(next.Decisions, i, i+1)
+	}
 }
 
 // fold makes one of a user's pauses and resumes in a row, about one step, that
@@ -65,16 +78,15 @@ func takesTurns(a, b rollouts.Decision) bool {
 
 func turns(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollouts.VerbResume }
 
-// full reports whether one more decision is too much for its share.
-func full(all []rollouts.Decision, more rollouts.Decision) bool {
-	count, bytes := 1, more.Size()
+// shareOf is what the decisions take of the share of one more.
+func shareOf(all []rollouts.Decision, more rollouts.Decision) (has room) {
 	for i := range all {
 		if verbs[all[i].Verb].safety == verbs[more.Verb].safety {
-			count++
-			bytes += all[i].Size()
+			has.decisions++
+			has.bytes += all[i].Size()
 		}
 	}
-	return count > maxDecisions || bytes > maxBytes
+	return has
 }
 
 // expendable is the place of the decision that may go for another one, or -1.
@@ -135,5 +147,6 @@ func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
 			return true
 		}
 	}
-	return len(s.Releases) == 0 && d.Revision == s.Active().UpdateRevision
+	p := s.Active()
+	return len(s.Releases) == 0 && p != nil && d.Revision == p.UpdateRevision
 }

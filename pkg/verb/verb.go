@@ -6,6 +6,7 @@ package verb
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -93,7 +94,15 @@ func approved(p *rollouts.Progress, s planner.State, d *rollouts.Decision, c Com
 	if c.Full {
 		return goingOn(s) && p.FullyPromoted
 	}
-	return goingOn(s) && p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
+	here := p.CurrentStepIndex == d.Step && (p.State == rollouts.StepReady || p.State == rollouts.StepCompleted)
+	return goingOn(s) && (here || entered(p, d))
+}
+
+// entered reports whether the step under way began with the approval of the one before, and
+// has not come to where it could be approved itself.
+func entered(p *rollouts.Progress, d *rollouts.Decision) bool {
+	return d.Outcome == rollouts.OutcomeApplied && p.CurrentStepIndex == d.Step+1 && p.State == rollouts.StepUpgrade &&
+		p.LastUpdateTime != nil && p.LastUpdateTime.Sub(d.Time.Time) <= time.Second
 }
 
 func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
@@ -116,8 +125,8 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	case p.State == rollouts.StepReady:
 		return refuse("step %d was approved already%s; the next step is not waiting yet", p.CurrentStepIndex, approvedBy(r, p))
 	default:
-		return refuse("step %d is in state %s and does not wait for approval yet; wait for StepPaused, or promote with full: true",
-			p.CurrentStepIndex, p.State)
+		return refuse("step %d is in state %s and does not wait for approval yet%s; wait for StepPaused, or promote with full: true",
+			p.CurrentStepIndex, p.State, planner.ApprovedBefore(r))
 	}
 	return nil
 }
@@ -194,11 +203,10 @@ func paused(r *rollouts.Rollout, s planner.State, _ Command) string {
 
 // pause freezes the release beside spec.strategy.paused. It is in force once it
 // is stored, so nobody has to wait for the controller to see it.
-func pause(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
+func pause(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Active().Paused = true
 	restartDeadline(next)
-	next.Message = planner.PausedMessage
-	next.SetActivity(rollouts.ActivityPaused, planner.PausedMessage, c.Now)
+	planner.PauseRelease(r, next, c.Now.Time)
 	return nil
 }
 
@@ -210,11 +218,12 @@ func notPaused(r *rollouts.Rollout, s planner.State, _ Command) string {
 }
 
 // resume ends a pause of the verb, and only that.
-func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, _ Command) error {
+func resume(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	if r.Spec.Strategy.Paused {
 		return refuse("the rollout is paused by its spec; set spec.strategy.paused to false")
 	}
 	next.Active().Paused = false
+	planner.ResumeRelease(r, next, c.Now.Time)
 	return nil
 }
 

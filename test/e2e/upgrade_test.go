@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,8 @@ type version struct {
 // TestUpgrade replaces one process after the other by this version, goes all the
 // way back, and upgrades again, with artifacts/ha and in the middle of releases.
 // At every point of that a step is approved and released, by whichever server
-// answers and whichever controller leads, and requests never fail.
+// answers and whichever controller leads, and requests never fail. Decisions that an older
+// version stored are there after that, in their order.
 func TestUpgrade(t *testing.T) {
 	older := version{*previous, os.DirFS(filepath.Join(*previous, "artifacts"))}
 	newer := version{here.cluster.WeirBin(), artifacts.Files}
@@ -42,6 +44,8 @@ func TestUpgrade(t *testing.T) {
 	aborted.abort()
 	green.release("v2")
 	green.until("step 1 waits", green.green(1))
+	busy := midway(t)
+	busy.jumps(50)
 	a := start(t, small(14))
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
@@ -71,7 +75,13 @@ func TestUpgrade(t *testing.T) {
 		}
 		aborted.sees(aborted.isAborted)
 		green.sees(green.green(1))
+		busy.jumps(5)
+		busy.sees(busy.hasDecisions(change.to == newer))
 	}
+	busy.until("step 1 waits", busy.waitsAt(1))
+	busy.promoteAll()
+	busy.until("the release is complete", busy.released("v2"))
+	busy.until("each decision is on file", busy.decisionsFiled)
 
 	a.promoteAll()
 	a.until("the release is complete", a.released("v2"))
@@ -95,6 +105,58 @@ func small(pods int) plan {
 		p.steps = append(p.steps, v1beta1.Step{Replicas: manual(strconv.Itoa(i + 1)).Replicas})
 	}
 	return p
+}
+
+// jumps decides that many times to go on at the step where the release is.
+func (a *app) jumps(times int) {
+	a.t.Helper()
+	for range times {
+		if err := a.verb("jump", `{"step":1}`); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// hasDecisions wants each decision to be on record, once and in order; of the version before
+// that keeps some beside the status only the latest.
+func (a *app) hasDecisions(all bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.stored(ctx)
+		if err != nil {
+			return err
+		}
+		ds := r.Status.Decisions
+		for i := range ds {
+			if i > 0 && ds[i].ID != ds[i-1].ID+1 || all && ds[i].ID != int64(i+1) {
+				return fmt.Errorf("decision %d has the number %d", i+1, ds[i].ID)
+			}
+		}
+		if len(ds) < 20 || ds[len(ds)-1].ID < 55 {
+			return fmt.Errorf("%d decisions are on record", len(ds))
+		}
+		return nil
+	}
+}
+
+// decisionsFiled wants the history to have each decision, those before the upgrades and after.
+func (a *app) decisionsFiled(ctx context.Context) error {
+	all, err := a.histories(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) != 1 {
+		return fmt.Errorf("there are %d histories", len(all))
+	}
+	ds := all[0].Status.Decisions
+	for i := range ds {
+		if ds[i].ID != int64(i+1) {
+			return fmt.Errorf("decision %d on file has the number %d", i+1, ds[i].ID)
+		}
+	}
+	if len(ds) < 65+1 {
+		return fmt.Errorf("%d decisions are on file", len(ds))
+	}
+	return nil
 }
 
 // replace ends a process, and starts what is installed now.

@@ -4,10 +4,15 @@
 package rollouts_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 func TestText(t *testing.T) {
@@ -55,5 +60,27 @@ func TestText(t *testing.T) {
 	}
 	if got := rollouts.Clean(strings.Repeat("ü", 11), 10); got != strings.Repeat("ü", 9)+"…" {
 		t.Errorf("cut as %q", got)
+	}
+}
+
+// The size of a decision is close to that of its JSON.
+func TestDecisionSize(t *testing.T) {
+	t.Parallel()
+	for _, d := range []v1beta1.Decision{
+		{ID: 1, Verb: "promote", User: "alice", Via: "verb", Time: metav1.NewTime(time.Unix(1e9, 0))},
+		{ID: 123456, Verb: "pause", User: strings.Repeat("u", 256), UID: "3f4c", Reason: strings.Repeat(`<"\`, 300), Via: "status", Step: 12, Revision: "5f8c", Time: metav1.NewTime(time.Unix(1e9, 0))},
+		{ID: 7, Verb: "abort", User: "bob", Reason: strings.Repeat("\U0001f600", 1024), RequestID: "ci-7", UserAgent: "kubectl", Outcome: "superseded", Time: metav1.NewTime(time.Unix(1e9, 0))},
+	} {
+		encoded, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub := rollouts.Decision{
+			ID: d.ID, Verb: rollouts.Verb(d.Verb), User: d.User, UID: d.UID, UserAgent: d.UserAgent, Time: d.Time, Step: d.Step,
+			Revision: d.Revision, Reason: d.Reason, RequestID: d.RequestID, Via: rollouts.Via(d.Via), Outcome: rollouts.Outcome(d.Outcome),
+		}
+		if got, most := hub.Size()-len(encoded), 128; got < 0 || got > most {
+			t.Errorf("decision %d: %d bytes more than its %d, want 0 to %d", d.ID, got, len(encoded), most)
+		}
 	}
 }

@@ -111,8 +111,9 @@ func newServer(t *testing.T) *server {
 	}
 	s := &server{}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects()...).
-		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}).
+		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}, &v1alpha1.RolloutHistory{}).
 		WithIndex(&v1beta1.Rollout{}, cluster.ByWorkload, cluster.WorkloadKeys).
+		WithIndex(&v1beta1.Rollout{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
 		WithIndex(&v1beta1.BatchRelease{}, cluster.ByWorkload, cluster.WorkloadKeys).
 		WithIndex(&appsv1.ReplicaSet{}, cluster.ByOwner, cluster.OwnerKeys).
 		WithIndex(&corev1.Pod{}, cluster.ByOwner, cluster.OwnerKeys).

@@ -80,7 +80,13 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 	if f.Status == nil {
 		return made, s.filed(h)
 	}
-	wire, err := converted[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: *f.Status})
+	status := *f.Status
+	earlier, err := s.earlier(ctx, p.Rollout, f)
+	if err != nil {
+		return made, err
+	}
+	status.Decisions = append(earlier, status.Decisions...)
+	wire, err := converted[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: status})
 	if err != nil {
 		return made, err
 	}
@@ -89,6 +95,31 @@ func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, 
 		return made, err
 	}
 	return made, s.filed(h)
+}
+
+// earlier reads the decisions of a release that the status of its Rollout has no more. A
+// list of one name has them.
+func (s Server) earlier(ctx context.Context, r *rollouts.Rollout, f planner.Filing) ([]rollouts.Decision, error) {
+	if f.Before == 0 {
+		return nil, nil
+	}
+	list := &v1beta1.RolloutList{}
+	if err := s.Live.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingFields{"metadata.name": r.Name}); err != nil {
+		return nil, fmt.Errorf("reading the decisions about %s: %w", r.Name, err)
+	}
+	var out []rollouts.Decision
+	for i := range list.Items {
+		stored, err := converted[rollouts.Rollout](&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range stored.Status.Decisions {
+			if stored.UID == r.UID && d.ID >= f.Release.FirstDecision && d.ID < f.Before {
+				out = append(out, d)
+			}
+		}
+	}
+	return out, nil
 }
 
 // filed remembers a history as the server answered it.

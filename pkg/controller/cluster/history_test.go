@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -45,5 +46,46 @@ func TestHistoryIsKnownForAWhile(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{1, 1, 0}, got); diff != "" {
 		t.Errorf("histories at once, after 59 s and after a minute (-want +got):\n%s", diff)
+	}
+}
+
+// Of a release with many decisions the status of the Rollout has the latest. Its history has all,
+// and none of another release.
+func TestHistoryHasEarlierDecisions(t *testing.T) {
+	t.Parallel()
+	wire := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "busy", UID: "uid"}}
+	for id := range int64(50) {
+		wire.Status.Decisions = append(wire.Status.Decisions, v1beta1.Decision{ID: id + 1, Verb: "pause", User: "alice"})
+	}
+	s, status := newServer(t), wire.Status
+	if err := s.Create(t.Context(), wire); err != nil {
+		t.Fatal(err)
+	}
+	wire.Status = status
+	if err := s.Status().Update(t.Context(), wire); err != nil {
+		t.Fatal(err)
+	}
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(clock())}}
+	ro := &rollouts.Rollout{ObjectMeta: wire.ObjectMeta}
+	for id := range int64(10) {
+		ro.Status.Decisions = append(ro.Status.Decisions, rollouts.Decision{ID: id + 41, Verb: rollouts.VerbPause, User: "alice"})
+	}
+	end := metav1.NewTime(clock().Now())
+	ro.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 8, EndTime: &end}, {Number: 2, FirstDecision: 46}}
+	first := ro.Status.Releases[0]
+	filings := planner.Filings(ro.Status, nil)
+	if _, err := server.File(t.Context(), cluster.Part{Rollout: ro}, filings[0]); err != nil {
+		t.Fatal(err)
+	}
+	histories, err := server.Histories(t.Context(), ro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := histories[first.Number].Decisions
+	if len(all) != 38 || all[0].ID != 8 || all[37].ID != 45 {
+		t.Errorf("the history has %+v, want the decisions 8 to 45", all)
+	}
+	if again := planner.Filings(ro.Status, histories); len(again) != 1 || again[0].Release.Number != 2 {
+		t.Errorf("filed again: %+v", again)
 	}
 }

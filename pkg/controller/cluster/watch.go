@@ -9,6 +9,7 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -179,6 +180,21 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 	})
+}
+
+// OnRollout tells how the records of Rollouts change. It wakes nobody.
+func OnRollout(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
+	return handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
+		old, next := e.ObjectOld.(*v1beta1.Rollout), e.ObjectNew.(*v1beta1.Rollout)
+		if equality.Semantic.DeepEqual(old.Status.Releases, next.Status.Releases) {
+			return
+		}
+		before, err := converted[rollouts.Rollout](old)
+		after, errAfter := converted[rollouts.Rollout](next)
+		if err == nil && errAfter == nil {
+			changed(before, after)
+		}
+	}}
 }
 
 // Lone passes BatchReleases that no Rollout has, and those that are being deleted: the

@@ -48,9 +48,8 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Stored counts what ended between the records of a Rollout before and now, and
-// what is announced, all of which is stored.
-func (m *Metrics) Stored(r *rollouts.Rollout, before []rollouts.ReleaseRecord, announced []planner.Event) {
+// Announced counts what is announced.
+func (m *Metrics) Announced(announced []planner.Event) {
 	if m == nil {
 		return
 	}
@@ -59,8 +58,15 @@ func (m *Metrics) Stored(r *rollouts.Rollout, before []rollouts.ReleaseRecord, a
 			m.bypasses.Inc()
 		}
 	}
-	for _, duration := range planner.StepDurations(r, before, r.Status.Releases) {
-		m.stepDurations.WithLabelValues(string(style(r)), string(duration.For)).Observe(duration.Took.Seconds())
+}
+
+// Changed counts what ended between two records of a Rollout, whoever wrote them: a verb ends a wait, too.
+func (m *Metrics) Changed(before, after *rollouts.Rollout) {
+	if m == nil {
+		return
+	}
+	for _, duration := range planner.StepDurations(after, before.Status.Releases, after.Status.Releases) {
+		m.stepDurations.WithLabelValues(string(style(after)), string(duration.For)).Observe(duration.Took.Seconds())
 	}
 }
 

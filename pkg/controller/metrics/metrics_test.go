@@ -89,8 +89,8 @@ weir_rollouts_unprotected 1
 	}
 }
 
-// What is stored is counted, by what it was that took so long.
-func TestStored(t *testing.T) {
+// What has changed is counted, by what it was that took so long.
+func TestChanged(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
 	if err != nil {
@@ -103,9 +103,11 @@ func TestStored(t *testing.T) {
 	r := rollout("web", rollouts.PhaseProgressing)
 	before := []rollouts.ReleaseRecord{{Number: 1, Steps: []rollouts.StepRecord{{Step: 1, StepTimes: rollouts.StepTimes{EnteredTime: at(0)}}}}}
 	r.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, Steps: []rollouts.StepRecord{{Step: 1, StepTimes: rollouts.StepTimes{EnteredTime: at(0), UpgradedTime: at(7)}}}}}
-	m.Stored(r, before, nil)
-	m.Stored(r, r.Status.Releases, nil)
-	(*Metrics)(nil).Stored(r, before, nil)
+	was := r.DeepCopy()
+	was.Status.Releases = before
+	m.Changed(was, r)
+	m.Changed(r, r)
+	(*Metrics)(nil).Changed(was, r)
 	var want strings.Builder
 	want.WriteString(`
 # HELP weir_step_wait_seconds How long steps of releases waited for their pods, their traffic, an approval, or their time.
@@ -133,7 +135,7 @@ func TestBypasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Stored(rollout("web", rollouts.PhaseProgressing), nil, []planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
+	m.Announced([]planner.Event{{Reason: "RolloutStarted"}, {Reason: "AdmissionBypassed", Warning: true}})
 	if n := testutil.ToFloat64(m.bypasses); n != 1 {
 		t.Errorf("%v are counted, want 1", n)
 	}

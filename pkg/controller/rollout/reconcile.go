@@ -150,5 +150,5 @@ func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decisi
 			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
 		}
 	}
-	r.Metrics.Stored(obs.Rollout, before.Releases, d.Events)
+	r.Metrics.Announced(d.Events)
 }

@@ -47,7 +47,7 @@ func TestTypedVerbs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Name != "new" || r.Status.Canary.State != v1beta1.StepReady || len(r.Status.Decisions) != 1 {
+		if r.Name != "new" || r.Status.Canary.State != v1beta1.StepUpgrade || len(r.Status.Decisions) != 1 {
 			t.Fatalf("promote was answered with %s in state %s and %d decisions", r.Name, r.Status.Canary.State, len(r.Status.Decisions))
 		}
 	}

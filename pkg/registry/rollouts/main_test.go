@@ -107,7 +107,7 @@ type request struct {
 	headers map[string]string
 }
 
-func call(t *testing.T, r request) answer {
+func call(t testing.TB, r request) answer {
 	t.Helper()
 	config := server.As(r.as)
 	client, err := restclient.HTTPClientFor(config)
@@ -154,7 +154,7 @@ func call(t *testing.T, r request) answer {
 }
 
 // must fails the test unless the answer has the code.
-func (a answer) must(t *testing.T, code int) answer {
+func (a answer) must(t testing.TB, code int) answer {
 	t.Helper()
 	if a.code != code {
 		t.Fatalf("got %d, want %d: %s", a.code, code, a.body)
@@ -163,7 +163,7 @@ func (a answer) must(t *testing.T, code int) answer {
 }
 
 // rollout decodes the answer.
-func (a answer) rollout(t *testing.T) *v1beta1.Rollout {
+func (a answer) rollout(t testing.TB) *v1beta1.Rollout {
 	t.Helper()
 	r := &v1beta1.Rollout{}
 	if err := json.Unmarshal(a.body, r); err != nil {
@@ -174,7 +174,7 @@ func (a answer) rollout(t *testing.T) *v1beta1.Rollout {
 
 // namespace is where a test has the world for itself. Without a cluster, names
 // of namespaces are free.
-func namespace(t *testing.T) string {
+func namespace(t testing.TB) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "").Replace(t.Name()))
 	return name[:min(len(name), 63)]
@@ -196,19 +196,19 @@ func manifest(name, deployment string) string {
 		"status": {"phase": "Healthy", "message": "as if"}}`, name, deployment)
 }
 
-func create(t *testing.T, ns, name, deployment string) *v1beta1.Rollout {
+func create(t testing.TB, ns, name, deployment string) *v1beta1.Rollout {
 	t.Helper()
 	return call(t, request{as: alice, method: "POST", path: list(v1beta1Path, ns), body: manifest(name, deployment)}).
 		must(t, http.StatusCreated).rollout(t)
 }
 
-func get(t *testing.T, ns, name string) *v1beta1.Rollout {
+func get(t testing.TB, ns, name string) *v1beta1.Rollout {
 	t.Helper()
 	return call(t, request{as: alice, method: "GET", path: one(v1beta1Path, ns, name)}).must(t, http.StatusOK).rollout(t)
 }
 
 // patch is a JSON merge patch.
-func patch(t *testing.T, as, path, body string) answer {
+func patch(t testing.TB, as, path, body string) answer {
 	t.Helper()
 	return call(t, request{
 		as: as, method: "PATCH", path: path, body: body,
@@ -218,7 +218,7 @@ func patch(t *testing.T, as, path, body string) answer {
 
 // releasing is a Rollout whose first step waits for approval, as the controller
 // would have it.
-func releasing(t *testing.T, ns, name string) *v1beta1.Rollout {
+func releasing(t testing.TB, ns, name string) *v1beta1.Rollout {
 	t.Helper()
 	r := create(t, ns, name, name)
 	r.Status = v1beta1.RolloutStatus{

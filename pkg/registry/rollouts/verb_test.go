@@ -16,12 +16,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func verb(t *testing.T, as, version, ns, verb string, body any) answer {
+func verb(t testing.TB, as, version, ns, verb string, body any) answer {
 	t.Helper()
 	return call(t, request{as: as, method: "POST", path: one(version, ns, "web") + "/" + verb, body: body})
 }
 
-// A promotion is on record with its author, and the answer is the Rollout.
+// A promotion is on record with its author, and the answer is the Rollout at the next step.
 func TestPromote(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -30,13 +30,16 @@ func TestPromote(t *testing.T) {
 
 	want := []v1beta1.Decision{{
 		ID: 1, Verb: "promote", User: alice, UID: "uid-of-alice", UserAgent: "test/1",
-		Step: 1, Revision: "v2", Reason: "looks good", Via: "verb",
+		Step: 1, Revision: "v2", Reason: "looks good", Via: "verb", Outcome: "applied",
 	}}
 	if diff := cmp.Diff(want, r.Status.Decisions, cmpopts.IgnoreFields(v1beta1.Decision{}, "Time")); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
-	if r.Kind != "Rollout" || r.Status.Canary.State != v1beta1.StepReady || r.Status.CurrentStepState != v1beta1.StepReady {
-		t.Errorf("answered a %s in state %s, want a Rollout in StepReady", r.Kind, r.Status.CurrentStepState)
+	if r.Kind != "Rollout" || r.Status.Canary.State != v1beta1.StepUpgrade || r.Status.CurrentStepState != v1beta1.StepUpgrade || r.Status.CurrentStepIndex != 2 {
+		t.Errorf("answered a %s at step %d in state %s, want a Rollout at step 2 in StepUpgrade", r.Kind, r.Status.CurrentStepIndex, r.Status.CurrentStepState)
+	}
+	if c := r.Status.Conditions[1]; c.Type != "Reconciling" || c.Message != r.Status.Message || c.Message != "Rollout is in step(2/3), and upgrade workload to new version" {
+		t.Errorf("the message is %q, and of %s %q", r.Status.Message, c.Type, c.Message)
 	}
 	if r.Generation != 1 {
 		t.Errorf("generation is %d, want 1: a verb is no change of the spec", r.Generation)
@@ -91,7 +94,7 @@ func TestDryRun(t *testing.T) {
 	ns := namespace(t)
 	before := releasing(t, ns, "web")
 	r := verb(t, alice, v1beta1Path, ns, "promote?dryRun=All", `{}`).must(t, http.StatusCreated).rollout(t)
-	if r.Status.Canary.State != v1beta1.StepReady || len(r.Status.Decisions) != 1 {
+	if r.Status.Canary.State != v1beta1.StepUpgrade || len(r.Status.Decisions) != 1 {
 		t.Errorf("a dry run answers %+v, want the step approved", r.Status)
 	}
 	if diff := cmp.Diff(before.Status, get(t, ns, "web").Status); diff != "" {

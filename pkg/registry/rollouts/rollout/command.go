@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -88,8 +89,9 @@ func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.O
 // CommandREST serves one verb of Rollouts: POST …/rollouts/{name}/{verb}.
 type CommandREST struct {
 	command
-	store *registry.Store
-	clock clock.PassiveClock
+	store   *registry.Store
+	earlier *decisions.Earlier
+	clock   clock.PassiveClock
 	// answer is a Rollout of the version served, for documentation.
 	answer any
 }
@@ -131,6 +133,11 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 		r := stored.DeepCopyObject().(*rollouts.Rollout)
 		r.Status.Fit()
 		var err error
+		if asked.NeedsEarlier(&r.Status) {
+			if asked.Earlier, err = c.earlier.Of(ctx, r); err != nil {
+				return nil, err
+			}
+		}
 		if warn, err = decide(ctx, r, asked); err != nil {
 			return nil, refused(c.kind, name, field.NewPath("step"), err)
 		}
@@ -162,7 +169,7 @@ func (c *CommandREST) validate(ctx context.Context, name string, sent body, vali
 func commandFrom(ctx context.Context, v rollouts.Verb, via rollouts.Via, c clock.PassiveClock) verb.Command {
 	asked := verb.Command{
 		Verb: v, Via: via, UserAgent: userAgent(ctx),
-		Now: metav1.NewTime(c.Now()).Rfc3339Copy(),
+		Now: metav1.NewTime(c.Now()),
 	}
 	if who, ok := genericapirequest.UserFrom(ctx); ok {
 		asked.User, asked.UID = rollouts.Clean(who.GetName(), rollouts.MaxUser), rollouts.Clean(who.GetUID(), rollouts.MaxUser)

@@ -13,12 +13,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-var decisions = metrics.NewCounterVec(&metrics.CounterOpts{
+var decided = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name: "weir_decisions_total", StabilityLevel: metrics.ALPHA,
 	Help: "Decisions that users sent, by verb, the way they came, and what they were answered.",
 }, []string{"verb", "via", "outcome"})
 
-func init() { legacyregistry.MustRegister(decisions) }
+func init() { legacyregistry.MustRegister(decided) }
 
 // outcomes name the outcome of a decision by its error. The first row that
 // matches counts; an error without a row has failed.
@@ -59,7 +59,7 @@ func (a *attempt) recordOutcome(ctx context.Context, name string, dry bool, err 
 		return
 	}
 	outcome := a.outcome(err)
-	decisions.WithLabelValues(string(a.command.Verb), string(a.command.Via), outcome).Inc()
+	decided.WithLabelValues(string(a.command.Verb), string(a.command.Via), outcome).Inc()
 	log := klog.V(2)
 	if !log.Enabled() {
 		return

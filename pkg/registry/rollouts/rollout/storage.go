@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 )
 
@@ -54,7 +55,7 @@ type Endpoints struct {
 func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
 	for _, row := range commands {
-		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, clock: e.rollout.clock, answer: answer}
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, earlier: e.rollout.earlier, clock: e.rollout.clock, answer: answer}
 	}
 	return served
 }
@@ -69,6 +70,7 @@ type (
 type REST struct {
 	*plainREST
 	claims  *claim.Claims
+	earlier *decisions.Earlier
 	drivers *Drivers
 	clock   clock.PassiveClock
 	finder  Finder
@@ -84,7 +86,7 @@ var (
 func NewEndpoints(c Config) (*Endpoints, error) {
 	d := &Drivers{permissions: permissions{authorizer: c.Authorizer, legacy: c.LegacyApprovals}, controller: c.Controller}
 	r := &REST{drivers: d, clock: c.Clock, finder: c.Finder}
-	if err := r.openClaims(c); err != nil {
+	if err := r.openBeside(c); err != nil {
 		return nil, err
 	}
 	k := plain.Kind[*rollouts.Rollout, rollouts.RolloutSpec, rollouts.RolloutStatus]{
@@ -101,7 +103,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 	kept := statusStrategy{Strategy: main.plainStrategy}
 	var status *plain.StatusREST
 	var err error
-	if r.plainREST, status, err = k.Open(c.Options, d, main, progressStrategy{kept, main}); err != nil {
+	if r.plainREST, status, err = k.Open(decisions.Getter{RESTOptionsGetter: c.Options, Earlier: r.earlier}, d, main, progressStrategy{kept, main}); err != nil {
 		return nil, err
 	}
 	d.get = r.Get
@@ -113,11 +115,11 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 	}, nil
 }
 
-// openClaims opens the storage of claims.
-func (r *REST) openClaims(c Config) error {
+// openBeside opens the storages of claims and of earlier decisions.
+func (r *REST) openBeside(c Config) error {
 	options, err := c.Options.GetRESTOptions(rollouts.Resource("rollouts"), &rollouts.Rollout{})
 	if err != nil {
-		return fmt.Errorf("finding the storage of claims: %w", err)
+		return fmt.Errorf("finding the storage of Rollouts: %w", err)
 	}
 	r.claims = &claim.Claims{Clock: c.Clock, Stored: func(ctx context.Context, namespace, name string) (*rollouts.Rollout, error) {
 		obj, err := r.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
@@ -126,7 +128,10 @@ func (r *REST) openClaims(c Config) error {
 		}
 		return obj.(*rollouts.Rollout), nil
 	}}
-	r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig)
+	if r.claims.Storage, r.destroy, err = claim.NewStorage(options.StorageConfig); err != nil {
+		return err
+	}
+	r.earlier, err = decisions.NewEarlier(options.StorageConfig)
 	return err
 }
 
@@ -134,6 +139,7 @@ func (r *REST) openClaims(c Config) error {
 func (r *REST) Destroy() {
 	r.Store.Destroy()
 	r.destroy()
+	r.earlier.Destroy()
 }
 
 // Create stores a Rollout once its workload is claimed for it.
@@ -159,8 +165,12 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	out, created, err := r.Store.Update(ctx, name, info, transaction.onCreate(create), transaction.onUpdate(update), force, options)
 	transaction.settle(ctx, err)
 	tried.recordOutcome(ctx, name, dryrun.IsDryRun(options.DryRun), err)
-	if err == nil {
-		referred.warn(ctx, out)
+	if err != nil {
+		return out, created, err
+	}
+	referred.warn(ctx, out)
+	if !dryrun.IsDryRun(options.DryRun) {
+		err = r.earlier.Rewrite(ctx, out.(*rollouts.Rollout))
 	}
 	return out, created, err
 }
