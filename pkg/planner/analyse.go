@@ -25,9 +25,10 @@ func beginAttempt(d *draft) {
 	if a := d.status.Analysis; d.release.Analysis == nil || a != nil && a.Revision == p.UpdateRevision {
 		return
 	}
-	// Windows of equal length begin together, so that a source is asked once for all.
+	// Windows of equal length begin together, so that a source is asked once for all, and
+	// none begins before the attempt, whose requests may be those of an earlier one.
 	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
-	since := metav1.Unix(d.Now.Unix()-d.Now.Unix()%every, 0)
+	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
 	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since}
 }
 

@@ -24,10 +24,14 @@ func PausedBy(r *rollouts.Rollout) string {
 	return DecidedBy(r, func(d rollouts.Decision) bool { return d.Verb == rollouts.VerbPause })
 }
 
-// DecidedBy names the author of the latest decision that matches.
+// DecidedBy names the author of the latest decision that matches; of the checks it says why.
 func DecidedBy(r *rollouts.Rollout, match func(rollouts.Decision) bool) string {
 	for _, d := range slices.Backward(r.Status.Decisions) {
-		if match(d) {
+		switch {
+		case !match(d):
+		case d.Via == rollouts.ViaAnalysis:
+			return " by its checks: " + d.Reason
+		default:
 			return " by " + d.User
 		}
 	}

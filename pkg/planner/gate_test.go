@@ -198,7 +198,11 @@ func (c *checks) decisions(actor string, old, next *rollouts.Rollout) {
 	if actor == "user" {
 		return
 	}
-	if len(was) != len(is) {
+	kept := slices.Clone(is)
+	if n := len(was); len(kept) == n+1 && kept[n].Via == rollouts.ViaAnalysis {
+		kept = kept[:n] // the server has put on record what the checks say
+	}
+	if len(was) != len(kept) {
 		c.violate("no lost command", "%s keeps %d of %d decisions", actor, len(is), len(was))
 		return
 	}

@@ -45,7 +45,7 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 				s.run(append(begin[:len(begin):len(begin)], "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
 					"update web image=v2", "settle", "advance 30s", "settle"))
 				s.run(tt.verbs)
-				o, err := rollout.Steps(api{s.w}, s.w.clock, "").Observe(unlogged, types.NamespacedName{Name: "web"})
+				o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/verb"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -31,7 +32,8 @@ func commit[T object.Object](a api, next T) (T, error) {
 
 func (a api) CommitRollout(_ context.Context, r *rollouts.Rollout, status rollouts.RolloutStatus) (*rollouts.Rollout, error) {
 	next := clone(r)
-	next.Status = status
+	next.Status = *status.DeepCopy()
+	verb.Automatic(&r.Status, &next.Status, verb.Command{User: "weir-controller", Now: metav1.NewTime(a.now)}) // as the server does
 	return commit(a, next)
 }
 

@@ -189,6 +189,8 @@ const (
 	ViaVerb   Via = "verb"
 	ViaStatus Via = "status"
 	ViaSpec   Via = "spec"
+	// ViaAnalysis is a decision of the checks of the plan.
+	ViaAnalysis Via = "analysis"
 )
 
 // Outcome is what became of a decision.

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
 // progressStrategy keeps everything but the status, and the decisions in it. Which
@@ -99,6 +100,7 @@ func (w *statusWrite) settle(ctx context.Context, obj, old runtime.Object) (runt
 			keepUnknownFields(&r.Status, &stored.Status)
 		}
 		r.Status.Decisions = settleOutcomes(r.Status.Decisions, stored.Status.Decisions)
+		verb.Automatic(&stored.Status, &r.Status, commandFrom(ctx, "", rollouts.ViaAnalysis, w.clock))
 		return r, nil
 	}
 	next := stored.DeepCopy()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -51,8 +52,22 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.plainStrategy.PrepareForUpdate(ctx, obj, old)
 	r := obj.(*rollouts.Rollout)
+	keepAnalysis(ctx, r, old.(*rollouts.Rollout))
 	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.clock)
 	setServerFields(r)
+}
+
+// keepAnalysis keeps the checks of a plan where a PUT has none: a client that was built
+// without the field would remove them unseen. A patch, an apply, or {} removes them.
+func keepAnalysis(ctx context.Context, r, old *rollouts.Rollout) {
+	_, plan := r.Spec.Strategy.Active()
+	_, stored := old.Spec.Strategy.Active()
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok || info.Verb != "update" || plan == nil || stored == nil || plan.Analysis != nil || stored.Analysis == nil {
+		return
+	}
+	plan.Analysis = stored.Analysis.DeepCopy()
+	warning.AddWarning(ctx, "", "the analysis of the plan is kept, which this PUT does not have; to remove it, patch it or send {}")
 }
 
 // setServerFields sets the finalizer and the plan hash, which the server keeps on

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verb
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// Automatic puts on record what the checks of a plan have decided, where a status that is
+// written says so: an abort, or that a step went on which no person had approved. The command
+// has who writes, and when.
+func Automatic(was, next *rollouts.RolloutStatus, c Command) {
+	v, step, reason := decidedByChecks(was, next)
+	if v == "" {
+		return
+	}
+	c.Verb, c.Via, c.Options.Reason = v, rollouts.ViaAnalysis, rollouts.Clean(reason, rollouts.MaxReason)
+	outcome := rollouts.OutcomeApplied
+	if v == rollouts.VerbAbort {
+		outcome = "" // until the pass that goes back
+	}
+	at := next.Active().CurrentStepIndex
+	next.Active().CurrentStepIndex = step
+	_ = record(next, c, outcome) // a record that is full keeps no release from going on
+	next.Active().CurrentStepIndex = at
+}
+
+// decidedByChecks is the verb that the checks stand for between two statuses, of which step,
+// and why; empty if none.
+func decidedByChecks(was, next *rollouts.RolloutStatus) (v rollouts.Verb, step int32, reason string) {
+	before, after := was.Active(), next.Active()
+	if before == nil || after == nil || next.Analysis == nil || before.UpdateRevision != after.UpdateRevision {
+		return "", 0, ""
+	}
+	if was.Activity() != rollouts.ActivityAborting && next.Activity() == rollouts.ActivityAborting {
+		return rollouts.VerbAbort, before.CurrentStepIndex, reasons(next.Analysis, rollouts.CheckFailed, rollouts.CheckInconclusive)
+	}
+	measured := before.State == rollouts.StepMetricsAnalysis || before.State == rollouts.StepPaused
+	left := after.CurrentStepIndex == before.CurrentStepIndex+1 || after.State == rollouts.StepCompleted
+	if !measured || !left || before.FullyPromoted || next.Activity() == rollouts.ActivityAborting {
+		return "", 0, ""
+	}
+	return rollouts.VerbPromote, before.CurrentStepIndex, reasons(was.Analysis, rollouts.CheckPassed, rollouts.CheckRunning)
+}
+
+// reasons are those of the checks with one of the results.
+func reasons(a *rollouts.AnalysisStatus, results ...rollouts.CheckResult) string {
+	var all []string
+	if a != nil {
+		for _, c := range a.Checks {
+			for _, result := range results {
+				if c.Result == result {
+					all = append(all, fmt.Sprintf("%s: %s", c.Name, c.Why))
+				}
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
