@@ -312,11 +312,12 @@ func convert(t *testing.T, scheme *runtime.Scheme, in, out any) {
 
 // sayable reduces a Rollout to what v1alpha1 can say.
 func sayable(r *rollouts.Rollout) {
-	r.Spec.Strategy.BlueGreen, r.Status.BlueGreen = nil, nil
+	r.Spec.Strategy.BlueGreen, r.Status.BlueGreen, r.Status.Analysis = nil, nil, nil
 	canary := r.Spec.Strategy.Canary
 	if canary == nil {
 		return
 	}
+	canary.Analysis = nil
 	annotateStyle(r, canary)
 	requireReplicas(canary)
 	canary.ExtraWorkloadGiven = canary.ExtraWorkload
