@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,14 +23,43 @@ import (
 // beginAttempt notes that the new version may get requests from now on.
 func beginAttempt(d *draft) {
 	p := d.progress()
-	if a := d.status.Analysis; d.release.Analysis == nil || a != nil && a.Revision == p.UpdateRevision {
+	a := d.status.Analysis
+	if d.release.Analysis == nil || a != nil && a.Revision == p.UpdateRevision && a.Since != nil {
 		return
 	}
 	// Windows of equal length begin together, so that a source is asked once for all, and
 	// none begins before the attempt, whose requests may be those of an earlier one.
 	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
 	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
-	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since}
+	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since, Overridden: a != nil && a.Overridden}
+}
+
+// ChecksClosed says why an approval has to wait for the checks of the step, by what is
+// stored: one that failed waits for a person who overrides it, and so does one that is
+// still measured, unless every step is promoted. It is empty where nothing has to be waited for.
+func ChecksClosed(r *rollouts.Rollout, full bool) string {
+	a, p := r.Status.Analysis, r.Status.Active()
+	_, plan := r.Spec.Strategy.Active()
+	if a == nil || p == nil || plan == nil || plan.Analysis == nil || a.Overridden || a.Step != p.CurrentStepIndex {
+		return ""
+	}
+	var open []string
+	for _, c := range a.Checks {
+		running := c.Result == rollouts.CheckRunning && p.State == rollouts.StepMetricsAnalysis && !full
+		if c.Result == rollouts.CheckFailed && onFailOf(plan.Analysis, c.Name) != rollouts.OnFailReport || running {
+			open = append(open, c.Name+": "+c.Why)
+		}
+	}
+	return strings.Join(open, "; ")
+}
+
+func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
+	for i := range a.Checks {
+		if rollouts.CheckName(&a.Checks[i]) == name {
+			return cmp.Or(a.Checks[i].OnFail, a.OnFail, rollouts.OnFailAbort)
+		}
+	}
+	return cmp.Or(a.OnFail, rollouts.OnFailAbort)
 }
 
 // beginStep notes that the step begins to be measured.
@@ -160,8 +190,8 @@ const EventAnalysisFailed = "AnalysisFailed"
 func keepAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
-	case a == nil:
-		return
+	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && a.Revision == d.progress().UpdateRevision:
+		return // nothing is measured yet
 	case d.status.Phase != rollouts.PhaseProgressing, d.doing(rollouts.ActivityInitializing), a.Revision != d.progress().UpdateRevision:
 		d.status.Analysis = nil
 		return

@@ -214,7 +214,7 @@ func (c *checks) decisions(actor string, old, next *rollouts.Rollout) {
 func (c *checks) decision(actor string, was, is rollouts.Decision, next *rollouts.Rollout) {
 	same := is
 	same.Outcome = was.Outcome
-	if same != was || was.Outcome != "" && was.Outcome != is.Outcome {
+	if !equal.DeepEqual(same, was) || was.Outcome != "" && was.Outcome != is.Outcome {
 		c.violate("no lost command", "%s changes decision %+v to %+v", actor, was, is)
 	}
 	if p := next.Status.Active(); was.Verb == rollouts.VerbPromote && was.Outcome == "" && p != nil {

@@ -111,7 +111,7 @@ func (s *story) scale(c command) {
 }
 
 func (s *story) decide(c command, v rollouts.Verb, via rollouts.Via) {
-	asked := verb.Command{Verb: v, Via: via, User: c.get("user", "alice"), Full: c.has("full")}
+	asked := verb.Command{Verb: v, Via: via, User: c.get("user", "alice"), Full: c.has("full"), Override: c.has("override")}
 	asked.Options.RequestID, asked.Options.Reason = c.get("id", ""), c.get("reason", "")
 	asked.Step = s.number(c.get("to", "0"))
 	if step := c.get("step", ""); step != "" {

@@ -21,8 +21,9 @@ import (
 type Command struct {
 	Verb    rollouts.Verb
 	Options rollouts.DecisionOptions
-	// Full is promote's own option, and Step is jump's.
+	// Full is promote's own option, and Step is jump's. Override is promote's and retry's.
 	Full      bool
+	Override  bool
 	Step      int32
 	Via       rollouts.Via
 	User, UID string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
@@ -50,7 +52,7 @@ func TestMove(t *testing.T) {
 			s := rollouts.RolloutStatus{Decisions: tc.status, Releases: tc.releases}
 			before := slices.Clone(tc.earlier)
 			kept, left := verb.Move(&s, tc.earlier)
-			if !slices.Equal(before, tc.earlier) || len(s.Decisions) != len(tc.status) {
+			if !equality.Semantic.DeepEqual(before, tc.earlier) || len(s.Decisions) != len(tc.status) {
 				t.Error("what was given is changed")
 			}
 			for what, c := range map[string]struct {

@@ -28,6 +28,9 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	}
+	if c.Override {
+		d.Overrode = []string{"analysis"}
+	}
 	fold(next, d)
 	if !makeRoom(next, room{maxDecisions, maxBytes}, d, c.Earlier) {
 		return refuse("the decisions of this release fill its record (%d, or %d KiB); roll it back, or release another template: "+

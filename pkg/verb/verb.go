@@ -116,9 +116,15 @@ func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
 // as well, whatever the state of this one.
 func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p := next.Active()
+	if why := planner.ChecksClosed(r, c.Full); why != "" && !c.Override {
+		return refuse("step %d waits for its checks: %s; abort, or promote with override: true, which takes a reason and permission to create rollouts/override", p.CurrentStepIndex, why)
+	}
 	p.FullyPromoted = p.FullyPromoted || c.Full
+	if c.Override && c.Full && next.Analysis != nil {
+		next.Analysis.Overridden = true
+	}
 	switch {
-	case p.State == rollouts.StepPaused:
+	case p.State == rollouts.StepPaused, p.State == rollouts.StepMetricsAnalysis && c.Override:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now
 	case c.Full:
@@ -190,6 +196,10 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Message = "Rollout starts again at step 1"
 	next.RemoveCondition(rollouts.ConditionStalled)
 	restartDeadline(next)
+	next.Analysis = nil
+	if c.Override {
+		next.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Overridden: true}
+	}
 	next.SetActivity(rollouts.ActivityInitializing, next.Message, c.Now)
 	return nil
 }

@@ -18,6 +18,8 @@ type PromoteOptions struct {
 	DecisionOptions
 	// Full lets every further batch run without waiting for approval.
 	Full bool
+	// Override lets the step pass, or with Full every further one, whatever its checks say.
+	Override bool
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -40,7 +42,14 @@ type RollbackOptions AbortOptions
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RetryOptions is the body of the verb retry.
-type RetryOptions AbortOptions
+type RetryOptions struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	DecisionOptions
+	// Override has checks only report in this attempt.
+	Override bool
+}
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

@@ -182,4 +182,6 @@ type Decision struct {
 	Via       Via
 	// Outcome is empty until the controller has acted on the decision.
 	Outcome Outcome
+	// Overrode is what was not waited for, such as analysis.
+	Overrode []string
 }

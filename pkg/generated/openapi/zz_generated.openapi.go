@@ -731,7 +731,7 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 					},
 					"via": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, or spec for an edit that ends the pause of a step.",
+							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, spec for an edit that ends the pause of a step, or analysis for what the checks of the plan have decided.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -742,6 +742,25 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 							Description: "Outcome is applied, superseded or rejected; empty until the controller has acted on the decision.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"overrode": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Overrode is what the decision did not wait for: analysis.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},
@@ -1682,6 +1701,13 @@ func schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the step pass, or with full every further one, whatever its checks say. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -2094,6 +2120,13 @@ func schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "Expect refuses the request when the Rollout has moved on.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override has checks only report in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -4808,7 +4841,7 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 					},
 					"via": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, or spec for an edit that ends the pause of a step.",
+							Description: "Via is how the decision came in: verb, status for a write of the status as older clients do, spec for an edit that ends the pause of a step, or analysis for what the checks of the plan have decided.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4819,6 +4852,25 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 							Description: "Outcome is applied, superseded or rejected; empty until the controller has acted on the decision.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"overrode": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Overrode is what the decision did not wait for: analysis.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},
@@ -5731,6 +5783,13 @@ func schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref common.ReferenceCallbac
 							Format:      "",
 						},
 					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override lets the step pass, or with full every further one, whatever its checks say. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -6223,6 +6282,13 @@ func schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "Expect refuses the request when the Rollout has moved on.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
+						},
+					},
+					"override": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Override has checks only report in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -7528,7 +7594,7 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "text is one of a check, and where the object has it.",
+				Description: "text is one of a check, where the object has it, and what it gets from the release.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"path": {
@@ -7542,8 +7608,21 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 							Format: "",
 						},
 					},
+					"ofRelease": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
-				Required: []string{"path", "value"},
+				Required: []string{"path", "value", "ofRelease"},
 			},
 		},
 		Dependencies: []string{

@@ -22,6 +22,11 @@ type PromoteOptions struct {
 	// waiting for approvals and timed pauses. Default: false.
 	// +optional
 	Full bool `json:"full,omitempty"`
+	// Override lets the step pass, or with full every further one, whatever its
+	// checks say. It takes a reason, and permission to create rollouts/override.
+	// Default: false.
+	// +optional
+	Override bool `json:"override,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -46,7 +51,18 @@ type RollbackOptions AbortOptions
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // RetryOptions is the body of the verb retry. An empty body is fine.
-type RetryOptions AbortOptions
+type RetryOptions struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata may name the Rollout; it is not needed.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	DecisionOptions `json:",inline"`
+	// Override has checks only report in this attempt. It takes a reason, and
+	// permission to create rollouts/override. Default: false.
+	// +optional
+	Override bool `json:"override,omitempty"`
+}
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

@@ -1197,6 +1197,7 @@ func autoConvert_v1alpha1_PromoteOptions_To_rollouts_PromoteOptions(in *PromoteO
 		return err
 	}
 	out.Full = in.Full
+	out.Override = in.Override
 	return nil
 }
 
@@ -1211,6 +1212,7 @@ func autoConvert_rollouts_PromoteOptions_To_v1alpha1_PromoteOptions(in *rollouts
 		return err
 	}
 	out.Full = in.Full
+	out.Override = in.Override
 	return nil
 }
 
@@ -1387,6 +1389,7 @@ func autoConvert_v1alpha1_RetryOptions_To_rollouts_RetryOptions(in *RetryOptions
 	if err := Convert_v1alpha1_DecisionOptions_To_rollouts_DecisionOptions(&in.DecisionOptions, &out.DecisionOptions, s); err != nil {
 		return err
 	}
+	out.Override = in.Override
 	return nil
 }
 
@@ -1400,6 +1403,7 @@ func autoConvert_rollouts_RetryOptions_To_v1alpha1_RetryOptions(in *rollouts.Ret
 	if err := Convert_rollouts_DecisionOptions_To_v1alpha1_DecisionOptions(&in.DecisionOptions, &out.DecisionOptions, s); err != nil {
 		return err
 	}
+	out.Override = in.Override
 	return nil
 }
 

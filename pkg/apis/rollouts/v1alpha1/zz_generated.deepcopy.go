@@ -218,6 +218,11 @@ func (in *Condition) DeepCopy() *Condition {
 func (in *Decision) DeepCopyInto(out *Decision) {
 	*out = *in
 	in.Time.DeepCopyInto(&out.Time)
+	if in.Overrode != nil {
+		in, out := &in.Overrode, &out.Overrode
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

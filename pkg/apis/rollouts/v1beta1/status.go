@@ -300,10 +300,15 @@ type Decision struct {
 	// +optional
 	RequestID string `json:"requestID,omitempty"`
 	// Via is how the decision came in: verb, status for a write of the status
-	// as older clients do, or spec for an edit that ends the pause of a step.
+	// as older clients do, spec for an edit that ends the pause of a step, or analysis for what the
+	// checks of the plan have decided.
 	Via Via `json:"via"`
 	// Outcome is applied, superseded or rejected; empty until the controller
 	// has acted on the decision.
 	// +optional
 	Outcome Outcome `json:"outcome,omitempty"`
+	// Overrode is what the decision did not wait for: analysis.
+	// +optional
+	// +listType=atomic
+	Overrode []string `json:"overrode,omitzero"`
 }

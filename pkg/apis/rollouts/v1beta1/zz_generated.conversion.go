@@ -1320,6 +1320,7 @@ func autoConvert_v1beta1_PromoteOptions_To_rollouts_PromoteOptions(in *PromoteOp
 		return err
 	}
 	out.Full = in.Full
+	out.Override = in.Override
 	return nil
 }
 
@@ -1334,6 +1335,7 @@ func autoConvert_rollouts_PromoteOptions_To_v1beta1_PromoteOptions(in *rollouts.
 		return err
 	}
 	out.Full = in.Full
+	out.Override = in.Override
 	return nil
 }
 
@@ -1531,6 +1533,7 @@ func autoConvert_v1beta1_RetryOptions_To_rollouts_RetryOptions(in *RetryOptions,
 	if err := Convert_v1beta1_DecisionOptions_To_rollouts_DecisionOptions(&in.DecisionOptions, &out.DecisionOptions, s); err != nil {
 		return err
 	}
+	out.Override = in.Override
 	return nil
 }
 
@@ -1544,6 +1547,7 @@ func autoConvert_rollouts_RetryOptions_To_v1beta1_RetryOptions(in *rollouts.Retr
 	if err := Convert_rollouts_DecisionOptions_To_v1beta1_DecisionOptions(&in.DecisionOptions, &out.DecisionOptions, s); err != nil {
 		return err
 	}
+	out.Override = in.Override
 	return nil
 }
 

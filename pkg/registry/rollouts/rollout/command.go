@@ -45,11 +45,16 @@ type body interface {
 var commands = []command{
 	{
 		verb: rollouts.VerbPromote, kind: "PromoteOptions", newBody: func() body { return &rollouts.PromoteOptions{} },
-		own: func(b body, c *verb.Command) { c.Full = b.(*rollouts.PromoteOptions).Full },
+		own: func(b body, c *verb.Command) {
+			c.Full, c.Override = b.(*rollouts.PromoteOptions).Full, b.(*rollouts.PromoteOptions).Override
+		},
 	},
 	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
 	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }},
-	{verb: rollouts.VerbRetry, kind: "RetryOptions", newBody: func() body { return &rollouts.RetryOptions{} }},
+	{
+		verb: rollouts.VerbRetry, kind: "RetryOptions", newBody: func() body { return &rollouts.RetryOptions{} },
+		own: func(b body, c *verb.Command) { c.Override = b.(*rollouts.RetryOptions).Override },
+	},
 	{verb: rollouts.VerbPause, kind: "PauseOptions", newBody: func() body { return &rollouts.PauseOptions{} }},
 	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
@@ -89,9 +94,10 @@ func (commandStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.O
 // CommandREST serves one verb of Rollouts: POST …/rollouts/{name}/{verb}.
 type CommandREST struct {
 	command
-	store   *registry.Store
-	earlier *decisions.Earlier
-	clock   clock.PassiveClock
+	store       *registry.Store
+	permissions permissions
+	earlier     *decisions.Earlier
+	clock       clock.PassiveClock
 	// answer is a Rollout of the version served, for documentation.
 	answer any
 }
@@ -126,6 +132,9 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	if c.own != nil {
 		c.own(sent, &asked)
 	}
+	if err := c.mayOverride(ctx, name, asked); err != nil {
+		return nil, err
+	}
 
 	var warn string
 	ctx, tried := withAttempt(ctx)
@@ -153,6 +162,22 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 		warning.AddWarning(ctx, "", warn)
 	}
 	return out, nil
+}
+
+// mayOverride refuses an override without a reason, and from users who may not.
+func (c *CommandREST) mayOverride(ctx context.Context, name string, asked verb.Command) error {
+	if !asked.Override {
+		return nil
+	}
+	if asked.Options.Reason == "" {
+		return apierrors.NewInvalid(rollouts.Kind(c.kind), name, field.ErrorList{field.Required(field.NewPath("reason"), "say why the checks are overridden")})
+	}
+	allowed, err := c.permissions.may(ctx, "create", "override", name)
+	if err != nil || allowed {
+		return err
+	}
+	return apierrors.NewForbidden(rollouts.Resource("rollouts/"+string(c.verb)), name, fmt.Errorf(
+		"override needs permission to create rollouts/override in namespace %q, which user %q does not have", genericapirequest.NamespaceValue(ctx), userName(ctx)))
 }
 
 func (c *CommandREST) validate(ctx context.Context, name string, sent body, validate rest.ValidateObjectFunc) error {

@@ -55,7 +55,7 @@ type Endpoints struct {
 func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 	served := map[string]rest.Storage{"rollouts": e.rollout, "rollouts/status": e.status}
 	for _, row := range commands {
-		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, earlier: e.rollout.earlier, clock: e.rollout.clock, answer: answer}
+		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.drivers.permissions, earlier: e.rollout.earlier, clock: e.rollout.clock, answer: answer}
 	}
 	return served
 }
