@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -71,14 +70,11 @@ func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) generic
 
 var errEnded = errors.New("they ended")
 
-// pipeSize is the buffer of each connection within the process.
-const pipeSize = 64 << 10
-
 // runBeside runs what is beside the server, and returns when it has ended. It asks the server
 // itself about our group: without the aggregator, TLS, and a second authentication. What
 // the server does about a request stays: authorization, admission, audit and flow control.
 func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *rest.Config) error {
-	listener := bufconn.Listen(pipeSize)
+	listener := newPipes()
 	server := &http.Server{ //nolint:gosec // its only client is this process
 		Handler:     handler,
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, inProcess{}, true) },
@@ -86,7 +82,7 @@ func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *res
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	own := &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.dial(ctx) },
 		MaxIdleConnsPerHost: 100,
 	}
 	config := rest.CopyConfig(cluster)
