@@ -53,7 +53,7 @@ func (c *Cluster) program(name string) program {
 	case WeirAPIServer:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name)
 		p.ready = func(ctx context.Context) error {
-			if err := c.weirReady(ctx, name); err != nil || !c.opts.OneProcess || slices.Contains(c.moreOf(name), withoutControllers) {
+			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.moreOf(name), withoutControllers) {
 				return err
 			}
 			return c.controllerReady(name)(ctx)

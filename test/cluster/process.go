@@ -239,7 +239,7 @@ func (c *Cluster) Pid(name string) (int, error) {
 
 // within is the process that has what is asked of the one of a name.
 func (c *Cluster) within(name string) string {
-	if rest, found := strings.CutPrefix(name, WeirController); found && c.opts.OneProcess {
+	if rest, found := strings.CutPrefix(name, WeirController); found && !c.opts.Apart {
 		return WeirAPIServer + rest
 	}
 	return name

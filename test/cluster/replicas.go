@@ -93,7 +93,7 @@ func (c *Cluster) startReplicas(ctx context.Context) error {
 		return err
 	}
 	rest := servers[1:]
-	if !c.opts.OneProcess {
+	if c.opts.Apart {
 		rest = append(rest, c.Replicas(WeirController)...)
 	}
 	for _, name := range rest {

@@ -21,14 +21,18 @@ import (
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// installations are the directories of artifacts that install Weir, and the value
-// of the chart that asks for each.
-var installations = []struct{ dir, storage string }{
-	{"small", "volume"}, {"ha", "etcd"}, {"external-etcd", "external"},
+// installations are the directories of artifacts that install Weir, and the values
+// of the chart that ask for each.
+var installations = []struct {
+	dir, storage string
+	oneProcess   bool
+}{
+	{"small", "volume", true}, {"ha", "etcd", true}, {"external-etcd", "external", true},
+	{"small-apart", "volume", false}, {"ha-apart", "etcd", false}, {"external-etcd-apart", "external", false},
 }
 
 // Every installation is accepted by a real kube-apiserver, and asks for no more
-// than it needs. What runs here was installed from one of them.
+// than it needs. What runs here was installed from one of them, so they are not stored.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
 	components, err := here.cluster.Components()
@@ -51,7 +55,7 @@ func TestInstallations(t *testing.T) {
 					t.Errorf("%s: %s", name, complaint)
 				}
 			}
-			if err := here.cluster.Apply(t.Context(), objects); err != nil {
+			if err := here.cluster.Check(t.Context(), objects); err != nil {
 				t.Error(err)
 			}
 		})
@@ -121,7 +125,7 @@ func TestChart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, chart.Installation{Storage: i.storage, Objects: objects})
+		all = append(all, chart.Installation{Storage: i.storage, OneProcess: i.oneProcess, Objects: objects})
 	}
 	text, err := chart.Text(all)
 	if err != nil {

@@ -55,7 +55,7 @@ func replicated(t *testing.T, opts cluster.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Dir, opts.Weir, opts.WeirReplicas, opts.OneProcess = dir, true, 2, *one
+	opts.Dir, opts.Weir, opts.WeirReplicas, opts.Apart = dir, true, 2, opts.Apart || *apart
 	opts.Log, opts.PodReady, opts.Bin = os.Stderr, ready, *kube
 	c, err := cluster.Start(t.Context(), opts)
 	if err != nil {
@@ -66,7 +66,7 @@ func replicated(t *testing.T, opts cluster.Options) {
 		here = one
 		var err error
 		if opts.Audit {
-			err = granted.note(context.WithoutCancel(t.Context()), c, "ha")
+			err = granted.note(context.WithoutCancel(t.Context()), c)
 		}
 		err = errors.Join(err, c.Stop())
 		if t.Failed() {
