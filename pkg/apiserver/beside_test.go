@@ -22,10 +22,11 @@ import (
 // client is what runs beside a server here: it sends some requests and ends.
 type client func(context.Context, *rest.Config) error
 
-func (client) AddFlags(*pflag.FlagSet)                              {}
-func (client) Validate() error                                      { return nil }
-func (client) Enabled() bool                                        { return true }
-func (c client) Run(ctx context.Context, config *rest.Config) error { return c(ctx, config) }
+func (client) AddFlags(*pflag.FlagSet)                                       {}
+func (client) Validate() error                                               { return nil }
+func (client) Enabled() bool                                                 { return true }
+func (client) Elects() bool                                                  { return false }
+func (c client) Run(ctx context.Context, config *rest.Config, _ Fence) error { return c(ctx, config) }
 
 // nobody is known by what a request says.
 type nobody struct{}
@@ -58,7 +59,7 @@ func TestBesideManyRequests(t *testing.T) {
 			err = errors.Join(err, <-ended)
 		}
 		return err
-	}), inside, &rest.Config{Host: "http://127.0.0.1:1"})
+	}), inside, &rest.Config{Host: "http://127.0.0.1:1"}, nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -124,7 +125,7 @@ func TestBeside(t *testing.T) {
 			got[path] = string(body)
 		}
 		return errEnd
-	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"})
+	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"}, nil)
 	if !errors.Is(err, errEnd) {
 		t.Error(err)
 	}

@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/internal/chart"
@@ -208,4 +210,36 @@ func typed[T any](t *testing.T, object map[string]any) T {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// In each form, the Service of artifacts/monitoring selects the pods whose port has the
+// metrics of the controllers.
+func TestScraped(t *testing.T) {
+	t.Parallel()
+	monitoring, err := here.cluster.Render(t.Context(), "monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(monitoring, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Service" })
+	selector := labels.SelectorFromSet(typed[corev1.Service](t, monitoring[i].Object).Spec.Selector)
+	for _, i := range installations {
+		objects, err := here.cluster.Render(t.Context(), i.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var selected []string
+		for _, o := range objects {
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			template := typed[appsv1.Deployment](t, o.Object).Spec.Template
+			served := slices.ContainsFunc(template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
+			if selector.Matches(labels.Set(template.Labels)) && served {
+				selected = append(selected, o.GetName())
+			}
+		}
+		if want := map[bool]string{true: "weir-apiserver", false: "weir-controller"}[i.oneProcess]; !slices.Equal(selected, []string{want}) {
+			t.Errorf("%s: the metrics of %q are read, want those of %s", i.dir, selected, want)
+		}
+	}
 }
