@@ -31,7 +31,6 @@ func (c *Cluster) replicated() bool { return c.opts.WeirReplicas > 0 }
 
 // Replicas are the processes of a Deployment of the manifests.
 func (c *Cluster) Replicas(name string) []string {
-	name = c.within(name)
 	if !c.replicated() {
 		return []string{name}
 	}

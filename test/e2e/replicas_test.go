@@ -114,14 +114,17 @@ func controllers() []string { return here.cluster.Replicas(cluster.WeirControlle
 // failuresOfReplicas are those of all replicas at once, and of the etcd that they share.
 func failuresOfReplicas() []failure {
 	etcd := cluster.WeirEtcd
-	return []failure{
+	rows := []failure{
 		{"etcd is killed", killed(etcd), started(etcd), noStore},
 		{"etcd is frozen", frozen(etcd), woken(etcd), noStore},
 		{"all servers are killed", killed(servers()...), started(servers()...), noServer},
 		{"all controllers are killed", killed(controllers()...), started(controllers()...), noMoves},
-		{"all controllers are frozen", frozen(controllers()...), woken(controllers()...), noMoves},
 		{"all servers are frozen", frozen(servers()...), woken(servers()...), noServer},
 	}
+	if *apart { // else it is the servers that are frozen
+		rows = append(rows, failure{"all controllers are frozen", frozen(controllers()...), woken(controllers()...), noMoves})
+	}
+	return rows
 }
 
 // callers send verbs, and updates that are held, until they are told to stop.
