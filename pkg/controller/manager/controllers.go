@@ -19,6 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/orphan"
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
@@ -36,6 +37,7 @@ type shared struct {
 	beside    cache.Cache
 	admission cluster.AdmissionStatus
 	metrics   *metrics.Metrics
+	atRest    fair.Rests
 }
 
 // controller is a part of the manager that watches.
@@ -52,7 +54,7 @@ var controllers = []struct {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency,
 			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
-			Beside: s.beside, AdmissionStatus: s.admission, Labels: batch.PodLabels(s.PodLabels),
+			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission, Labels: batch.PodLabels(s.PodLabels),
 		}}
 	}},
 	{"batchrelease", func(s shared) []controller {
@@ -112,6 +114,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	reader := cluster.Reader{
 		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
+	s.atRest = cluster.AtRest(ctx, reader)
 	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -27,7 +27,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(cluster.TargetChanged())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
-		WithOptions(fair.Options(r.Concurrency))
+		WithOptions(fair.RestingLast(r.Concurrency, r.AtRest))
 	for _, object := range r.AdmissionStatus.Objects() {
 		b = b.WatchesRawSource(cluster.WatchAdmission(r.Server, r.Beside, object))
 	}
