@@ -9,8 +9,8 @@ package artifacts
 
 import "embed"
 
-// Files has the directories that kubectl apply -k takes: small and ha, and what
-// they are made of.
+// Files has the directories that kubectl apply -k takes: small, ha, and others, and
+// what they are made of.
 //
-//go:embed base cert-manager etcd external-etcd ha monitoring one-process policies replicas small webhook-only
+//go:embed apart base cert-manager etcd external external-etcd external-etcd-apart ha ha-apart monitoring one-process policies replicas small small-apart volume webhook-only
 var Files embed.FS

@@ -32,8 +32,11 @@ func main() {
 // controllers run beside the server.
 type controllers struct{ manager.Options }
 
+// Elects implements apiserver.Beside.
+func (c *controllers) Elects() bool { return c.LeaderElect }
+
 // Run implements apiserver.Beside.
-func (c *controllers) Run(ctx context.Context, config *rest.Config) error {
+func (c *controllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
 	ctrl.SetLogger(klog.Background())
-	return manager.Run(ctx, config, c.Options)
+	return manager.Run(ctx, config, c.Options, fence)
 }

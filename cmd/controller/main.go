@@ -53,7 +53,7 @@ func run(ctx context.Context, kubeconfig string, o manager.Options) error {
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig: %w", err)
 	}
-	return manager.Run(ctx, config, o)
+	return manager.Run(ctx, config, o, nil)
 }
 
 func usage(f *pflag.FlagSet) {

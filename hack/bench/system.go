@@ -57,7 +57,7 @@ func peerNames() string { return strings.Join(slices.Sorted(maps.Keys(peers)), "
 type weir struct{ options }
 
 func (w weir) start(ctx context.Context, p *place) error {
-	options := cluster.Options{Weir: true, OneProcess: !w.place.apart}
+	options := cluster.Options{Weir: true, Apart: w.place.apart}
 	if p.profiles != "" {
 		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
 	}

@@ -49,7 +49,7 @@ func run(args []string) error {
 	flags.StringVar(&podReady, "pod-ready", "200ms..800ms", "how long a pod takes to become ready")
 	flags.BoolVar(&weir, "weir", true, "start Weir too")
 	flags.StringVar(&opts.Bin, "bin", "", "directory of the Kubernetes binaries (default bin/kube of this module)")
-	flags.BoolVar(&opts.OneProcess, "one-process", false, "run the controllers in the process of weir-apiserver")
+	flags.BoolVar(&opts.Apart, "apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
 	flags.StringVar(&opts.WeirBin, "weir-bin", "", "directory of weir-apiserver and weir-controller (default bin of this module)")
 	flags.Var((*list)(&users), "user", "a user to write DIR/user-NAME.kubeconfig for; may be repeated")
 	flags.Var((*list)(&opts.WeirApiserverArgs), "weir-apiserver-arg", "one more argument of weir-apiserver; may be repeated")

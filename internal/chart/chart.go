@@ -25,10 +25,14 @@ const namespace = "weir-system"
 
 // An Installation is what one directory of artifacts/ renders to.
 type Installation struct {
-	// Storage is the value of the chart that asks for it.
-	Storage string
-	Objects []*unstructured.Unstructured
+	// Storage and OneProcess are the values of the chart that ask for it.
+	Storage    string
+	OneProcess bool
+	Objects    []*unstructured.Unstructured
 }
+
+// values are those that ask for it, as one word.
+func (i Installation) values() string { return fmt.Sprintf("%s %t", i.Storage, i.OneProcess) }
 
 // Text is the template for all of them. What differs is there once for each that
 // has it.
@@ -55,14 +59,15 @@ func Text(all []Installation) (string, error) {
 			if text == "" || slices.Index(variants, text) < i {
 				continue
 			}
-			var storages []string
+			var wanted []string
 			for j, other := range variants {
 				if other == text {
-					storages = append(storages, strconv.Quote(all[j].Storage))
+					wanted = append(wanted, strconv.Quote(all[j].values()))
 				}
 			}
-			if len(storages) < len(all) {
-				text = fmt.Sprintf("{{- if has .Values.storage (list %s) }}\n%s{{- end }}\n", strings.Join(storages, " "), text)
+			if len(wanted) < len(all) {
+				text = fmt.Sprintf("{{- if has (printf \"%%s %%t\" .Values.storage .Values.oneProcess) (list %s) }}\n%s{{- end }}\n",
+					strings.Join(wanted, " "), text)
 			}
 			out.WriteString(text)
 		}

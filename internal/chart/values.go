@@ -4,6 +4,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -79,7 +80,11 @@ func openContainer(c map[string]any) error {
 	if c["name"] == "etcd" {
 		return nil
 	}
-	c["resources"] = mark("block .Values.resources")
+	resources, err := json.Marshal(c["resources"])
+	if err != nil {
+		return err
+	}
+	c["resources"] = mark(".Values.resources | default (fromJson `" + string(resources) + "`) | toJson")
 	args, _, err := unstructured.NestedStringSlice(c, "args")
 	if err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -29,8 +29,11 @@ type Beside interface {
 	Validate() error
 	// Enabled reports whether it runs at all.
 	Enabled() bool
-	// Run runs it until the context ends. The configuration reaches both.
-	Run(context.Context, *rest.Config) error
+	// Elects reports whether one of several leads, which raises the fence then.
+	Elects() bool
+	// Run runs it until the context ends. The configuration reaches both. The fence is nil
+	// without an election.
+	Run(context.Context, *rest.Config, Fence) error
 }
 
 // inProcess marks the context of requests that come from this process. Nobody else can
@@ -59,8 +62,18 @@ func (a besideAuthenticator) AuthenticateRequest(r *http.Request) (*authenticato
 // startBeside starts what is beside the server once that serves. The server ends with it.
 func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
+		cluster, err := dynamic.NewForConfig(c.Generic.ClientConfig)
+		if err != nil {
+			return fmt.Errorf("creating a client: %w", err)
+		}
 		c.ends.Go(func() {
-			if err := runBeside(hook.Context, c.options.Beside, generic.Handler, c.Generic.ClientConfig); hook.Err() == nil {
+			if err := awaitAPI(hook.Context, cluster); err != nil {
+				if hook.Err() == nil {
+					c.options.fail(err)
+				}
+				return
+			}
+			if err := runBeside(hook.Context, c.options.Beside, generic.Handler, c.Generic.ClientConfig, c.raises()); hook.Err() == nil {
 				c.options.fail(fmt.Errorf("running the controllers: %w", cmp.Or(err, errEnded)))
 			}
 		})
@@ -70,14 +83,11 @@ func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) generic
 
 var errEnded = errors.New("they ended")
 
-// pipeSize is the buffer of each connection within the process.
-const pipeSize = 64 << 10
-
 // runBeside runs what is beside the server, and returns when it has ended. It asks the server
 // itself about our group: without the aggregator, TLS, and a second authentication. What
 // the server does about a request stays: authorization, admission, audit and flow control.
-func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *rest.Config) error {
-	listener := bufconn.Listen(pipeSize)
+func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *rest.Config, fence Fence) error {
+	listener := newPipes()
 	server := &http.Server{ //nolint:gosec // its only client is this process
 		Handler:     handler,
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, inProcess{}, true) },
@@ -85,12 +95,12 @@ func runBeside(ctx context.Context, b Beside, handler http.Handler, cluster *res
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	own := &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.dial(ctx) },
 		MaxIdleConnsPerHost: 100,
 	}
 	config := rest.CopyConfig(cluster)
 	config.Wrap(func(outside http.RoundTripper) http.RoundTripper { return byGroup{own: own, outside: outside} })
-	err := b.Run(ctx, config)
+	err := b.Run(ctx, config, fence)
 	if closed := server.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("closing the connections of the process: %w", closed))
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -21,16 +22,68 @@ import (
 // client is what runs beside a server here: it sends some requests and ends.
 type client func(context.Context, *rest.Config) error
 
-func (client) AddFlags(*pflag.FlagSet)                              {}
-func (client) Validate() error                                      { return nil }
-func (client) Enabled() bool                                        { return true }
-func (c client) Run(ctx context.Context, config *rest.Config) error { return c(ctx, config) }
+func (client) AddFlags(*pflag.FlagSet)                                       {}
+func (client) Validate() error                                               { return nil }
+func (client) Enabled() bool                                                 { return true }
+func (client) Elects() bool                                                  { return false }
+func (c client) Run(ctx context.Context, config *rest.Config, _ Fence) error { return c(ctx, config) }
 
 // nobody is known by what a request says.
 type nobody struct{}
 
 func (nobody) AuthenticateRequest(*http.Request) (*authenticator.Response, bool, error) {
 	return nil, false, nil
+}
+
+// TestBesideManyRequests sends many requests, one after the other on each connection. None
+// is told that it was given up, as by a deadline of the connection that is over.
+func TestBesideManyRequests(t *testing.T) {
+	t.Parallel()
+	const clients, each = 16, 2000
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runtime.Gosched()
+		if r.Context().Err() != nil {
+			http.Error(w, "given up", http.StatusGatewayTimeout)
+		}
+	})
+	err := runBeside(t.Context(), client(func(ctx context.Context, config *rest.Config) error {
+		c, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return err
+		}
+		ended := make(chan error, clients)
+		for range clients {
+			go func() { ended <- ask(ctx, c, config.Host+"/apis/rollouts.kruise.io/v1beta1", each) }()
+		}
+		for range clients {
+			err = errors.Join(err, <-ended)
+		}
+		return err
+	}), inside, &rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// ask sends so many requests, and wants each to be answered.
+func ask(ctx context.Context, c *http.Client, url string, times int) error {
+	for range times {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := c.Do(request)
+		if err != nil {
+			return err
+		}
+		if err := response.Body.Close(); err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return errors.New("answered " + response.Status)
+		}
+	}
+	return nil
 }
 
 // TestBeside checks who answers requests of what runs beside the server, and as whose they
@@ -72,7 +125,7 @@ func TestBeside(t *testing.T) {
 			got[path] = string(body)
 		}
 		return errEnd
-	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"})
+	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"}, nil)
 	if !errors.Is(err, errEnd) {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 // Config is all that the server is made of.
@@ -32,6 +33,8 @@ type Config struct {
 	options *Options
 	// finder looks up what Rollouts name; nil where there is no cluster.
 	finder rollout.Finder
+	// fence is before what controllers in this process write; nil if none are elected here.
+	fence *store.Fence
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source
 	// ends are waited for: the process must not end before the last answer of a webhook, or
@@ -75,6 +78,9 @@ func (o *Options) Config() (*Config, error) {
 		c.finder = finder
 	}
 	if err := c.setStorage(); err != nil {
+		return nil, err
+	}
+	if err := c.openFence(); err != nil {
 		return nil, err
 	}
 	return c, c.setWebhook()

@@ -73,11 +73,7 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := doctor.ReadInstallation(artifacts.Files)
-	if err != nil {
-		return err
-	}
-	observer := &observe.Observer{Wanted: wanted, Etcd: observe.Etcd(d.etcd)}
+	observer := &observe.Observer{Etcd: observe.Etcd(d.etcd)}
 	if d.dataDir != "" {
 		address, err := store.AddressIn(d.dataDir)
 		if err != nil {
@@ -87,6 +83,9 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 	}
 	if observer.Cluster, err = d.cluster(); err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	if observer.Wanted, err = doctor.ReadInstallation(artifacts.Files, observe.Form(cmd.Context(), observer.Cluster)); err != nil {
+		return err
 	}
 	facts, err := observer.Observe(cmd.Context(), doctor.Parts(checks))
 	if err != nil {

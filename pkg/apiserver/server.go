@@ -25,7 +25,8 @@ import (
 type Server struct {
 	Generic *genericapiserver.GenericAPIServer
 
-	ends *sync.WaitGroup
+	ends  *sync.WaitGroup
+	fence *store.Fence
 }
 
 // New builds the server: the API groups, then the webhook.
@@ -58,7 +59,7 @@ func (c *Config) New() (*Server, error) {
 	if err := c.addHooks(generic, endpoints[hub.GroupName]); err != nil {
 		return nil, err
 	}
-	return &Server{Generic: generic, ends: &c.ends}, nil
+	return &Server{Generic: generic, ends: &c.ends, fence: c.fence}, nil
 }
 
 // addHooks adds what starts once the server serves.
@@ -92,6 +93,11 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serving: %w", err)
 	}
 	s.ends.Wait()
+	if s.fence != nil {
+		if err := s.fence.Close(); err != nil {
+			return fmt.Errorf("closing the fence: %w", err)
+		}
+	}
 	return nil
 }
 

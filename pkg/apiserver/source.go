@@ -30,7 +30,8 @@ const (
 	defaultManager = "kruise-rollout/kruise-rollout-controller-manager"
 	// theirWebhooks is how the names of OpenKruise's webhook configurations begin.
 	theirWebhooks = "kruise-rollout-"
-	// ourController is where Weir's manifests put weir-controller.
+	// ourController is where Weir's manifests put weir-controller, if it is apart. Controllers
+	// in the process of weir-apiserver wait for the API.
 	ourController = "weir-system/weir-controller"
 )
 
@@ -189,6 +190,6 @@ func (s *source) printNext(ctx context.Context, out io.Writer) error {
 	for _, webhook := range webhooks {
 		fmt.Fprintf(out, "  kubectl delete %s\n", webhook)
 	}
-	fmt.Fprintln(out, "then start the controller:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
+	fmt.Fprintln(out, "then the controllers start; where weir-controller is apart:\n  kubectl -n weir-system scale deployment weir-controller --replicas=1")
 	return nil
 }

@@ -51,7 +51,7 @@ type Check struct {
 var Checks = []Check{
 	{Name: "cluster", About: "kube-apiserver answers, and is not too old", Needs: []Part{PartCluster}, judge: cluster},
 	{Name: "front-proxy", About: "kube-apiserver says how weir-apiserver recognises it", Needs: []Part{PartFrontProxy, PartCluster}, judge: frontProxy},
-	{Name: "access", About: "both service accounts may do all that the manifests say", Needs: []Part{PartAccess}, judge: access},
+	{Name: "access", About: "service accounts may do all that the manifests say", Needs: []Part{PartAccess}, judge: access},
 	{Name: "other-definitions", About: "no CustomResourceDefinition of the same group is left", Needs: []Part{PartDefinitions, PartAPIServices}, judge: definitions},
 	{Name: "other-manager", About: "OpenKruise Rollouts does not run beside Weir", Needs: []Part{PartOthers}, judge: others},
 	{Name: "api", About: "kube-apiserver reaches weir-apiserver", Needs: []Part{PartAPIServices}, judge: apiServices},
@@ -61,7 +61,7 @@ var Checks = []Check{
 	{Name: "storage", About: "Rollouts can be read from etcd", Needs: []Part{PartRead}, judge: storage},
 	{Name: "lost", About: "nothing is stored in a namespace that does not exist", Needs: []Part{PartLost}, judge: lost},
 	{Name: "etcd", About: "members answer, have room and raise no alarm; for --data-dir or --etcd-servers", Needs: []Part{PartEtcd}, judge: etcd},
-	{Name: "leader", About: "a weir-controller leads", Needs: []Part{PartLease, PartCluster}, judge: leader},
+	{Name: "leader", About: "a controller leads", Needs: []Part{PartLease, PartCluster}, judge: leader},
 }
 
 // Chosen are the checks of these names, or all if there are none.

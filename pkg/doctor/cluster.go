@@ -122,19 +122,19 @@ func others(f Facts) (found findings, well string) {
 const late = 2
 
 func leader(f Facts) (found findings, well string) {
-	const pods = "kubectl -n " + Namespace + " get pods -l app.kubernetes.io/name=weir-controller, then their logs"
+	pods := "kubectl -n " + Namespace + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllers() + ", then their logs"
 	if f.Lease == nil {
-		found.problem(pods, "no weir-controller has ever led: there is no lease")
+		found.problem(pods, "no controller has ever led: there is no lease")
 		return found, ""
 	}
 	lease := f.Lease.Spec
 	if lease.HolderIdentity == nil || *lease.HolderIdentity == "" || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
-		found.problem(pods, "no weir-controller leads: the last one gave up its lease; releases wait")
+		found.problem(pods, "no controller leads: the last one gave up its lease; releases wait")
 		return found, ""
 	}
 	age := f.Now.Sub(lease.RenewTime.Time).Truncate(time.Second)
 	if age > late*time.Duration(*lease.LeaseDurationSeconds)*time.Second {
-		found.problem(pods, "no weir-controller leads: %s renewed its lease %s ago; releases wait", *lease.HolderIdentity, age)
+		found.problem(pods, "no controller leads: %s renewed its lease %s ago; releases wait", *lease.HolderIdentity, age)
 	}
 	return found, *lease.HolderIdentity + " leads"
 }

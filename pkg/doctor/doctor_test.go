@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,12 @@ import (
 // well is a cluster on which nothing is wrong.
 func well(t *testing.T) Facts {
 	t.Helper()
-	wanted, err := ReadInstallation(artifacts.Files)
+	return wellIn(t, OneProcess)
+}
+
+func wellIn(t *testing.T, form Form) Facts {
+	t.Helper()
+	wanted, err := ReadInstallation(artifacts.Files, form)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +76,41 @@ func well(t *testing.T) Facts {
 
 func TestNothingIsWrong(t *testing.T) {
 	t.Parallel()
-	results := Judge(Checks, well(t))
-	for _, r := range results {
-		if r.Status != OK || r.What == "" {
-			t.Errorf("%s: %s: %s (%s)", r.Check, r.Status, r.What, r.Fix)
+	for _, form := range []Form{OneProcess, Apart} {
+		results := Judge(Checks, wellIn(t, form))
+		for _, r := range results {
+			if r.Status != OK || r.What == "" {
+				t.Errorf("%s: %s: %s: %s (%s)", form, r.Check, r.Status, r.What, r.Fix)
+			}
+		}
+		if len(results) != len(Checks) {
+			t.Errorf("%s: %d results of %d checks", form, len(results), len(Checks))
 		}
 	}
-	if len(results) != len(Checks) {
-		t.Errorf("%d results of %d checks", len(results), len(Checks))
+}
+
+// In one process one account has all rights; apart, each has its own.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	for account, want := range map[string]map[string]bool{
+		"weir-controller": {"weir-controller": true},
+		"weir-apiserver":  {"weir-controller": false, "weir-apiserver": true},
+	} {
+		installation, err := ReadInstallation(artifacts.Files, FormOf(account))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants, err := installation.Grants()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, g := range grants {
+			got[g.Account] = got[g.Account] || g.Role.Name == "weir-apiserver"
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("as %s, the accounts that have the rights of weir-apiserver (-want +got):\n%s", account, diff)
+		}
 	}
 }
 
@@ -246,17 +279,20 @@ func TestMistakes(t *testing.T) {
 		},
 		"no leader yet": {
 			func(_ *testing.T, f *Facts) { f.Lease = nil },
-			"leader", "there is no lease", "app.kubernetes.io/name=weir-controller",
+			"leader", "there is no lease", "app.kubernetes.io/name=weir-apiserver",
 		},
-		"a leader that left": {
-			func(_ *testing.T, f *Facts) { f.Lease.Spec.HolderIdentity = new("") },
+		"a leader that left, apart": {
+			func(t *testing.T, f *Facts) {
+				f.Wanted = wellIn(t, Apart).Wanted
+				f.Lease.Spec.HolderIdentity = new("")
+			},
 			"leader", "gave up its lease", "app.kubernetes.io/name=weir-controller",
 		},
 		"a leader that is gone": {
 			func(_ *testing.T, f *Facts) {
 				f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: f.Now.Add(-17 * time.Second)}
 			},
-			"leader", "weir-controller-1 renewed its lease 17s ago", "app.kubernetes.io/name=weir-controller",
+			"leader", "weir-controller-1 renewed its lease 17s ago", "app.kubernetes.io/name=weir-apiserver",
 		},
 		"no permission to look": {
 			func(_ *testing.T, f *Facts) { f.Unread[PartLease] = errors.New("forbidden") },

@@ -39,7 +39,7 @@ type Facts struct {
 	// Policies are the policies of the installation, and their bindings, that
 	// exist, by kind and name.
 	Policies map[string]*unstructured.Unstructured
-	// Lease is the one that the leading weir-controller holds; nil if there is none.
+	// Lease is the one that the leading controller holds; nil if there is none.
 	Lease *coordinationv1.Lease
 	// Definitions are the names of CustomResourceDefinitions of our group.
 	Definitions []string

@@ -25,7 +25,7 @@ func access(f Facts) (found findings, well string) {
 		account, grant, _ := strings.Cut(key, "\x00")
 		found.problem(again+", which restores "+grant, "%s may not: %s", account, strings.Join(missing[key], ", "))
 	}
-	return found, fmt.Sprintf("both service accounts may do all %d things that they need", len(f.Access))
+	return found, fmt.Sprintf("service accounts may do all %d things that they need", len(f.Access))
 }
 
 // fields of a webhook must be as installed: with others, workloads are not held, or

@@ -28,15 +28,35 @@ const again = "apply the installation again, as docs/install.md says"
 // Installation is what the manifests contain.
 type Installation []*unstructured.Unstructured
 
+// Form is where the controllers run. It is the directory with what only that form has.
+type Form string
+
+// The forms.
+const (
+	OneProcess Form = "one-process"
+	Apart      Form = "apart"
+)
+
+// FormOf is the form in which weir-apiserver runs as an account.
+func FormOf(account string) Form {
+	if account == server {
+		return Apart
+	}
+	return OneProcess
+}
+
+// server and controller are the names of Deployments, and of their accounts.
+const server, controller = "weir-apiserver", "weir-controller"
+
 // manifests are the directories with what every installation has, and with what
 // some clusters cannot have.
-var manifests = []string{"base/*.yaml", "policies/*.yaml"}
+var manifests = []string{"base", "policies"}
 
-// ReadInstallation reads the manifests.
-func ReadInstallation(files fs.FS) (Installation, error) {
+// ReadInstallation reads the manifests of a form.
+func ReadInstallation(files fs.FS, form Form) (Installation, error) {
 	var all Installation
-	for _, pattern := range manifests {
-		names, err := fs.Glob(files, pattern)
+	for _, dir := range append(slices.Clone(manifests), string(form)) {
+		names, err := fs.Glob(files, dir+"/*.yaml")
 		if err != nil {
 			return nil, fmt.Errorf("looking for manifests: %w", err)
 		}
@@ -85,6 +105,14 @@ func (i Installation) Of(kinds ...string) Installation {
 		}
 	}
 	return found
+}
+
+// controllers is the Deployment whose process they run in.
+func (i Installation) controllers() string {
+	if slices.ContainsFunc(i.Of("Deployment"), func(o *unstructured.Unstructured) bool { return o.GetName() == controller }) {
+		return controller
+	}
+	return server
 }
 
 // Grant lets a service account do something.

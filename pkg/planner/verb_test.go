@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,7 +43,7 @@ func TestVerbsLeaveNothingToStore(t *testing.T) {
 			t.Run(name+"/"+style, func(t *testing.T) {
 				t.Parallel()
 				s := newStory(t)
-				s.run(append(begin[:len(begin):len(begin)], "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
+				s.run(append(slices.Clip(begin), "  step 20%", "  step 50%", "  step 80%", "  step 100%", "settle",
 					"update web image=v2", "settle", "advance 30s", "settle"))
 				s.run(tt.verbs)
 				o, err := rollout.Steps(api{s.w}, s.w.clock, rollout.Options{}).Observe(unlogged, types.NamespacedName{Name: "web"})

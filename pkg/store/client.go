@@ -6,6 +6,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -24,9 +25,11 @@ type Remote struct {
 	CAFile, CertFile, KeyFile string
 }
 
-// client is a client of one member.
-func (r Remote) client(server string) (*clientv3.Client, error) {
-	config := clientv3.Config{Endpoints: []string{server}, DialTimeout: answerLimit, Logger: zap.NewNop()}
+// client is a client of some of the members.
+func (r Remote) client(servers ...string) (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Endpoints: servers, DialTimeout: answerLimit, DialKeepAliveTime: answerLimit, DialKeepAliveTimeout: answerLimit, Logger: zap.NewNop(),
+	}
 	if (r.CertFile == "") != (r.KeyFile == "") {
 		return nil, errors.New("--etcd-certfile and --etcd-keyfile go together")
 	}
@@ -39,7 +42,7 @@ func (r Remote) client(server string) (*clientv3.Client, error) {
 	}
 	c, err := clientv3.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("reaching etcd at %s: %w", server, err)
+		return nil, fmt.Errorf("reaching etcd at %s: %w", strings.Join(servers, ", "), err)
 	}
 	return c, nil
 }

@@ -77,20 +77,25 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 	if !slices.Contains(row.in, s) && !kept(s, c) {
 		return "", refuse("%s is not possible: %s", c.Verb, s.Explain(r))
 	}
+	return "", row.apply(r, c)
+}
+
+// apply changes the status and records the decision.
+func (row verb) apply(r *rollouts.Rollout, c Command) error {
 	next, now := r.Status.DeepCopy(), c.Now.Time
 	c.Now = c.Now.Rfc3339Copy()
 	if err := row.decide(r, next, c); err != nil {
-		return "", err
+		return err
 	}
 	overtake(next, row.overtakes)
 	if err := record(next, c, row.outcome); err != nil {
-		return "", err
+		return err
 	}
 	if !written(c) {
 		complete(r, next, c.Verb, now)
 	}
 	r.Status = *next
-	return "", nil
+	return nil
 }
 
 // written reports whether the command came as a write of a field, as older clients send it:

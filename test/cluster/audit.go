@@ -30,7 +30,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Request
-  users: ["` + accounts + WeirAPIServer + `"]
+  users: ["` + accounts + WeirAPIServer + `", "` + accounts + WeirController + `"]
   resources: [{group: authorization.k8s.io, resources: [subjectaccessreviews]}]
 - level: Metadata
   users: ["` + accounts + WeirAPIServer + `", "` + accounts + WeirController + `"]

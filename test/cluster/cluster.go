@@ -74,11 +74,11 @@ type Options struct {
 	Weir bool
 	// WeirReplicas is how many there are of each process of Weir, behind a Service
 	// and with an etcd beside them, as artifacts/ha installs it; their names are
-	// those of Replica. With 0 there is one of each, as artifacts/small has it.
+	// those of Replica. With 0 there is one, as artifacts/small has it.
 	WeirReplicas int
-	// OneProcess runs the controllers in the processes of weir-apiserver. What is asked of a
-	// weir-controller is asked of the one that has it.
-	OneProcess bool
+	// Apart runs weir-controller in processes of its own. Otherwise, what is asked of it is
+	// asked of the weir-apiserver that has it.
+	Apart bool
 	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
 	// for permissions that not every cluster does.
 	Audit bool

@@ -53,7 +53,7 @@ func (c *Cluster) program(name string) program {
 	case WeirAPIServer:
 		p.path, p.args = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name)
 		p.ready = func(ctx context.Context) error {
-			if err := c.weirReady(ctx, name); err != nil || !c.opts.OneProcess || slices.Contains(c.moreOf(name), withoutControllers) {
+			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.moreOf(name), withoutControllers) {
 				return err
 			}
 			return c.controllerReady(name)(ctx)
@@ -220,13 +220,13 @@ func (c *Cluster) spawn(name string) error {
 	return nil
 }
 
-// restart does what a kubelet would for a controller that has given up, as when a
-// busy machine let its lease run out. A panic, which ends with another code,
+// restart does what a kubelet would for controllers that have given up, as when a
+// busy machine let their lease run out. A panic, which ends with another code,
 // stays what it is.
 func (c *Cluster) restart(p *process) {
 	c.restarts.Lock()
 	defer c.restarts.Unlock()
-	if deployment(p.name) != WeirController || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
+	if deployment(p.name) != c.within(WeirController) || p.cmd.ProcessState.ExitCode() != 1 || c.stopping {
 		return
 	}
 	if err := c.spawn(p.name); err != nil {

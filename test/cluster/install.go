@@ -28,12 +28,20 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// installation is the directory of artifacts that is applied.
-func (c *Cluster) installation() string {
+// Directory is the one of artifacts that is applied.
+func (c *Cluster) Directory() string {
+	name := "small"
 	if c.replicated() {
-		return "ha"
+		name = "ha"
 	}
-	return "small"
+	if !c.opts.Apart {
+		return name
+	}
+	apart := name + "-apart"
+	if _, err := fs.Stat(c.opts.Artifacts, apart); err != nil {
+		return name // of a version that had two processes only
+	}
+	return apart
 }
 
 // Installation is what Weir is installed from here.
@@ -42,20 +50,16 @@ func (c *Cluster) Installation(ctx context.Context) ([]*unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	return c.Render(ctx, c.installation(), components...)
+	return c.Render(ctx, c.Directory(), components...)
 }
 
 // Components are those that an installation needs for the version of the cluster.
 func (c *Cluster) Components() ([]string, error) {
-	var components []string
-	if c.opts.OneProcess {
-		components = append(components, "one-process")
-	}
 	served, err := c.ServesPolicies()
 	if err != nil || served {
-		return components, err
+		return nil, err
 	}
-	return append(components, "webhook-only"), nil
+	return []string{"webhook-only"}, nil
 }
 
 // ServesPolicies reports whether kube-apiserver can hold workloads by policies.
@@ -72,9 +76,9 @@ func (c *Cluster) ServesPolicies() (bool, error) {
 	return served, nil
 }
 
-// placing are kinds that place Weir's processes into a cluster. Ours run beside
-// it; their pods would be made by kwok and do nothing. So these are only checked.
-var placing = []string{"Deployment", "StatefulSet", "PersistentVolumeClaim"}
+// placing are kinds that place Weir's processes into a cluster. Ours run beside it. So
+// these are only checked; and Deployments, which the doctor reads, have no pods.
+var placing = []string{"StatefulSet", "PersistentVolumeClaim"}
 
 // install applies the manifests as kubectl apply -k does, adapted to processes
 // beside the cluster, and keeps what they say about those.
@@ -181,6 +185,16 @@ func Decode(from io.Reader) ([]*unstructured.Unstructured, error) {
 
 // Apply applies what was rendered, adapted to processes beside the cluster.
 func (c *Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+	return c.apply(ctx, objects, func(kind string) bool { return slices.Contains(placing, kind) })
+}
+
+// Check has kube-apiserver check what was rendered, and changes nothing.
+func (c *Cluster) Check(ctx context.Context, objects []*unstructured.Unstructured) error {
+	return c.apply(ctx, objects, func(string) bool { return true })
+}
+
+// apply applies objects, of some kinds only for a check.
+func (c *Cluster) apply(ctx context.Context, objects []*unstructured.Unstructured, checked func(kind string) bool) error {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -200,7 +214,7 @@ func (c *Cluster) Apply(ctx context.Context, objects []*unstructured.Unstructure
 			return fmt.Errorf("finding the resource of %s: %w", gvk.Kind, err)
 		}
 		options := metav1.ApplyOptions{FieldManager: "weir-cluster", Force: true}
-		if slices.Contains(placing, gvk.Kind) {
+		if checked(gvk.Kind) {
 			options.DryRun = []string{metav1.DryRunAll}
 		}
 		resource := client.Resource(mapping.Resource).Namespace(object.GetNamespace())

@@ -145,6 +145,9 @@ func (p *process) tail() string {
 // Kill ends a process as a crash would, with SIGKILL, and returns when it is gone.
 // In one process the controllers are gone when the server runs again without them.
 func (c *Cluster) Kill(name string) error {
+	if c.without(name) {
+		return nil
+	}
 	p, err := c.find(name)
 	if err != nil {
 		return err
@@ -159,6 +162,12 @@ func (c *Cluster) Kill(name string) error {
 // withoutControllers has a weir-apiserver run none.
 const withoutControllers = "--controllers=none"
 
+// without reports whether a server runs without the controllers that are asked for.
+func (c *Cluster) without(name string) bool {
+	server := c.within(name)
+	return server != name && slices.Contains(c.moreOf(server), withoutControllers)
+}
+
 // goOnWithout starts the server again, without controllers, where these were what was to go.
 func (c *Cluster) goOnWithout(name string) error {
 	if server := c.within(name); server != name {
@@ -170,6 +179,9 @@ func (c *Cluster) goOnWithout(name string) error {
 // End asks a process to end, as a kubelet would, and returns when it is gone. A
 // replica has as long as its manifest gives it.
 func (c *Cluster) End(name string) error {
+	if c.without(name) {
+		return nil
+	}
 	p, err := c.find(name)
 	if err != nil {
 		return err
@@ -239,7 +251,7 @@ func (c *Cluster) Pid(name string) (int, error) {
 
 // within is the process that has what is asked of the one of a name.
 func (c *Cluster) within(name string) string {
-	if rest, found := strings.CutPrefix(name, WeirController); found && c.opts.OneProcess {
+	if rest, found := strings.CutPrefix(name, WeirController); found && !c.opts.Apart {
 		return WeirAPIServer + rest
 	}
 	return name

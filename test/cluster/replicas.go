@@ -31,7 +31,6 @@ func (c *Cluster) replicated() bool { return c.opts.WeirReplicas > 0 }
 
 // Replicas are the processes of a Deployment of the manifests.
 func (c *Cluster) Replicas(name string) []string {
-	name = c.within(name)
 	if !c.replicated() {
 		return []string{name}
 	}
@@ -93,7 +92,7 @@ func (c *Cluster) startReplicas(ctx context.Context) error {
 		return err
 	}
 	rest := servers[1:]
-	if !c.opts.OneProcess {
+	if c.opts.Apart {
 		rest = append(rest, c.Replicas(WeirController)...)
 	}
 	for _, name := range rest {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 	if err := c.install(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{WeirAPIServer, WeirController} {
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(c.accounts))) {
 		if err := c.writeServiceAccountKubeconfig(ctx, name); err != nil {
 			return err
 		}
@@ -48,7 +49,7 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 func (c *Cluster) weirAPIServerArgs(name string) []string {
 	kubeconfig := c.path(c.accounts[WeirAPIServer] + ".kubeconfig")
 	var controllers []string
-	if c.opts.OneProcess {
+	if !c.opts.Apart {
 		controllers = append(c.addressesOfController(name), c.opts.WeirControllerArgs...)
 	}
 	return slices.Concat(c.store(name, slices.Clone(c.installed[WeirAPIServer])), []string{
@@ -77,6 +78,8 @@ func (c *Cluster) weirControllerArgs(name string) []string {
 // Whom to trust there, weir-apiserver says itself.
 func (c *Cluster) adapt(object *unstructured.Unstructured) error {
 	switch object.GetKind() {
+	case "Deployment":
+		return unstructured.SetNestedField(object.Object, int64(0), "spec", "replicas")
 	case "Service":
 		// kube-apiserver resolves an ExternalName itself; EndpointSlices may not
 		// contain loopback addresses.

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -39,7 +40,7 @@ func helm(t *testing.T, flags ...string) []*unstructured.Unstructured {
 // The chart installs what kubectl apply -k does.
 func TestChartIsTheManifests(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"small": "--set=replicaCount=1", "external-etcd": "--set=etcd.servers=https://etcd.example:2379"}
+	values := map[string]string{"small-apart": "--set=replicaCount=1"}
 	for _, i := range installations {
 		t.Run(i.dir, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +48,10 @@ func TestChartIsTheManifests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			flags := []string{"--set=storage=" + i.storage, "--set=image.tag=latest"}
+			flags := []string{
+				"--set=storage=" + i.storage, "--set=image.tag=latest", fmt.Sprintf("--set=oneProcess=%t", i.oneProcess),
+				"--set=etcd.servers=https://etcd.example:2379",
+			}
 			if value := values[i.dir]; value != "" {
 				flags = append(flags, value)
 			}
@@ -117,7 +121,7 @@ func TestChartTakesTheirValues(t *testing.T) {
 		t.Error("the namespace is made, though installation.createNamespace is false")
 	}
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Deployment" && o.GetName() == "weir-controller"
+		return o.GetKind() == "Deployment" && o.GetName() == "weir-apiserver"
 	})
 	pod := podOf(t, objects[i])
 	if got, want := pod.Containers[0].Image, "mirror.example/weir:v9"; got != want {

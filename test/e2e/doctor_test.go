@@ -47,7 +47,8 @@ func TestDoctor(t *testing.T) {
 			}
 		})
 		if elects() {
-			here.until(t, "it is found", here.diagnosed("leader", "no weir-controller leads", "app.kubernetes.io/name=weir-controller"))
+			runs := map[bool]string{true: cluster.WeirController, false: cluster.WeirAPIServer}[*apart]
+			here.until(t, "it is found", here.diagnosed("leader", "no controller leads", "app.kubernetes.io/name="+runs))
 		}
 	})
 	here.until(t, "nothing is wrong", here.diagnosed(""))

@@ -66,13 +66,15 @@ func failures() []failure {
 		{"its disk is full", inOrder(filled(server), writes), inOrder(killed(server), started(server)), noServer},
 		{"weir-controller is killed", killed(controller), started(controller), noMoves},
 		{"weir-controller is told to end", ended(controller), started(controller), noMoves},
-		{"weir-controller is frozen", frozen(controller), woken(controller), noMoves},
 		{
 			"kube-apiserver restarts while Weir is down",
 			inOrder(killed(controller, server, kube), started(kube)), started(server, controller), noServer,
 		},
 		{"kube-apiserver is killed", killed(kube), started(kube), noKube},
 		{"kube-controller-manager is killed", killed(cluster.ControllerManager), started(cluster.ControllerManager), noPods},
+	}
+	if *apart { // else it is the server that is frozen
+		rows = append(rows, failure{"weir-controller is frozen", frozen(controller), woken(controller), noMoves})
 	}
 	return rows[:few(1, len(rows))]
 }

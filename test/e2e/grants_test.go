@@ -42,19 +42,26 @@ var refused = map[string]string{
 // clusters of this run.
 type grants struct {
 	dirs     []string
-	granted  map[cluster.Permission]bool
+	granted  map[grant]bool
 	bindings map[string]bool
 	asked    cluster.Audit
 }
 
+// grant is a permission that a role gives. Both roles of the one process give some.
+type grant struct {
+	role string
+	cluster.Permission
+}
+
 var granted = grants{
-	granted: map[cluster.Permission]bool{}, bindings: map[string]bool{},
+	granted: map[grant]bool{}, bindings: map[string]bool{},
 	asked: cluster.Audit{Granted: map[cluster.Permission]bool{}, Denied: map[cluster.Permission]bool{}, Bindings: map[string]bool{}},
 }
 
 // note adds a cluster that is about to end, and was installed from a directory
 // of artifacts.
-func (g *grants) note(ctx context.Context, c *cluster.Cluster, dir string) error {
+func (g *grants) note(ctx context.Context, c *cluster.Cluster) error {
+	dir := c.Directory()
 	objects, err := c.Render(ctx, dir)
 	if err != nil {
 		return err
@@ -63,10 +70,10 @@ func (g *grants) note(ctx context.Context, c *cluster.Cluster, dir string) error
 	if err != nil {
 		return err
 	}
-	for _, grant := range all {
-		g.bindings[grant.Binding] = true
-		for p := range split(grant) {
-			g.granted[p] = true
+	for _, each := range all {
+		g.bindings[each.Binding] = true
+		for p := range split(each) {
+			g.granted[grant{each.Role.Kind + " " + each.Role.Name, p}] = true
 		}
 	}
 	asked, err := c.Audit()
@@ -106,7 +113,7 @@ func split(g doctor.Grant) map[cluster.Permission]bool {
 // complete reports whether this run has shown all that Weir does.
 func (g *grants) complete() bool {
 	chosen := func(name string) bool { return flag.Lookup(name).Value.String() != "" }
-	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.Contains(g.dirs, "ha")
+	return !testing.Short() && !chosen("test.run") && !chosen("test.skip") && slices.ContainsFunc(g.dirs, func(dir string) bool { return strings.HasPrefix(dir, "ha") })
 }
 
 // judge says what is granted and never needed, and what was needed and is not
@@ -139,12 +146,12 @@ func (g *grants) judge() error {
 	return errors.Join(wrong...)
 }
 
-// covering are the grants that allow what was asked.
-func (g *grants) covering(asked cluster.Permission) []string {
-	var by []string
+// covering are the grants that allow what was asked, by role.
+func (g *grants) covering(asked cluster.Permission) map[string][]grant {
+	by := map[string][]grant{}
 	for p := range g.granted {
 		if p.Covers(asked) {
-			by = append(by, p.String())
+			by[p.role] = append(by[p.role], p)
 		}
 	}
 	return by
@@ -153,10 +160,12 @@ func (g *grants) covering(asked cluster.Permission) []string {
 // unused are the permissions without which every request would have been
 // granted, but for those that no request can show.
 func (g *grants) unused() []string {
-	needed := map[string]bool{}
+	needed := map[grant]bool{}
 	for asked := range g.asked.Granted {
-		if by := g.covering(asked); len(by) == 1 { // of two that say the same, either can go
-			needed[by[0]] = true
+		for _, by := range g.covering(asked) {
+			if len(by) == 1 { // of two of a role that say the same, either can go
+				needed[by[0]] = true
+			}
 		}
 	}
 	var all []string
@@ -164,7 +173,7 @@ func (g *grants) unused() []string {
 		watch := p
 		watch.Verb = "watch"
 		// A watch begins with a list where kube-apiserver cannot stream one.
-		seen := needed[p.String()] || p.Verb == "list" && needed[watch.String()]
+		seen := needed[p] || p.Verb == "list" && needed[watch]
 		if seen == (unseen[p.String()] != "") {
 			all = append(all, p.String())
 		}

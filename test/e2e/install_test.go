@@ -12,23 +12,29 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/internal/chart"
 	"github.com/weir-rollouts/weir/internal/golden"
 )
 
-// installations are the directories of artifacts that install Weir, and the value
-// of the chart that asks for each.
-var installations = []struct{ dir, storage string }{
-	{"small", "volume"}, {"ha", "etcd"}, {"external-etcd", "external"},
+// installations are the directories of artifacts that install Weir, and the values
+// of the chart that ask for each.
+var installations = []struct {
+	dir, storage string
+	oneProcess   bool
+}{
+	{"small", "volume", true}, {"ha", "etcd", true}, {"external-etcd", "external", true},
+	{"small-apart", "volume", false}, {"ha-apart", "etcd", false}, {"external-etcd-apart", "external", false},
 }
 
 // Every installation is accepted by a real kube-apiserver, and asks for no more
-// than it needs. What runs here was installed from one of them.
+// than it needs. What runs here was installed from one of them, so they are not stored.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
 	components, err := here.cluster.Components()
@@ -51,7 +57,7 @@ func TestInstallations(t *testing.T) {
 					t.Errorf("%s: %s", name, complaint)
 				}
 			}
-			if err := here.cluster.Apply(t.Context(), objects); err != nil {
+			if err := here.cluster.Check(t.Context(), objects); err != nil {
 				t.Error(err)
 			}
 		})
@@ -121,7 +127,7 @@ func TestChart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, chart.Installation{Storage: i.storage, Objects: objects})
+		all = append(all, chart.Installation{Storage: i.storage, OneProcess: i.oneProcess, Objects: objects})
 	}
 	text, err := chart.Text(all)
 	if err != nil {
@@ -204,4 +210,36 @@ func typed[T any](t *testing.T, object map[string]any) T {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// In each form, the Service of artifacts/monitoring selects the pods whose port has the
+// metrics of the controllers.
+func TestScraped(t *testing.T) {
+	t.Parallel()
+	monitoring, err := here.cluster.Render(t.Context(), "monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(monitoring, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Service" })
+	selector := labels.SelectorFromSet(typed[corev1.Service](t, monitoring[i].Object).Spec.Selector)
+	for _, i := range installations {
+		objects, err := here.cluster.Render(t.Context(), i.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var selected []string
+		for _, o := range objects {
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			template := typed[appsv1.Deployment](t, o.Object).Spec.Template
+			served := slices.ContainsFunc(template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
+			if selector.Matches(labels.Set(template.Labels)) && served {
+				selected = append(selected, o.GetName())
+			}
+		}
+		if want := map[bool]string{true: "weir-apiserver", false: "weir-controller"}[i.oneProcess]; !slices.Equal(selected, []string{want}) {
+			t.Errorf("%s: the metrics of %q are read, want those of %s", i.dir, selected, want)
+		}
+	}
 }

@@ -33,7 +33,7 @@ var here *world
 // Cases must hold however fast pods become ready, on each version of Kubernetes.
 var (
 	podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
-	one      = flag.Bool("e2e.one-process", false, "run the controllers in the process of weir-apiserver")
+	apart    = flag.Bool("e2e.apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
 	kube     = flag.String("e2e.kube", "", "a directory with the binaries of Kubernetes, other than bin/kube")
 )
 
@@ -62,7 +62,7 @@ func run(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("-e2e.ready: %w", err)
 	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, OneProcess: *one,
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, Apart: *apart,
 		// So few that a test can have one too many.
 		WeirControllerArgs: []string{"--history-limit=2"},
 	}
@@ -87,7 +87,7 @@ func run(m *testing.M) (int, error) {
 		select {} // the interruption exits
 	}
 	if code == 0 {
-		err = errors.Join(granted.note(ctx, c, "small"), granted.judge())
+		err = errors.Join(granted.note(ctx, c), granted.judge())
 	}
 	if err := errors.Join(err, c.Stop()); err != nil {
 		return 1, fmt.Errorf("%w\nthe logs of the cluster are in %s", err, dir)

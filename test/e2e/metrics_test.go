@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,35 +91,78 @@ func watched(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// metrics are the names of ours that both processes serve.
+// The webhook is not asked about a Deployment that a policy has just held, and is where
+// there are none. This does not run beside tests that release.
+func TestWebhookIsSpared(t *testing.T) {
+	a := start(t, plain())
+	before, err := here.heldByWebhook(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.release("v2")
+	a.until("step 1 waits", a.waitsAt(1))
+	after, err := here.heldByWebhook(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[bool]int{true: 0, false: 1}[here.policies]; after-before != want {
+		t.Errorf("the webhook held %d updates, want %d", after-before, want)
+	}
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+}
+
+// heldByWebhook is how many updates it has held.
+func (w *world) heldByWebhook(ctx context.Context) (int, error) {
+	page, err := w.page(ctx, "https://"+w.cluster.Address(cluster.WeirAPIServer)+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	found := regexp.MustCompile(`(?m)^weir_admission_duration_seconds_count\{verdict="held"\} (\d+)$`).FindStringSubmatch(page)
+	if found == nil {
+		return 0, nil
+	}
+	return strconv.Atoi(found[1])
+}
+
+// metrics are the names of ours that are served.
 func (w *world) metrics(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	for _, url := range []string{w.cluster.Metrics(), "https://" + w.cluster.Address(cluster.WeirAPIServer) + "/metrics"} {
+		page, err := w.page(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range regexp.MustCompile(`(?m)^# TYPE (weir_[a-z_]+) `).FindAllStringSubmatch(page, -1) {
+			names[found[1]] = true
+		}
+	}
+	return names, nil
+}
+
+// page reads a page as an administrator.
+func (w *world) page(ctx context.Context, url string) (string, error) {
 	config := rest.CopyConfig(w.cluster.Config())
 	// It is reached by its address, and shows a certificate for its Service.
 	config.Insecure, config.CAFile, config.CAData = true, "", nil
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	names := map[string]bool{}
-	for _, url := range []string{w.cluster.Metrics(), "https://" + w.cluster.Address(cluster.WeirAPIServer) + "/metrics"} {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		body, err := io.ReadAll(response.Body)
-		if err := errors.Join(err, response.Body.Close()); err != nil {
-			return nil, err
-		}
-		if response.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("%s: %s", url, response.Status)
-		}
-		for _, found := range regexp.MustCompile(`(?m)^# TYPE (weir_[a-z_]+) `).FindAllStringSubmatch(string(body), -1) {
-			names[found[1]] = true
-		}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
 	}
-	return names, nil
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return string(body), nil
 }

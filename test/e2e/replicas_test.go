@@ -55,7 +55,7 @@ func replicated(t *testing.T, opts cluster.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Dir, opts.Weir, opts.WeirReplicas, opts.OneProcess = dir, true, 2, *one
+	opts.Dir, opts.Weir, opts.WeirReplicas, opts.Apart = dir, true, 2, opts.Apart || *apart
 	opts.Log, opts.PodReady, opts.Bin = os.Stderr, ready, *kube
 	c, err := cluster.Start(t.Context(), opts)
 	if err != nil {
@@ -66,7 +66,7 @@ func replicated(t *testing.T, opts cluster.Options) {
 		here = one
 		var err error
 		if opts.Audit {
-			err = granted.note(context.WithoutCancel(t.Context()), c, "ha")
+			err = granted.note(context.WithoutCancel(t.Context()), c)
 		}
 		err = errors.Join(err, c.Stop())
 		if t.Failed() {
@@ -114,14 +114,17 @@ func controllers() []string { return here.cluster.Replicas(cluster.WeirControlle
 // failuresOfReplicas are those of all replicas at once, and of the etcd that they share.
 func failuresOfReplicas() []failure {
 	etcd := cluster.WeirEtcd
-	return []failure{
+	rows := []failure{
 		{"etcd is killed", killed(etcd), started(etcd), noStore},
 		{"etcd is frozen", frozen(etcd), woken(etcd), noStore},
 		{"all servers are killed", killed(servers()...), started(servers()...), noServer},
 		{"all controllers are killed", killed(controllers()...), started(controllers()...), noMoves},
-		{"all controllers are frozen", frozen(controllers()...), woken(controllers()...), noMoves},
 		{"all servers are frozen", frozen(servers()...), woken(servers()...), noServer},
 	}
+	if *apart { // else it is the servers that are frozen
+		rows = append(rows, failure{"all controllers are frozen", frozen(controllers()...), woken(controllers()...), noMoves})
+	}
+	return rows
 }
 
 // callers send verbs, and updates that are held, until they are told to stop.

@@ -31,14 +31,14 @@ type version struct {
 }
 
 // TestUpgrade replaces one process after the other by this version, goes all the
-// way back, and upgrades again, with artifacts/ha and in the middle of releases.
+// way back, and upgrades again, with artifacts/ha-apart and in the middle of releases.
 // At every point of that a step is approved and released, by whichever server
 // answers and whichever controller leads, and requests never fail. Decisions that an older
 // version stored are there after that, in their order.
 func TestUpgrade(t *testing.T) {
 	older := version{*previous, os.DirFS(filepath.Join(*previous, "artifacts"))}
 	newer := version{here.cluster.WeirBin(), artifacts.Files}
-	replicated(t, cluster.Options{WeirBin: older.bin, Artifacts: older.manifests})
+	replicated(t, cluster.Options{WeirBin: older.bin, Artifacts: older.manifests, Apart: true})
 
 	waiting, aborted, green := midway(t), midway(t), start(t, switched())
 	aborted.abort()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/artifacts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
@@ -95,6 +97,20 @@ func TestConfiguration(t *testing.T) {
 		"weir-controller":                    {weir, []edit{driven}, []edit{image("v2")}, false},
 		"a new template without the label":   {"", []edit{bare}, []edit{bare, image("v2")}, false},
 		"a new template, label dropped, too": {"", nil, []edit{bare, image("v2")}, true},
+		"a new template while held":          {"", []edit{held}, []edit{held, image("v2")}, true},
+		"just held":                          {"", nil, []edit{held, image("v2")}, false},
+		"just held, and annotated":           {"", nil, []edit{held, image("v2"), annotated}, false},
+		"just held, not paused":              {"", nil, []edit{held, image("v2"), resumed}, true},
+		"just held, another record":          {"", nil, []edit{driven, rolling, image("v2")}, true},
+		"just held, a record of labels":      {"", nil, []edit{held, image("v2"), relabelled}, true},
+		"just held, another rollout id":      {"", nil, []edit{held, image("v2"), rolloutID}, true},
+		"just held, another annotated id":    {"", nil, []edit{held, image("v2"), annotatedID}, true},
+		"just held, another strategy":        {"", nil, []edit{held, image("v2"), recreating}, true},
+		"just held, another history limit":   {"", nil, []edit{held, image("v2"), forgetful}, true},
+		"just held, scaled":                  {"", nil, []edit{held, image("v2"), scaled}, true},
+		"just held, of size 0":               {"", []edit{emptied}, []edit{emptied, held, image("v2")}, true},
+		"just held, too many annotations":    {"", nil, []edit{held, image("v2"), crowded}, true},
+		"just held by anything":              {"", nil, []edit{held, image("v2"), func(d *appsv1.Deployment) { d.Annotations[rollouts.AnnotationInProgress] = "x" }}, true},
 	}
 	asked := asker(t)
 	for name, tt := range tests {
@@ -117,6 +133,10 @@ func recreating(d *appsv1.Deployment) { d.Spec.Strategy.Type = appsv1.RecreateDe
 
 func forgetful(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32) }
 
+func emptied(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
+
+func crowded(d *appsv1.Deployment) { set(d, "a", strings.Repeat("x", 200<<10)) }
+
 func relabelled(d *appsv1.Deployment) { d.Labels["rollouts.kruise.io/stable-revision"] = "x" }
 
 func annotatedID(d *appsv1.Deployment) { set(d, "rollouts.kruise.io/rollout-id", "7") }
@@ -128,4 +148,32 @@ func set(d *appsv1.Deployment, key, value string) {
 		d.Annotations = map[string]string{}
 	}
 	d.Annotations[key] = value
+}
+
+// What the webhook is not asked about, since a policy has held it, it would leave as it is.
+// If the store knows of a release of which the mark was lost, only the mark differs.
+func TestJustHeld(t *testing.T) {
+	t.Parallel()
+	asked := asker(t)
+	for name, r := range map[string]*rollouts.Rollout{
+		"at rest": live(),
+		"under way": live(func(r *rollouts.Rollout) {
+			r.Status.Phase, r.Status.WorkloadUID, r.Status.Canary = rollouts.PhaseProgressing, deployment().UID, &rollouts.Progress{State: rollouts.StepPaused}
+		}),
+		"canary":     live(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
+		"blue-green": live(func(r *rollouts.Rollout) { r.Spec.Strategy = rollouts.Strategy{BlueGreen: &rollouts.Release{}} }),
+		"disabled":   live(disabled),
+	} {
+		s := sent{as: "alice", old: deployment(), update: deployment(held, image("v2"), annotated)}
+		if asked(s) {
+			t.Fatalf("%s: it is asked", name)
+		}
+		got, refusal := answered(t, &Handler{Rollouts: named{r}, Controller: weir}, s)
+		if name == "under way" {
+			delete(s.update.GetAnnotations(), rollouts.AnnotationInProgress)
+		}
+		if diff := cmp.Diff(s.update, got); diff != "" || refusal != "" {
+			t.Errorf("%s: it would say %q (-want +got):\n%s", name, refusal, diff)
+		}
+	}
 }

@@ -36,7 +36,9 @@ var policyKinds = []schema.GroupVersionKind{
 }
 
 // shipped is what an installation of this version consists of.
-var shipped = sync.OnceValues(func() (doctor.Installation, error) { return doctor.ReadInstallation(artifacts.Files) })
+var shipped = sync.OnceValues(func() (doctor.Installation, error) {
+	return doctor.ReadInstallation(artifacts.Files, doctor.OneProcess)
+})
 
 // AdmissionStatus reads which parts of admission are installed, from a cache of
 // those objects.

@@ -91,7 +91,7 @@ func TestMissing(t *testing.T) {
 // TestMissingPolicies tells what of the policies is missing, or was changed, where the
 // webhook ignores failures.
 func TestMissingPolicies(t *testing.T) {
-	installation, err := doctor.ReadInstallation(artifacts.Files)
+	installation, err := doctor.ReadInstallation(artifacts.Files, doctor.OneProcess)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,11 @@ func TestOrder(t *testing.T) {
 		"when one is done":      {2, "a/1 a/2 a/3 a/4 - a -", "a/1 a/2 a/3"},
 		"others go on":          {1, "a/1 a/2 - b/1 - b b/2 -", "a/1 b/1 b/2"},
 		"of no namespace":       {1, "/1 /2 a/1 -", "/1 a/1"},
+		"what rests is last":    {9, "a/idle1 a/1 b/idle1 a/2 b/1 -", "a/1 b/1 a/2 a/idle1 b/idle1"},
+		"no more in all":        {2, "a/idle1 a/1 a/idle2 b/idle1 -", "a/1 a/idle1 b/idle1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOrder(tc.limit)
+			o := newOrder(tc.limit, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
 			var got []string
 			for step := range strings.FieldsSeq(tc.do) {
 				switch {
@@ -53,6 +55,60 @@ func TestOrder(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRestingLast counts the passes after a start: of 10,000 Rollouts twenty are under way.
+// They do not wait for the others, and those do not wait for ever.
+func TestRestingLast(t *testing.T) {
+	const all, every = 10000, 500
+	o := newOrder(all, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
+	for i := range all {
+		name := "idle"
+		if i%every == every-1 {
+			name = "busy"
+		}
+		o.Push(request(fmt.Sprintf("%d/%s-%d", i%100, name, i)))
+	}
+	busy, passes := 0, 0
+	for busy < all/every {
+		passes++
+		if strings.HasPrefix(o.Pop().Name, "busy") {
+			busy++
+		}
+	}
+	if want := all/every + 1; passes != want {
+		t.Errorf("the %d that are under way took %d passes, want %d", busy, passes, want)
+	}
+	idle := 0
+	for i := range 10 * lot {
+		o.Push(request(fmt.Sprintf("a/busy-%d", i)))
+		if strings.HasPrefix(o.Pop().Name, "idle") {
+			idle++
+		}
+	}
+	if idle != 10 {
+		t.Errorf("%d that rest had their turn among %d others, want 10", idle, 10*lot)
+	}
+}
+
+// TestTouch has something begin of what waits with those that rest.
+func TestTouch(t *testing.T) {
+	begun := map[string]bool{}
+	o := newOrder(9, func(r reconcile.Request) bool { return !begun[r.Name] })
+	for _, name := range []string{"a/1", "a/2", "b/3"} {
+		o.Push(request(name))
+	}
+	begun["3"] = true
+	o.Touch(request("a/2"))
+	o.Touch(request("b/3"))
+	o.Touch(request("b/unknown"))
+	var got []string
+	for o.Len() > 0 {
+		got = append(got, o.Pop().String())
+	}
+	if diff := cmp.Diff([]string{"b/3", "a/1", "a/2"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

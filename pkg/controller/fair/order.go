@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair orders a work queue: requests are taken from one namespace after the
-// other, and no namespace has more than its share of the workers. It must not know
-// what a request is about.
+// Package fair orders a work queue: what is under way goes before what rests, requests are
+// taken from one namespace after the other, and no namespace has more than its share of
+// the workers. It must not know what a request is about.
 package fair
 
 import (
@@ -14,34 +14,57 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// Rests reports whether nothing is under way of what a request is about.
+type Rests func(reconcile.Request) bool
+
+// lot is how many requests are taken until one that rests goes before those that do not.
+const lot = 16
+
 // order is the order of a queue: within a namespace, first in, first out.
 type order struct {
 	mu sync.Mutex
 	// limit is how many requests of a namespace are worked on at once.
 	limit   int
-	waiting map[string][]reconcile.Request
+	rests   Rests
+	busy    line
+	resting line
 	working map[string]int
-	// turns are the namespaces in which something waits, the next one first.
-	turns []string
+	// taken counts the requests since one that rests went first.
+	taken int
 }
 
 var _ workqueue.Queue[reconcile.Request] = &order{}
 
-func newOrder(limit int) *order {
-	return &order{limit: limit, waiting: map[string][]reconcile.Request{}, working: map[string]int{}}
+func newOrder(limit int, rests Rests) *order {
+	if rests == nil {
+		rests = func(reconcile.Request) bool { return false }
+	}
+	return &order{limit: limit, rests: rests, busy: newLine(), resting: newLine(), working: map[string]int{}}
 }
 
-// Touch implements workqueue.Queue: a request that is added again keeps its place.
-func (*order) Touch(reconcile.Request) {}
+// Touch implements workqueue.Queue: a request that is added again keeps its place, unless
+// what it is about rests no more.
+func (o *order) Touch(r reconcile.Request) {
+	if o.rests(r) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.resting.drop(r) {
+		o.busy.push(r)
+	}
+}
 
 // Push implements workqueue.Queue.
 func (o *order) Push(r reconcile.Request) {
+	rests := o.rests(r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.waiting[r.Namespace]) == 0 {
-		o.turns = append(o.turns, r.Namespace)
+	if rests {
+		o.resting.push(r)
+	} else {
+		o.busy.push(r)
 	}
-	o.waiting[r.Namespace] = append(o.waiting[r.Namespace], r)
 }
 
 // Len implements workqueue.Queue. It counts the requests that can be taken now.
@@ -49,8 +72,13 @@ func (o *order) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
-	for _, namespace := range o.turns {
-		n += min(len(o.waiting[namespace]), o.limit-o.working[namespace])
+	for _, namespace := range o.busy.turns {
+		n += min(len(o.busy.waiting[namespace])+len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
+	}
+	for _, namespace := range o.resting.turns {
+		if len(o.busy.waiting[namespace]) == 0 {
+			n += min(len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
+		}
 	}
 	return n
 }
@@ -59,17 +87,16 @@ func (o *order) Len() int {
 func (o *order) Pop() reconcile.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := slices.IndexFunc(o.turns, func(namespace string) bool { return o.working[namespace] < o.limit })
-	namespace := o.turns[next]
-	r := o.waiting[namespace][0]
-	o.turns = slices.Delete(o.turns, next, next+1)
-	if left := o.waiting[namespace][1:]; len(left) > 0 {
-		o.waiting[namespace] = left
-		o.turns = append(o.turns, namespace)
-	} else {
-		delete(o.waiting, namespace)
+	first, second := &o.busy, &o.resting
+	if o.taken++; o.taken == lot {
+		first, second, o.taken = second, first, 0
 	}
-	o.working[namespace]++
+	free := func(namespace string) bool { return o.working[namespace] < o.limit }
+	r, found := first.pop(free)
+	if !found {
+		r, _ = second.pop(free)
+	}
+	o.working[r.Namespace]++
 	return r
 }
 
@@ -80,4 +107,52 @@ func (o *order) done(namespace string) {
 	if o.working[namespace]--; o.working[namespace] == 0 {
 		delete(o.working, namespace)
 	}
+}
+
+// line has requests that wait, by namespace.
+type line struct {
+	waiting map[string][]reconcile.Request
+	// turns are the namespaces in which something waits, the next one first.
+	turns []string
+}
+
+func newLine() line { return line{waiting: map[string][]reconcile.Request{}} }
+
+func (l *line) push(r reconcile.Request) {
+	if len(l.waiting[r.Namespace]) == 0 {
+		l.turns = append(l.turns, r.Namespace)
+	}
+	l.waiting[r.Namespace] = append(l.waiting[r.Namespace], r)
+}
+
+// pop takes the next request of a namespace that is free.
+func (l *line) pop(free func(namespace string) bool) (reconcile.Request, bool) {
+	next := slices.IndexFunc(l.turns, free)
+	if next < 0 {
+		return reconcile.Request{}, false
+	}
+	namespace := l.turns[next]
+	r := l.waiting[namespace][0]
+	l.turns = slices.Delete(l.turns, next, next+1)
+	if left := l.waiting[namespace][1:]; len(left) > 0 {
+		l.waiting[namespace] = left
+		l.turns = append(l.turns, namespace)
+	} else {
+		delete(l.waiting, namespace)
+	}
+	return r, true
+}
+
+// drop takes a request out, and says whether it was there.
+func (l *line) drop(r reconcile.Request) bool {
+	all := l.waiting[r.Namespace]
+	i := slices.Index(all, r)
+	if i < 0 {
+		return false
+	}
+	if l.waiting[r.Namespace] = slices.Delete(all, i, i+1); len(all) == 1 {
+		delete(l.waiting, r.Namespace)
+		l.turns = slices.DeleteFunc(l.turns, func(namespace string) bool { return namespace == r.Namespace })
+	}
+	return true
 }

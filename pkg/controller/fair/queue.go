@@ -23,13 +23,16 @@ const (
 
 // Options are those of a controller with so many workers. A namespace has at most
 // half of them.
-func Options(workers int) controller.Options {
+func Options(workers int) controller.Options { return RestingLast(workers, nil) }
+
+// RestingLast are those of a controller that passes over what rests last.
+func RestingLast(workers int, rests Rests) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   pass,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, Latest),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return newQueue(name, limiter, newOrder(max(1, workers/2)))
+			return newQueue(name, limiter, newOrder(max(1, workers/2), rests))
 		},
 	}
 }

@@ -34,6 +34,8 @@ type Lease struct {
 	Limit time.Duration
 	// Clock must be monotonic, and go on while the process is stopped.
 	Clock clock.PassiveClock
+	// Fence is raised when the lease is taken; nil for none.
+	Fence Fence
 
 	mu      sync.Mutex
 	renewed time.Time
@@ -41,26 +43,59 @@ type Lease struct {
 
 // Create takes the lease that nobody has held.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(record, func() error { return l.Interface.Create(ctx, record) })
+	return l.renew(ctx, record, func() error { return l.Interface.Create(ctx, record) })
 }
 
 // Update takes, renews or releases the lease.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(record, func() error { return l.Interface.Update(ctx, record) })
+	return l.renew(ctx, record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+// Fence keeps processes that led before from writing.
+type Fence interface {
+	// Seen is when it was raised last.
+	Seen(context.Context) (int64, error)
+	// Raise raises it, unless somebody has since.
+	Raise(ctx context.Context, seen int64) error
 }
 
 // renew counts from before the request: others count from when they see it.
-func (l *Lease) renew(record resourcelock.LeaderElectionRecord, write func() error) error {
+func (l *Lease) renew(ctx context.Context, record resourcelock.LeaderElectionRecord, write func() error) error {
 	began, ours := l.Clock.Now(), record.HolderIdentity == l.Identity()
 	if !ours {
 		// It is given back: no write may follow, whether that works or not.
 		l.set(time.Time{})
+	}
+	if ours && l.Fence != nil && !l.held() {
+		write = l.behindFence(ctx, write)
 	}
 	err := write()
 	if err == nil && ours {
 		l.set(began)
 	}
 	return err
+}
+
+// behindFence raises the fence once the lease is taken. Whoever saw it before another took
+// the lease and raised it can not raise it any more.
+func (l *Lease) behindFence(ctx context.Context, take func() error) func() error {
+	return func() error {
+		seen, err := l.Fence.Seen(ctx)
+		if err != nil {
+			return err
+		}
+		if err := take(); err != nil {
+			return err
+		}
+		return l.Fence.Raise(ctx, seen)
+	}
+}
+
+// held reports whether this process has taken the lease, and not given it back.
+func (l *Lease) held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.renewed.IsZero()
 }
 
 func (l *Lease) set(renewed time.Time) {

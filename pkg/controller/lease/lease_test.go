@@ -6,8 +6,10 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,49 @@ func TestGuard(t *testing.T) {
 				t.Errorf("a read: %v", err)
 			}
 		})
+	}
+}
+
+// fence writes down what it is told.
+type fence struct {
+	said   []string
+	failed error
+}
+
+func (f *fence) Seen(context.Context) (int64, error) {
+	f.said = append(f.said, "seen")
+	return 7, nil
+}
+
+func (f *fence) Raise(_ context.Context, seen int64) error {
+	f.said = append(f.said, fmt.Sprintf("raised from %d", seen))
+	return f.failed
+}
+
+// What takes the lease raises the fence that it saw before, once. While that fails nothing
+// is written, and the lease is taken again.
+func TestFence(t *testing.T) {
+	s := newStory(t, time.Second)
+	f := &fence{failed: errors.New("there is no etcd")}
+	s.lease.Fence = f
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
+	if err := s.lease.Create(t.Context(), record); !errors.Is(err, f.failed) {
+		t.Errorf("taken without the fence: %v", err)
+	}
+	if err := s.send(http.MethodPut); !errors.Is(err, lease.ErrStale) {
+		t.Errorf("a write without the fence: %v", err)
+	}
+	f.failed = nil
+	s.hold("me")
+	s.hold("me")
+	if err := s.send(http.MethodPut); err != nil {
+		t.Errorf("a write behind the fence: %v", err)
+	}
+	s.hold("")
+	s.hold("me")
+	want := "seen, raised from 7, seen, raised from 7, seen, raised from 7"
+	if got := strings.Join(f.said, ", "); got != want {
+		t.Errorf("the fence was told %s, want %s", got, want)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/batchrelease"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/deployment"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/orphan"
@@ -41,6 +42,7 @@ type shared struct {
 	metrics   *metrics.Metrics
 	measures  *measure.Measures
 	measured  chan event.GenericEvent
+	atRest    fair.Rests
 }
 
 // controller is a part of the manager that watches.
@@ -57,7 +59,7 @@ var controllers = []struct {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measures: s.measures, Measured: s.measured,
 			Keep: planner.Keep{Limit: s.HistoryLimit, Age: s.HistoryAge}, Configuration: s.Configuration, Metrics: s.metrics,
-			Beside: s.beside, AdmissionStatus: s.admission,
+			AtRest: s.atRest, Beside: s.beside, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: batch.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}
 	}},
@@ -118,6 +120,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	reader := cluster.Reader{
 		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
+	s.atRest = cluster.AtRest(ctx, reader)
 	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
 	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

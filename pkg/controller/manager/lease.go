@@ -20,7 +20,7 @@ const leaseName = "weir-controller"
 // guardByLease makes the lock of the election, and lets writes with the
 // configuration pass only while the lease is fresh. Without an election there is
 // no lock, and nothing is guarded.
-func guardByLease(config *rest.Config, o Options) (resourcelock.Interface, error) {
+func guardByLease(config *rest.Config, o Options, fence lease.Fence) (resourcelock.Interface, error) {
 	if !o.LeaderElect {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func guardByLease(config *rest.Config, o Options) (resourcelock.Interface, error
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}
-	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}}
+	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
 	config.Wrap(held.Guard)
 	return held, nil
 }

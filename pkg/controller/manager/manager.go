@@ -35,15 +35,17 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/lease"
 	"github.com/weir-rollouts/weir/pkg/traffic"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Run runs the controllers until the context ends, or the lease is lost.
-func Run(ctx context.Context, config *rest.Config, o Options) error {
+// Run runs the controllers until the context ends, or the lease is lost. A new leader raises
+// the fence, if there is one.
+func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) error {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &warnings{}
-	mgr, err := newManager(config, o)
+	mgr, err := newManager(config, o, fence)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ var (
 	shutdown = 3 * time.Second
 )
 
-func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager, error) {
 	// The server's priority and fairness decides who waits, not the client.
 	config.QPS = -1
 	config.Wrap(plainly)
@@ -90,7 +92,7 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 	if err := builder.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	lock, err := guardByLease(config, o)
+	lock, err := guardByLease(config, o, fence)
 	if err != nil {
 		return nil, err
 	}

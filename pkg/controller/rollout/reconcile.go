@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
+	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -28,6 +29,8 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	Clock       clock.PassiveClock
 	Concurrency int
+	// AtRest says which Rollouts may wait for a pass; nil if none may.
+	AtRest fair.Rests
 	// Beside is the cache that Server.Indexes and AdmissionStatus read.
 	Beside cache.Cache
 	// AdmissionStatus reads which parts of admission are installed.

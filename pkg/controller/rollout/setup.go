@@ -28,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(cluster.TargetChanged())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
-		WithOptions(fair.Options(r.Concurrency))
+		WithOptions(fair.RestingLast(r.Concurrency, r.AtRest))
 	if r.Measured != nil {
 		b = b.WatchesRawSource(source.Channel(r.Measured, &handler.EnqueueRequestForObject{}))
 	}

@@ -99,6 +99,22 @@ func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (d
 	return f, nil
 }
 
+// Form is the form that is installed. Where that cannot be read it is the usual one: the
+// checks say what cannot be read.
+func Form(ctx context.Context, cluster *rest.Config) doctor.Form {
+	client, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return doctor.OneProcess
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	d, err := client.AppsV1().Deployments(doctor.Namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
+	if err != nil {
+		return doctor.OneProcess
+	}
+	return doctor.FormOf(d.Spec.Template.Spec.ServiceAccountName)
+}
+
 // cluster reads the version, and the time from the head of the answer: the clock
 // of this machine may be another.
 func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weir-rollouts/weir/pkg/store"
+)
+
+// fenceKey says by its revision which process leads. No resource has this name.
+const fenceKey = "leader"
+
+// Fence is what a new leader raises, so that no earlier one writes any more.
+type Fence interface {
+	// Seen is to be asked before the lease is taken, and Raise is to be told of it after.
+	Seen(context.Context) (int64, error)
+	Raise(ctx context.Context, seen int64) error
+}
+
+// openFence opens the fence, if controllers of which one leads run in this process.
+func (c *Config) openFence() error {
+	if !c.options.besides() || !c.options.Beside.Elects() {
+		return nil
+	}
+	etcd := c.options.Recommended.Etcd.StorageConfig
+	var err error
+	c.fence, err = store.OpenFence(store.Remote{
+		Servers: etcd.Transport.ServerList, CAFile: etcd.Transport.TrustedCAFile,
+		CertFile: etcd.Transport.CertFile, KeyFile: etcd.Transport.KeyFile,
+	}, path.Join("/", etcd.Prefix, fenceKey))
+	if err != nil {
+		return err
+	}
+	c.fence.Client.KV = etcd3.NewETCDLatencyTracker(c.fence.Client.KV)
+	c.Generic.RESTOptionsGetter = fencedOptions{c.Generic.RESTOptionsGetter, c.fence}
+	return nil
+}
+
+// raises is the fence for who raises it; nil if there is none.
+func (c *Config) raises() Fence {
+	if c.fence == nil {
+		return nil
+	}
+	return c.fence
+}
+
+// fencedOptions have the controllers of this process write behind the fence.
+type fencedOptions struct {
+	generic.RESTOptionsGetter
+	fence *store.Fence
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (f fencedOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := f.RESTOptionsGetter.GetRESTOptions(resource, example)
+	if err != nil {
+		return options, err
+	}
+	open := options.Decorator
+	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+		newFunc, newList func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		s, destroy, err := open(config, prefix, key, newFunc, newList, attributes, triggers, indexers)
+		if err != nil {
+			return s, destroy, err
+		}
+		leader, end, err := f.leaderStorage(config, prefix, newFunc, newList)
+		if err != nil {
+			destroy()
+			return nil, nil, err
+		}
+		return fencedStorage{s, leader, config.GroupResource, newFunc}, func() { end(); destroy() }, nil
+	}
+	return options, nil
+}
+
+// leaderStorage stores the same objects as the storage of the server.
+func (f fencedOptions) leaderStorage(config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
+	client := &kubernetes.Client{Client: f.fence.Client}
+	client.Kubernetes = client
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	s, err := etcd3.New(client, nil, config.Codec, newFunc, newList, config.Prefix, prefix, config.GroupResource, transformer,
+		config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the storage of %s behind the fence: %w", config.GroupResource, err)
+	}
+	return s, s.Close, nil
+}
+
+// fencedStorage has requests of this process write with another storage of the same objects.
+type fencedStorage struct {
+	storage.Interface
+	leader   storage.Interface
+	resource schema.GroupResource
+	newFunc  func() runtime.Object
+}
+
+func fromController(ctx context.Context) bool { return ctx.Value(inProcess{}) != nil }
+
+// Create implements storage.Interface.
+func (s fencedStorage) Create(ctx context.Context, key string, o, out runtime.Object, ttl uint64) error {
+	if !fromController(ctx) {
+		return s.Interface.Create(ctx, key, o, out, ttl)
+	}
+	return s.told(key, s.leader.Create(ctx, key, o, out, ttl))
+}
+
+// Delete implements storage.Interface.
+func (s fencedStorage) Delete(ctx context.Context, key string, out runtime.Object, p *storage.Preconditions,
+	validate storage.ValidateObjectFunc, existing runtime.Object, o storage.DeleteOptions,
+) error {
+	if !fromController(ctx) {
+		return s.Interface.Delete(ctx, key, out, p, validate, existing, o)
+	}
+	return s.told(key, s.leader.Delete(ctx, key, out, p, validate, s.cached(ctx, key), o))
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s fencedStorage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	p *storage.Preconditions, update storage.UpdateFunc, existing runtime.Object,
+) error {
+	if !fromController(ctx) {
+		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, existing)
+	}
+	return s.told(key, s.leader.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, s.cached(ctx, key)))
+}
+
+// cached is the object of the watch cache, as the storage of the server begins with it, or nil.
+func (s fencedStorage) cached(ctx context.Context, key string) runtime.Object {
+	o := s.newFunc()
+	if err := s.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, o); err != nil {
+		return nil
+	}
+	return o
+}
+
+// told is an error as a client is told of it: one that was followed plans again.
+func (s fencedStorage) told(key string, err error) error {
+	if errors.Is(err, store.ErrFenced) {
+		return apierrors.NewConflict(s.resource, path.Base(key), err)
+	}
+	return err
+}
