@@ -100,7 +100,7 @@ func bundle(data []byte) []*x509.Certificate {
 func definitions(f Facts) (found findings, well string) {
 	for _, name := range f.Definitions {
 		found.problem("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
-			"the CustomResourceDefinition %s is of the group that Weir serves", name)
+			"the CustomResourceDefinition %s is of a group that Weir serves", name)
 	}
 	for _, name := range sorted(f.APIServices) {
 		if f.APIServices[name].Automanaged {
@@ -108,7 +108,7 @@ func definitions(f Facts) (found findings, well string) {
 				"kube-apiserver itself keeps the APIService %s, as it does for a CustomResourceDefinition", name)
 		}
 	}
-	return found, "no CustomResourceDefinition of the group is left"
+	return found, "no CustomResourceDefinition of a group of Weir is left"
 }
 
 func others(f Facts) (found findings, well string) {

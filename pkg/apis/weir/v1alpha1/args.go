@@ -4,10 +4,10 @@
 package v1alpha1
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -84,8 +84,7 @@ func (t text) fill(values map[string]string) (errs field.ErrorList) {
 			return value
 		}
 		if !slices.Contains(t.ofRelease, name[1:]) {
-			known := append(slices.Sorted(maps.Keys(values)), t.ofRelease...)
-			errs = append(errs, field.Invalid(t.path, name, fmt.Sprintf("nothing has this name: add it to spec.args, or use one of %v", known)))
+			errs = append(errs, field.Invalid(t.path, name, "add it to spec.args; of a release, queries have $"+strings.Join(OfRelease, ", $")))
 		}
 		return name
 	})
