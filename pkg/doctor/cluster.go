@@ -153,7 +153,7 @@ func storage(f Facts) (found findings, well string) {
 // Kubernetes empties a namespace before it deletes it, and never again.
 func lost(f Facts) (found findings, well string) {
 	for _, namespace := range sorted(f.Lost) {
-		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories --all; or create the namespace again",
+		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all; or create the namespace again",
 			"objects of Weir are in the namespace %s, which does not exist: %d", namespace, f.Lost[namespace])
 	}
 	return found, "the namespace of every object exists"

@@ -28,8 +28,10 @@ import (
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToServer(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, v1alpha1.AddInternal} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	roundtrip.RoundTripExternalTypesWithoutProtobuf(t, scheme, codecs, fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), codecs), nil)
