@@ -7528,7 +7528,7 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "text is one of a check, and where the object has it.",
+				Description: "text is one of a check, where the object has it, and whether it gets names of the release.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"path": {
@@ -7542,8 +7542,15 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 							Format: "",
 						},
 					},
+					"ofRelease": {
+						SchemaProps: spec.SchemaProps{
+							Default: false,
+							Type:    []string{"boolean"},
+							Format:  "",
+						},
+					},
 				},
-				Required: []string{"path", "value"},
+				Required: []string{"path", "value", "ofRelease"},
 			},
 		},
 		Dependencies: []string{
