@@ -70,6 +70,9 @@ func (s *CheckSpec) values(args map[string]string) (map[string]string, field.Err
 	return values, errs
 }
 
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
+
 // text is one of a check, where the object has it, and whether it gets names of the release.
 type text struct {
 	path      *field.Path
