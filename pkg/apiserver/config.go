@@ -103,7 +103,7 @@ func (c *Config) setAccess() {
 }
 
 func (c *Config) setOpenAPI() {
-	namer := openapinamer.NewDefinitionNamer(c.options.scheme)
+	namer := openapinamer.NewDefinitionNamer(published())
 	v2 := genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	v3 := genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	v2.Info.Title, v3.Info.Title = "Weir", "Weir"

@@ -21,9 +21,16 @@ var groups = []string{rollouts.GroupName, weir.GroupName}
 
 // NewScheme knows every version of the API and what the generic server needs.
 func NewScheme() *runtime.Scheme {
+	scheme := published()
+	utilruntime.Must(weir.AddInternal(scheme))
+	return scheme
+}
+
+// published has the types as clients know them.
+func published() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	utilruntime.Must(weir.AddToServer(scheme))
+	utilruntime.Must(weir.AddToScheme(scheme))
 	unversioned := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, unversioned)
 	scheme.AddUnversionedTypes(unversioned,

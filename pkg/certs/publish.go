@@ -28,6 +28,7 @@ type target struct {
 var targets = []target{
 	{apiServices, "v1beta1.rollouts.kruise.io", types.MergePatchType, apiServiceWants},
 	{apiServices, "v1alpha1.rollouts.kruise.io", types.MergePatchType, apiServiceWants},
+	{apiServices, "v1alpha1.weir-rollouts.io", types.MergePatchType, apiServiceWants},
 	// The strategic kind knows the webhooks of the list by their names.
 	{webhookConfigurations, "weir-workloads", types.StrategicMergePatchType, webhooksWant},
 }

@@ -52,7 +52,7 @@ var Checks = []Check{
 	{Name: "cluster", About: "kube-apiserver answers, and is not too old", Needs: []Part{PartCluster}, judge: cluster},
 	{Name: "front-proxy", About: "kube-apiserver says how weir-apiserver recognises it", Needs: []Part{PartFrontProxy, PartCluster}, judge: frontProxy},
 	{Name: "access", About: "service accounts may do all that the manifests say", Needs: []Part{PartAccess}, judge: access},
-	{Name: "other-definitions", About: "no CustomResourceDefinition of the same group is left", Needs: []Part{PartDefinitions, PartAPIServices}, judge: definitions},
+	{Name: "other-definitions", About: "no CustomResourceDefinition of the same groups is left", Needs: []Part{PartDefinitions, PartAPIServices}, judge: definitions},
 	{Name: "other-manager", About: "OpenKruise Rollouts does not run beside Weir", Needs: []Part{PartOthers}, judge: others},
 	{Name: "api", About: "kube-apiserver reaches weir-apiserver", Needs: []Part{PartAPIServices}, judge: apiServices},
 	{Name: "certificates", About: "each caBundle is set, and verifies what is served", Needs: []Part{PartAPIServices, PartWebhooks, PartCertificates, PartCluster}, judge: certificates},

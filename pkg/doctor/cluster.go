@@ -100,7 +100,7 @@ func bundle(data []byte) []*x509.Certificate {
 func definitions(f Facts) (found findings, well string) {
 	for _, name := range f.Definitions {
 		found.problem("save what it has, then kubectl delete crd "+name+": deleting it deletes its objects",
-			"the CustomResourceDefinition %s is of the group that Weir serves", name)
+			"the CustomResourceDefinition %s is of a group that Weir serves", name)
 	}
 	for _, name := range sorted(f.APIServices) {
 		if f.APIServices[name].Automanaged {
@@ -108,7 +108,7 @@ func definitions(f Facts) (found findings, well string) {
 				"kube-apiserver itself keeps the APIService %s, as it does for a CustomResourceDefinition", name)
 		}
 	}
-	return found, "no CustomResourceDefinition of the group is left"
+	return found, "no CustomResourceDefinition of a group of Weir is left"
 }
 
 func others(f Facts) (found findings, well string) {
@@ -153,7 +153,7 @@ func storage(f Facts) (found findings, well string) {
 // Kubernetes empties a namespace before it deletes it, and never again.
 func lost(f Facts) (found findings, well string) {
 	for _, namespace := range sorted(f.Lost) {
-		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories --all; or create the namespace again",
+		found.problem("kubectl -n "+namespace+" delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all; or create the namespace again",
 			"objects of Weir are in the namespace %s, which does not exist: %d", namespace, f.Lost[namespace])
 	}
 	return found, "the namespace of every object exists"

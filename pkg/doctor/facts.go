@@ -26,7 +26,7 @@ type Facts struct {
 	// FrontProxy is the ConfigMap in which kube-apiserver says how it shows
 	// itself to API servers behind it; nil if there is none.
 	FrontProxy map[string]string
-	// APIServices are those of our group, by name.
+	// APIServices are those of our groups, by name.
 	APIServices map[string]APIService
 	// Access is what the service accounts were asked for.
 	Access []Access

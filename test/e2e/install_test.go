@@ -89,8 +89,8 @@ func TestCertManager(t *testing.T) {
 			t.Errorf("weir-apiserver has the volumes %v, want its data and its certificate", pod.Volumes)
 		}
 	}
-	if published != 3 {
-		t.Errorf("%d objects get the authority, want both APIServices and the webhook", published)
+	if published != 4 {
+		t.Errorf("%d objects get the authority, want the APIServices and the webhook", published)
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
@@ -176,7 +177,7 @@ func orNil[T any](o *T, err error) (*T, error) {
 	return o, nil
 }
 
-// ofGroup lists objects whose spec names the group of Weir.
+// ofGroup lists objects whose spec names a group of Weir.
 func (o *Observer) ofGroup(ctx context.Context, of schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	list, err := o.dynamic.Resource(of).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -184,7 +185,7 @@ func (o *Observer) ofGroup(ctx context.Context, of schema.GroupVersionResource) 
 	}
 	return slices.DeleteFunc(list.Items, func(o unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		return group != rollouts.GroupName
+		return group != rollouts.GroupName && group != weir.GroupName
 	}), nil
 }
 
@@ -243,6 +244,7 @@ func (o *Observer) lost(ctx context.Context, f *doctor.Facts) error {
 	for _, r := range []schema.GroupVersionResource{
 		v1beta1.SchemeGroupVersion.WithResource("rollouts"), v1beta1.SchemeGroupVersion.WithResource("batchreleases"),
 		v1alpha1.SchemeGroupVersion.WithResource("trafficroutings"), v1alpha1.SchemeGroupVersion.WithResource("rollouthistories"),
+		weir.SchemeGroupVersion.WithResource("checks"),
 	} {
 		list, err := client.Resource(r).List(ctx, metav1.ListOptions{})
 		if err != nil {

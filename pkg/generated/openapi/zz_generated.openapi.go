@@ -7594,7 +7594,7 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "text is one of a check, where the object has it, and what it gets from the release.",
+				Description: "text is one of a check, where the object has it, and whether it gets names of the release.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"path": {
@@ -7610,15 +7610,9 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 					},
 					"ofRelease": {
 						SchemaProps: spec.SchemaProps{
-							Type: []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
+							Default: false,
+							Type:    []string{"boolean"},
+							Format:  "",
 						},
 					},
 				},

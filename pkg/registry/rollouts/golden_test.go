@@ -26,19 +26,21 @@ import (
 // One line for each method of each path, and one for each field of each model.
 func TestOpenAPIGolden(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		document := decoded[spec3.OpenAPI](t, call(t, request{as: admin, method: "GET", path: "/openapi/v3/apis/rollouts.kruise.io/" + version}).must(t, http.StatusOK))
+	for file, version := range map[string]string{
+		"v1beta1": "rollouts.kruise.io/v1beta1", "v1alpha1": "rollouts.kruise.io/v1alpha1", "weir-v1alpha1": "weir-rollouts.io/v1alpha1",
+	} {
+		document := decoded[spec3.OpenAPI](t, call(t, request{as: admin, method: "GET", path: "/openapi/v3/apis/" + version}).must(t, http.StatusOK))
 		var lines []string
 		for _, path := range slices.Sorted(maps.Keys(document.Paths.Paths)) {
 			lines = append(lines, operations(path, document.Paths.Paths[path])...)
 		}
 		for _, name := range slices.Sorted(maps.Keys(document.Components.Schemas)) {
 			lines = append(lines, "", "model "+name)
-			if strings.HasPrefix(name, "io.kruise.") {
+			if strings.HasPrefix(name, "io.kruise.") || strings.HasPrefix(name, "io.weir-") {
 				lines = append(lines, model(document.Components.Schemas[name])...)
 			}
 		}
-		golden.File(t, "openapi-"+version+".txt", strings.Join(lines, "\n")+"\n")
+		golden.File(t, "openapi-"+file+".txt", strings.Join(lines, "\n")+"\n")
 	}
 }
 

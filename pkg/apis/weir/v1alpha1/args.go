@@ -4,10 +4,10 @@
 package v1alpha1
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -70,11 +70,14 @@ func (s *CheckSpec) values(args map[string]string) (map[string]string, field.Err
 	return values, errs
 }
 
-// text is one of a check, where the object has it, and what it gets from the release.
+// +k8s:deepcopy-gen=false
+// +k8s:openapi-gen=false
+
+// text is one of a check, where the object has it, and whether it gets names of the release.
 type text struct {
 	path      *field.Path
 	value     *string
-	ofRelease []string
+	ofRelease bool
 }
 
 // fill sets values in place of their names.
@@ -83,9 +86,8 @@ func (t text) fill(values map[string]string) (errs field.ErrorList) {
 		if value, ok := values[name[1:]]; ok {
 			return value
 		}
-		if !slices.Contains(t.ofRelease, name[1:]) {
-			known := append(slices.Sorted(maps.Keys(values)), t.ofRelease...)
-			errs = append(errs, field.Invalid(t.path, name, fmt.Sprintf("nothing has this name: add it to spec.args, or use one of %v", known)))
+		if !t.ofRelease || !slices.Contains(OfRelease, name[1:]) {
+			errs = append(errs, field.Invalid(t.path, name, "add it to spec.args; of the release, queries get $"+strings.Join(OfRelease, ", $")))
 		}
 		return name
 	})
@@ -95,34 +97,34 @@ func (t text) fill(values map[string]string) (errs field.ErrorList) {
 // texts are those in which arguments are named.
 func texts(c *rollouts.Check) []text {
 	var all []text
-	add := func(ofRelease []string, value *string, path ...string) {
+	add := func(ofRelease bool, value *string, path ...string) {
 		if value != nil {
 			all = append(all, text{field.NewPath("spec", path...), value, ofRelease})
 		}
 	}
-	add(nil, c.SuccessRate, "successRate")
+	add(false, c.SuccessRate, "successRate")
 	if l := c.Latency; l != nil {
-		add(nil, &l.Share, "latency", "share")
+		add(false, &l.Share, "latency", "share")
 	}
 	if t := c.Tolerance; t != nil {
-		add(nil, t.Ratio, "tolerance", "ratio")
-		add(nil, t.Margin, "tolerance", "margin")
+		add(false, t.Ratio, "tolerance", "ratio")
+		add(false, t.Margin, "tolerance", "margin")
 	}
 	if q := c.Query; q != nil {
-		add(nil, &q.Source, "query", "source")
-		add(OfRelease, &q.Bad, "query", "bad")
-		add(OfRelease, &q.Total, "query", "total")
-		add(OfRelease, &q.PromQL, "query", "promql")
-		add(nil, q.Min, "query", "min")
-		add(nil, q.Max, "query", "max")
+		add(false, &q.Source, "query", "source")
+		add(true, &q.Bad, "query", "bad")
+		add(true, &q.Total, "query", "total")
+		add(true, &q.PromQL, "query", "promql")
+		add(false, q.Min, "query", "min")
+		add(false, q.Max, "query", "max")
 	}
 	if h := c.HTTP; h != nil {
-		add(nil, &h.Service, "http", "service")
-		add(nil, &h.Path, "http", "path")
-		add(nil, &h.Pass, "http", "pass")
+		add(false, &h.Service, "http", "service")
+		add(false, &h.Path, "http", "path")
+		add(false, &h.Pass, "http", "pass")
 	}
 	if j := c.Job; j != nil {
-		add(nil, &j.CronJob, "job", "cronJob")
+		add(false, &j.CronJob, "job", "cronJob")
 	}
 	return all
 }

@@ -27,13 +27,10 @@ func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// AddToServer registers the types as those that a server keeps in memory, too.
-func AddToServer(scheme *runtime.Scheme) error {
+// AddInternal registers the types as those that a server keeps in memory, too.
+func AddInternal(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}, types...)
-	if err := AddToScheme(scheme); err != nil {
-		return err
-	}
-	return scheme.SetVersionPriority(SchemeGroupVersion)
+	return nil
 }
 
 var types = []runtime.Object{

@@ -167,6 +167,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outcome
       type:
         scalar: string
+    - name: overrode
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: reason
       type:
         scalar: string
@@ -1449,6 +1455,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outcome
       type:
         scalar: string
+    - name: overrode
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: reason
       type:
         scalar: string

@@ -36,11 +36,14 @@ type DecisionApplyConfiguration struct {
 	// RequestID that the client gave, so that it could repeat the request.
 	RequestID *string `json:"requestID,omitempty"`
 	// Via is how the decision came in: verb, status for a write of the status
-	// as older clients do, or spec for an edit that ends the pause of a step.
+	// as older clients do, spec for an edit that ends the pause of a step, or analysis for what the
+	// checks of the plan have decided.
 	Via *rolloutsv1alpha1.Via `json:"via,omitempty"`
 	// Outcome is applied, superseded or rejected; empty until the controller
 	// has acted on the decision.
 	Outcome *rolloutsv1alpha1.Outcome `json:"outcome,omitempty"`
+	// Overrode is what the decision did not wait for: analysis.
+	Overrode []string `json:"overrode,omitempty"`
 }
 
 // DecisionApplyConfiguration constructs a declarative configuration of the Decision type for use with
@@ -142,5 +145,15 @@ func (b *DecisionApplyConfiguration) WithVia(value rolloutsv1alpha1.Via) *Decisi
 // If called multiple times, the Outcome field is set to the value of the last call.
 func (b *DecisionApplyConfiguration) WithOutcome(value rolloutsv1alpha1.Outcome) *DecisionApplyConfiguration {
 	b.Outcome = &value
+	return b
+}
+
+// WithOverrode adds the given value to the Overrode field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Overrode field.
+func (b *DecisionApplyConfiguration) WithOverrode(values ...string) *DecisionApplyConfiguration {
+	for i := range values {
+		b.Overrode = append(b.Overrode, values[i])
+	}
 	return b
 }
