@@ -68,6 +68,7 @@ func (a api) write(c object.Change) error {
 	}
 	a.check.effect(a.actor)
 	a.check.useful(a.actor, c)
+	defer a.awaitSets()
 	switch {
 	case c.Base == nil:
 		return a.store.create(c.Want)
@@ -77,6 +78,13 @@ func (a api) write(c object.Change) error {
 		return a.store.remove(c.Base)
 	default:
 		return a.store.removeAt(c.Base)
+	}
+}
+
+// awaitSets has the next pass see the sets as they were written, as a WriteTracker does.
+func (a api) awaitSets() {
+	if a.actor == "sizes" {
+		a.seen[kindSet] = a.store.newest()
 	}
 }
 

@@ -183,8 +183,8 @@ func (c *Cluster) End(name string) error {
 		return nil
 	}
 	p, err := c.find(name)
-	if err != nil {
-		return err
+	if err != nil || !p.running() {
+		return err // with a server that has ended its controllers have, too
 	}
 	p.stop(90 * time.Second)
 	return c.goOnWithout(name)

@@ -69,7 +69,7 @@ func (a *app) givenBack(paused bool) {
 // nothingBlocks stops all of Weir, and wants a namespace to be deleted all the same.
 func nothingBlocks(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{cluster.WeirController, cluster.WeirAPIServer} {
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
 		if err := here.cluster.End(name); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func reinstall(t *testing.T) {
 	if err == nil {
 		err = here.cluster.Apply(ctx, objects)
 	}
-	for _, name := range []string{cluster.WeirController, cluster.WeirAPIServer} {
+	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
 		err = errors.Join(err, here.cluster.End(name))
 	}
 	for _, name := range []string{cluster.WeirAPIServer, cluster.WeirController} {
