@@ -24,6 +24,7 @@ var owned = []struct{ file, role, heading string }{
 	{"etcd/rbac.yaml", "Role weir-apiserver-etcd", "### weir-apiserver, in weir-system with artifacts/ha"},
 	{"base/rbac-controller.yaml", "ClusterRole weir-controller", "### weir-controller, everywhere"},
 	{"base/rbac-controller.yaml", "Role weir-controller", "### weir-controller, in weir-system"},
+	{"base/rbac-controller.yaml", "Role weir-controller-sources", "### weir-controller, in weir-sources"},
 }
 
 // Each rule of a process is explained in a line of docs/permissions.md, and there

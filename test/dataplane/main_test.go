@@ -70,7 +70,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: dir, Log: os.Stderr, Weir: true,
+		Dir: dir, Log: os.Stderr, Weir: true, WeirApiserverArgs: []string{"--source-hosts=127.0.0.1"},
 		PodReady: cluster.Range{Min: 200 * time.Millisecond, Max: 800 * time.Millisecond},
 	})
 	if err != nil {

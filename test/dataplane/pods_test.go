@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,9 +105,14 @@ func (p *pods) open(pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("opening the port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	answer := strings.Join([]string{pod.Namespace, pod.Name, versionOf(&pod.Spec)}, " ")
+	version := versionOf(&pod.Spec)
+	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), faulty(version), slow(version)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		<-time.After(workTime)
+		<-time.After(takes)
+		if rand.Float64() < share {
+			http.Error(w, answer, http.StatusInternalServerError)
+			return
+		}
 		fmt.Fprint(w, answer)
 	})}
 	p.ports[pod.UID], p.servers[pod.UID] = port, server
@@ -161,4 +168,21 @@ func (p *pods) fault() error {
 func versionOf(spec *corev1.PodSpec) string {
 	image := spec.Containers[0].Image
 	return image[strings.LastIndex(image, ":")+1:]
+}
+
+// faulty is the share of requests that a version fails: that of fails20 is 0.2.
+func faulty(version string) float64 {
+	percent, err := strconv.ParseFloat(strings.TrimPrefix(version, "fails"), 64)
+	if err != nil {
+		return 0
+	}
+	return percent / 100
+}
+
+// slow is how long an answer of a version takes.
+func slow(version string) time.Duration {
+	if version == "slow" {
+		return workTime + 300*time.Millisecond
+	}
+	return workTime
 }

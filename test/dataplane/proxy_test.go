@@ -19,6 +19,7 @@ const (
 	// The namespace is ours, so any port is free.
 	plainPort    = 8000
 	retryingPort = 8001
+	metricsPort  = 8002
 )
 
 // proxy is Traefik.
@@ -55,6 +56,8 @@ func startProxy(c *cluster.Cluster) (*proxy, error) {
 		fmt.Sprintf("--entrypoints.plain.address=127.0.0.1:%d", plainPort),
 		fmt.Sprintf("--entrypoints.retrying.address=127.0.0.1:%d", retryingPort),
 		"--entrypoints.retrying.http.middlewares=again@file",
+		fmt.Sprintf("--entrypoints.metrics.address=127.0.0.1:%d", metricsPort),
+		"--metrics.prometheus.entrypoint=metrics",
 		"--providers.file.filename="+file,
 		"--providers.kubernetesgateway=true",
 		"--global.checknewversion=false", "--global.sendanonymoususage=false",

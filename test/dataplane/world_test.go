@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/test/cluster"
 	"github.com/weir-rollouts/weir/test/patience"
 )
@@ -42,7 +43,7 @@ type world struct {
 // open makes it all. What was made before an error is ended by end.
 func (w *world) open(ctx context.Context) error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), weir.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	config := w.cluster.Config()
