@@ -26,33 +26,60 @@ func (c Carry) String() string {
 // ParseCarry reads what String wrote. What it cannot read is no carry: the data is judged
 // from its beginning.
 func ParseCarry(text string) Carry {
-	fields := strings.Fields(text)
-	if len(fields) != 11 {
-		return Carry{}
-	}
-	states := []State{Running, Passed, Failed, Inconclusive, Skipped}
-	since, errSince := strconv.ParseInt(fields[1], 10, 64)
-	until, errUntil := strconv.ParseInt(fields[2], 10, 64)
-	run, errRun := strconv.Atoi(fields[3])
-	value, errValue := strconv.ParseFloat(fields[4], 64)
-	c := Carry{Is: State(fields[0]), Since: instant(since), Until: instant(until), Run: run, Value: value}
-	ok := slices.Contains(states, c.Is) && errSince == nil && errUntil == nil && errRun == nil && errValue == nil
-	for i, l := range []*Ledger{&c.Harm, &c.Safe} {
-		windows, err := strconv.Atoi(fields[5+3*i])
-		logs, readLogs := parseList(fields[6+3*i])
-		counts, readCounts := parseList(fields[7+3*i])
-		ok = ok && err == nil && windows >= 0 && readLogs && readCounts && len(counts)%4 == 0
-		l.Windows, l.Logs = windows, logs
-		for four := range slices.Chunk(counts, 4) {
-			if len(four) == 4 {
-				l.Counts = append(l.Counts, Pair{Count{four[0], four[1]}, Count{four[2], four[3]}})
-			}
-		}
-	}
-	if !ok {
+	r := reader{fields: strings.Fields(text)}
+	c := Carry{Is: State(r.next()), Since: r.instant(), Until: r.instant(), Run: int(r.whole()), Value: r.number()}
+	c.Harm, c.Safe = r.ledger(), r.ledger()
+	known := slices.Contains([]State{Running, Passed, Failed, Inconclusive, Skipped}, c.Is)
+	if r.failed || len(r.fields) > 0 || !known {
 		return Carry{}
 	}
 	return c
+}
+
+// reader reads fields in their order, and notes whether one could not be read.
+type reader struct {
+	fields []string
+	failed bool
+}
+
+func (r *reader) next() string {
+	if len(r.fields) == 0 {
+		r.failed = true
+		return ""
+	}
+	field := r.fields[0]
+	r.fields = r.fields[1:]
+	return field
+}
+
+func (r *reader) whole() int64 {
+	n, err := strconv.ParseInt(r.next(), 10, 64)
+	r.failed = r.failed || err != nil
+	return n
+}
+
+func (r *reader) number() float64 {
+	n, err := strconv.ParseFloat(r.next(), 64)
+	r.failed = r.failed || err != nil
+	return n
+}
+
+func (r *reader) instant() time.Time { return instant(r.whole()) }
+
+func (r *reader) list() []float64 {
+	all, ok := parseList(r.next())
+	r.failed = r.failed || !ok
+	return all
+}
+
+func (r *reader) ledger() Ledger {
+	l := Ledger{Windows: int(r.whole()), Logs: r.list()}
+	counts := r.list()
+	r.failed = r.failed || l.Windows < 0 || len(counts)%4 != 0
+	for i := 0; i+3 < len(counts); i += 4 {
+		l.Counts = append(l.Counts, Pair{Count{counts[i], counts[i+1]}, Count{counts[i+2], counts[i+3]}})
+	}
+	return l
 }
 
 func millis(at time.Time) string {

@@ -40,17 +40,23 @@ func beginAttempt(d *draft) {
 func ChecksClosed(r *rollouts.Rollout, full bool) string {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if a == nil || p == nil || plan == nil || plan.Analysis == nil || a.Overridden || a.Step != p.CurrentStepIndex {
+	if plan == nil || plan.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) {
 		return ""
 	}
+	measuring := p.State == rollouts.StepMetricsAnalysis && !full
 	var open []string
 	for _, c := range a.Checks {
-		running := c.Result == rollouts.CheckRunning && p.State == rollouts.StepMetricsAnalysis && !full
-		if c.Result == rollouts.CheckFailed && onFailOf(plan.Analysis, c.Name) != rollouts.OnFailReport || running {
+		failed := c.Result == rollouts.CheckFailed && onFailOf(plan.Analysis, c.Name) != rollouts.OnFailReport
+		if failed || measuring && c.Result == rollouts.CheckRunning {
 			open = append(open, c.Name+": "+c.Why)
 		}
 	}
 	return strings.Join(open, "; ")
+}
+
+// judges reports whether checks decide about a step.
+func judges(a *rollouts.AnalysisStatus, step int32) bool {
+	return a != nil && !a.Overridden && a.Step == step
 }
 
 func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
@@ -218,7 +224,19 @@ func keepCheck(d *draft, c *checked) {
 	if !news && !long && d.stayed() {
 		return
 	}
-	at := RoundUp(d.Now)
+	next := statusOf(c, stored, news, RoundUp(d.Now))
+	if c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed {
+		fold(a, c, &next, d.Now)
+	}
+	a.Checks = slices.DeleteFunc(a.Checks, func(s rollouts.CheckStatus) bool { return s.Name == c.name })
+	a.Checks = append(a.Checks, next)
+	if news && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
+		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
+	}
+}
+
+// statusOf is what a check has found, as it is stored.
+func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why}
 	if stored != nil {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
@@ -230,14 +248,7 @@ func keepCheck(d *draft, c *checked) {
 		next.New = &rollouts.RequestCount{Total: int64(e.New.Total), Bad: int64(e.New.Bad)}
 		next.Old = &rollouts.RequestCount{Total: int64(e.Old.Total), Bad: int64(e.Old.Bad)}
 	}
-	if c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed {
-		fold(a, c, &next, d.Now)
-	}
-	a.Checks = slices.DeleteFunc(a.Checks, func(s rollouts.CheckStatus) bool { return s.Name == c.name })
-	a.Checks = append(a.Checks, next)
-	if news && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
-		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
-	}
+	return next
 }
 
 func fold(a *rollouts.AnalysisStatus, c *checked, next *rollouts.CheckStatus, now time.Time) {

@@ -219,13 +219,17 @@ func limit(text *string) *float64 {
 
 // receives is which versions get requests in a step.
 func receives(f *facts, index int32) judge.Traffic {
-	step := f.release.Step(index)
-	switch {
-	case f.w == nil || step == nil:
+	step, share := f.release.Step(index), ""
+	if f.w == nil || step == nil {
 		return judge.Both
-	case onlyUpdate(f) || step.Traffic != nil && *step.Traffic == "100%" && f.Route != nil:
+	}
+	if step.Traffic != nil && f.Route != nil {
+		share = *step.Traffic
+	}
+	switch {
+	case onlyUpdate(f), share == "100%":
 		return judge.NewOnly
-	case f.w.UpdatedReadyReplicas == 0 || step.Traffic != nil && *step.Traffic == "0%" && f.Route != nil:
+	case f.w.UpdatedReadyReplicas == 0, share == "0%":
 		return judge.StableOnly
 	default:
 		return judge.Both

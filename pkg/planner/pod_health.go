@@ -35,26 +35,31 @@ const (
 
 // JudgePods judges the pods of the new version: not for what stable's pods do as well.
 func JudgePods(p PodsOf, now time.Time) judge.Verdict {
-	v := judge.Verdict{Is: judge.Passed, Why: "the new pods get on as well as the stable ones"}
-	fail := func(format string, args ...any) judge.Verdict {
-		return judge.Verdict{Is: judge.Failed, Why: fmt.Sprintf(format, args...)}
-	}
-	n := p.New
-	rate := func(h PodHealth) float64 { return float64(h.Ends) / float64(max(h.Pods, 1)) }
-	worse := rate(n) >= worseThanStable*rate(p.Stable)
+	n, worse := p.New, p.New.rate() >= worseThanStable*p.Stable.rate()
 	unready := now.Sub(n.UnreadySince)
 	switch {
 	case n.OutOfMemory >= manyOutOfMemory && worse:
-		return fail("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OutOfMemory, p.Stable.OutOfMemory)
+		return sick("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OutOfMemory, p.Stable.OutOfMemory)
 	case n.Ends >= manyEnds && worse:
-		return fail("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.Ends, p.Stable.Pods, p.Stable.Ends)
-	case n.Pods > 0 && 2*n.CrashLoops >= n.Pods && 2*p.Stable.CrashLoops < max(p.Stable.Pods, 1):
-		return fail("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
+		return sick("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.Ends, p.Stable.Pods, p.Stable.Ends)
+	case n.loops() && !p.Stable.loops():
+		return sick("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
 	case n.UnreadySince.IsZero() || !p.Stable.UnreadySince.IsZero():
-		return v
+		return judge.Verdict{Is: judge.Passed, Why: asWell}
 	case unready > longUnready:
-		return fail("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
+		return sick("a new pod that had been ready is unready for %s", unready.Truncate(time.Second))
 	}
-	v.Wake = longUnready - unready + time.Second
-	return v
+	return judge.Verdict{Is: judge.Passed, Why: asWell, Wake: longUnready - unready + time.Second}
 }
+
+const asWell = "the new pods get on as well as the stable ones"
+
+func sick(format string, args ...any) judge.Verdict {
+	return judge.Verdict{Is: judge.Failed, Why: fmt.Sprintf(format, args...)}
+}
+
+// rate is how often a container has ended with an error, for each pod.
+func (h PodHealth) rate() float64 { return float64(h.Ends) / float64(max(h.Pods, 1)) }
+
+// loops reports whether half of the pods crash again and again.
+func (h PodHealth) loops() bool { return h.CrashLoops > 0 && 2*h.CrashLoops >= h.Pods }

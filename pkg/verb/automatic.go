@@ -36,15 +36,22 @@ func decidedByChecks(was, next *rollouts.RolloutStatus) (v rollouts.Verb, step i
 	if before == nil || after == nil || next.Analysis == nil || before.UpdateRevision != after.UpdateRevision {
 		return "", 0, ""
 	}
-	if was.Activity() != rollouts.ActivityAborting && next.Activity() == rollouts.ActivityAborting {
+	aborts := next.Activity() == rollouts.ActivityAborting
+	switch {
+	case aborts && was.Activity() != rollouts.ActivityAborting:
 		return rollouts.VerbAbort, before.CurrentStepIndex, reasons(next.Analysis, rollouts.CheckFailed, rollouts.CheckInconclusive)
-	}
-	measured := before.State == rollouts.StepMetricsAnalysis || before.State == rollouts.StepPaused
-	left := after.CurrentStepIndex == before.CurrentStepIndex+1 || after.State == rollouts.StepCompleted
-	if !measured || !left || before.FullyPromoted || next.Activity() == rollouts.ActivityAborting {
+	case !aborts && passedBy(before, after):
+		return rollouts.VerbPromote, before.CurrentStepIndex, reasons(was.Analysis, rollouts.CheckPassed, rollouts.CheckRunning)
+	default:
 		return "", 0, ""
 	}
-	return rollouts.VerbPromote, before.CurrentStepIndex, reasons(was.Analysis, rollouts.CheckPassed, rollouts.CheckRunning)
+}
+
+// passedBy reports whether a step that was measured was left without a person.
+func passedBy(before, after *rollouts.Progress) bool {
+	measured := before.State == rollouts.StepMetricsAnalysis || before.State == rollouts.StepPaused
+	left := after.CurrentStepIndex == before.CurrentStepIndex+1 || after.State == rollouts.StepCompleted
+	return measured && left && !before.FullyPromoted
 }
 
 // reasons are those of the checks with one of the results.

@@ -120,11 +120,12 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 		return refuse("step %d waits for its checks: %s; abort, or promote with override: true, which takes a reason and permission to create rollouts/override", p.CurrentStepIndex, why)
 	}
 	p.FullyPromoted = p.FullyPromoted || c.Full
-	if c.Override && c.Full && next.Analysis != nil {
-		next.Analysis.Overridden = true
+	if next.Analysis != nil {
+		next.Analysis.Overridden = next.Analysis.Overridden || c.Override && c.Full
 	}
+	measured := p.State == rollouts.StepMetricsAnalysis && c.Override
 	switch {
-	case p.State == rollouts.StepPaused, p.State == rollouts.StepMetricsAnalysis && c.Override:
+	case p.State == rollouts.StepPaused, measured:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now
 	case c.Full:

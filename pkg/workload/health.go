@@ -27,17 +27,22 @@ func Health(pods []corev1.Pod, since time.Time) planner.PodHealth {
 		} else if at := unreadySince(pod); !at.IsZero() && (h.UnreadySince.IsZero() || at.Before(h.UnreadySince)) {
 			h.UnreadySince = at
 		}
-		loops := false
-		for _, c := range pod.Status.ContainerStatuses {
-			ended, killed := ends(c, pod.CreationTimestamp.Time, since)
-			h.Ends, h.OutOfMemory = h.Ends+ended, h.OutOfMemory+killed
-			loops = loops || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-		}
-		if loops {
-			h.CrashLoops++
-		}
+		countEnds(&h, pod, since)
 	}
 	return h
+}
+
+// countEnds counts what has become of the containers of a pod.
+func countEnds(h *planner.PodHealth, pod *corev1.Pod, since time.Time) {
+	loops := false
+	for _, c := range pod.Status.ContainerStatuses {
+		ended, killed := ends(c, pod.CreationTimestamp.Time, since)
+		h.Ends, h.OutOfMemory = h.Ends+ended, h.OutOfMemory+killed
+		loops = loops || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+	}
+	if loops {
+		h.CrashLoops++
+	}
 }
 
 // ends are how often a container has ended with an error since then, and how often of

@@ -45,7 +45,7 @@ func startPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.Bin(), "..", "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	cmd := exec.Command(filepath.Join(c.Bin(), "..", "prometheus", "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		fmt.Sprintf("--web.listen-address=127.0.0.1:%d", prometheusPort))
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
 	if err := cmd.Start(); err != nil {

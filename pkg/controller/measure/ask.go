@@ -37,15 +37,7 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
 	}
 	s.measured.Check = named(check, s.question.Check)
-	name := "default"
-	if check.Query != nil {
-		name = cmp.Or(check.Query.Source, name)
-	}
-	s.measured.Source = name
-	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
-	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
-		err = errors.New("source " + name + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
-	}
+	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
 		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
 	}
@@ -65,6 +57,19 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
 	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
+}
+
+// source is the one that a check asks.
+func (m *Measures) source(ctx context.Context, subject Subject, s *series, check rollouts.Check, trusted bool) (*Source, error) {
+	s.measured.Source = "default"
+	if check.Query != nil {
+		s.measured.Source = cmp.Or(check.Query.Source, s.measured.Source)
+	}
+	from, err := m.Sources.Source(ctx, s.measured.Source, subject.Release.Namespace)
+	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
+		err = errors.New("source " + s.measured.Source + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
+	}
+	return from, err
 }
 
 // mostWindows is how many windows one question asks for.

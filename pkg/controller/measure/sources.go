@@ -116,7 +116,12 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		was.until = now.Add(secretsAge)
 		return was.client, nil
 	}
-	made, err := source.New(config, c.Rules)
+	return c.renew(s.Name, was, known{source: version, secret: secret, until: now.Add(secretsAge)}, config)
+}
+
+// renew makes another client in the place of one.
+func (c *Cluster) renew(name string, was *known, now known, config source.Config) (*source.Client, error) {
+	made, err := source.New(config, c.Rules) //nolint:contextcheck // its tokens are for later questions, too
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +131,8 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 	if c.clients == nil {
 		c.clients = map[string]*known{}
 	}
-	c.clients[s.Name] = &known{source: version, secret: secret, until: now.Add(secretsAge), client: made}
+	now.client = made
+	c.clients[name] = &now
 	return made, nil
 }
 

@@ -38,20 +38,17 @@ func (s server) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Me
 
 // observeChecks reads what was measured, and how the pods get on of a release under way.
 func (p passes) observeChecks(ctx context.Context, obs *Observation) (err error) {
-	ro, w := obs.Rollout, obs.workload
-	if obs.Facts.Measured, err = p.Measured(ctx, ro); err != nil {
+	if obs.Facts.Measured, err = p.Measured(ctx, obs.Rollout); err != nil {
 		return err
 	}
-	_, plan := ro.Spec.Strategy.Active()
 	obs.Facts.PodsCheck = p.options.PodsCheck
-	progress := ro.Status.Active()
-	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
-	if !asked || w == nil || ro.Status.Phase != rollouts.PhaseProgressing || progress == nil || progress.PodTemplateHash == "" {
+	progress, w := obs.Rollout.Status.Active(), obs.workload
+	if w == nil || !p.looksAtPods(obs.Rollout, progress) {
 		return nil
 	}
-	since := ro.CreationTimestamp.Time
-	if n := len(ro.Status.Releases); n > 0 {
-		since = ro.Status.Releases[n-1].StartTime.Time
+	since := obs.Rollout.CreationTimestamp.Time
+	if n := len(obs.Rollout.Status.Releases); n > 0 {
+		since = obs.Rollout.Status.Releases[n-1].StartTime.Time
 	}
 	fresh, err := p.Pods(ctx, w, progress.PodTemplateHash)
 	if err != nil {
@@ -63,6 +60,13 @@ func (p passes) observeChecks(ctx context.Context, obs *Observation) (err error)
 	}
 	obs.Facts.Pods = &planner.PodsOf{New: workload.Health(fresh, since), Stable: workload.Health(stable, since)}
 	return nil
+}
+
+// looksAtPods reports whether somebody wants to know how pods get on, and there may be new ones.
+func (p passes) looksAtPods(ro *rollouts.Rollout, progress *rollouts.Progress) bool {
+	_, plan := ro.Spec.Strategy.Active()
+	asked := plan != nil && (plan.Analysis != nil || p.options.PodsCheck != "")
+	return asked && ro.Status.Phase == rollouts.PhaseProgressing && progress != nil && progress.PodTemplateHash != ""
 }
 
 // ask has measured what a decision asks for.

@@ -146,6 +146,7 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("failAfter"), *c.FailAfter, "use a number from 1 to 100"))
 	}
 	errs = append(errs, validateFieldsOf(c, kinds[0], path)...)
+	errs = append(errs, refuseUnserved(c, path)...)
 	return append(errs, validateMeasure(c, path)...)
 }
 
@@ -168,6 +169,20 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 	} {
 		if of := fieldsOf[f.name]; f.set && !slices.Contains(of, kind) {
 			errs = append(errs, field.Forbidden(path.Child(f.name), kind+" has none; it is for "+strings.Join(of, ", ")))
+		}
+	}
+	return errs
+}
+
+// refuseUnserved refuses what nothing measures yet: a step would wait for it for ever.
+func refuseUnserved(c *rollouts.Check, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"http", c.HTTP != nil}, {"job", c.Job != nil}, {"gate", c.Gate != nil && *c.Gate}, {"at", c.At == rollouts.AtBeforeTraffic}} {
+		if f.set {
+			errs = append(errs, field.Forbidden(path.Child(f.name), "this version does not measure it yet; leave it out"))
 		}
 	}
 	return errs
@@ -228,21 +243,8 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 	if q.Source != "" {
 		errs = append(errs, validateName(q.Source, path.Child("source"))...)
 	}
-	counts := q.Bad != "" || q.Total != ""
-	switch {
-	case counts && q.PromQL != "":
-		return append(errs, field.Forbidden(path.Child("promql"), "set either bad and total, or promql"))
-	case q.PromQL != "":
-		if q.Min == nil && q.Max == nil {
-			errs = append(errs, field.Required(path.Child("max"), "set min, max or both: numbers outside are bad"))
-		}
-	case q.Bad == "":
-		return append(errs, field.Required(path.Child("bad"), "select counters of bad and of all requests by bad and total, or give one number by promql"))
-	case q.Total == "":
-		return append(errs, field.Required(path.Child("total"), "select a counter of all requests"))
-	}
-	if counts && (q.Min != nil || q.Max != nil) {
-		errs = append(errs, field.Forbidden(path.Child("max"), "min and max are for promql"))
+	if wrong := wrongTexts(q, path); wrong != nil {
+		return append(errs, wrong)
 	}
 	for _, text := range []struct{ name, value string }{{"bad", q.Bad}, {"total", q.Total}, {"promql", q.PromQL}} {
 		if len(text.value) > maxQuery {
@@ -252,6 +254,26 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 	const most = 1e308
 	errs = append(errs, validateNumber(q.Min, path.Child("min"), -most, most, `"0.5"`)...)
 	return append(errs, validateNumber(q.Max, path.Child("max"), -most, most, `"5e8"`)...)
+}
+
+// wrongTexts says which text of a query is missing, or too many.
+func wrongTexts(q *rollouts.QueryCheck, path *field.Path) *field.Error {
+	counts, limited := q.Bad != "" || q.Total != "", q.Min != nil || q.Max != nil
+	switch {
+	case counts && q.PromQL != "":
+		return field.Forbidden(path.Child("promql"), "set either bad and total, or promql")
+	case counts && limited:
+		return field.Forbidden(path.Child("max"), "min and max are for promql")
+	case q.PromQL != "" && !limited:
+		return field.Required(path.Child("max"), "set min, max or both: numbers outside are bad")
+	case q.PromQL != "":
+		return nil
+	case q.Bad == "":
+		return field.Required(path.Child("bad"), "select counters of bad and of all requests by bad and total, or give one number by promql")
+	case q.Total == "":
+		return field.Required(path.Child("total"), "select a counter of all requests")
+	}
+	return nil
 }
 
 func validateHTTP(h *rollouts.HTTPCheck, path *field.Path) field.ErrorList {
