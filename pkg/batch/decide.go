@@ -219,6 +219,7 @@ func drive(d *draft) {
 	to := target(d.facts)
 	switch {
 	case asleep(d.facts):
+	case shrunk(d.facts):
 	case !told(d.facts, to), stopped(d.facts):
 		announceRight(d, to)
 		unready(d)
@@ -232,6 +233,13 @@ func drive(d *draft) {
 	default:
 		judge(d)
 	}
+}
+
+// shrunk reports whether fewer pods are to be there than the store says. That is stored
+// before anything is done about it: where pods are replaced on their nodes, the one that
+// comes for a deleted one may not be there yet, and others may write the status.
+func shrunk(f *facts) bool {
+	return f.w.NewPodsUseTemplate && f.w.Replicas < f.Release.Status.ObservedWorkloadReplicas
 }
 
 // asleep reports whether the batch was stopped before there was a pod of it, in a style in

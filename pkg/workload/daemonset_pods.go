@@ -25,7 +25,7 @@ func byNode(v *view, pods []*corev1.Pod) {
 			n++
 		}
 	}
-	v.pods, v.size = pods, max(v.total, n)
+	v.pods, v.size, v.doubted = pods, max(v.total, n), v.total < n
 	v.total = v.size
 }
 
@@ -42,9 +42,10 @@ func (v view) mayRoll(how planner.RestoreWorkload) bool {
 // dueOnNodes are the pods to be deleted now, so that as many as is told get the live
 // template. Never are more pods not ready than the owner allows to be missing; the
 // next ones are due when those that came are ready. One that is not ready costs
-// nothing.
+// nothing. While the status is not believed, nobody knows on how many nodes a pod is still
+// to come for one that was deleted, and none is due.
 func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
-	if !v.settled() || v.live == "" || to.Abort && v.live != v.stable {
+	if v.doubted || !v.settled() || v.live == "" || to.Abort && v.live != v.stable {
 		return nil
 	}
 	share := to.Limit(v.size)

@@ -213,15 +213,15 @@ func TestDue(t *testing.T) {
 		"not served for long enough": {daemon("b", "BBAAA", func(n *nodes) {
 			n.set.Spec.MinReadySeconds, n.set.Status.NumberAvailable = 60, 3
 		}), all, false, ""},
-		"back":                               {daemon("a", "AABBB", daemonTold(0, true, "b")), intstr.FromInt32(0), true, "log-2 log-3"},
-		"back but for one":                   {daemon("a", "AABBB", daemonTold(1, true, "b"), mayMiss(all)), intstr.FromInt32(1), true, "log-2 log-3"},
-		"not back before stable is live":     {daemon("b", "AABBB", daemonTold(0, true, "")), intstr.FromInt32(0), true, ""},
-		"nor before its controller knows":    {daemon("a", "AABBB", daemonTold(0, true, "b"), unobserved), intstr.FromInt32(0), true, ""},
-		"not before the template is known":   {daemon("d", "AAAAA"), all, false, ""},
-		"a node that left takes its pod":     {daemon("b", "BAAA", func(n *nodes) { n.set.Status.DesiredNumberScheduled = 3 }), all, false, "log-1 log-2"},
-		"no node":                            {daemon("b", ""), all, false, ""},
-		"the stable template again, half":    {daemon("a", "AAABB", daemonTold(3, false, "")), intstr.FromInt32(4), false, "log-3"},
-		"a step that was reached and scaled": {daemon("b", "BAAA..", daemonTold(1, false, "")), intstr.FromInt32(2), false, ""},
+		"back":                                 {daemon("a", "AABBB", daemonTold(0, true, "b")), intstr.FromInt32(0), true, "log-2 log-3"},
+		"back but for one":                     {daemon("a", "AABBB", daemonTold(1, true, "b"), mayMiss(all)), intstr.FromInt32(1), true, "log-2 log-3"},
+		"not back before stable is live":       {daemon("b", "AABBB", daemonTold(0, true, "")), intstr.FromInt32(0), true, ""},
+		"nor before its controller knows":      {daemon("a", "AABBB", daemonTold(0, true, "b"), unobserved), intstr.FromInt32(0), true, ""},
+		"not before the template is known":     {daemon("d", "AAAAA"), all, false, ""},
+		"a status that counts fewer than pods": {daemon("b", "BAAA", func(n *nodes) { n.set.Status.DesiredNumberScheduled = 3 }), all, false, ""},
+		"no node":                              {daemon("b", ""), all, false, ""},
+		"the stable template again, half":      {daemon("a", "AAABB", daemonTold(3, false, "")), intstr.FromInt32(4), false, "log-3"},
+		"a step that was reached and scaled":   {daemon("b", "BAAA..", daemonTold(1, false, "")), intstr.FromInt32(2), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

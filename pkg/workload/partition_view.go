@@ -31,6 +31,8 @@ type view struct {
 	pods []*corev1.Pod
 	// size is how many pods there are to be.
 	size int32
+	// doubted reports whether the status says fewer than there are.
+	doubted bool
 	// beyond reports whether pods are still there that the size has no place for.
 	beyond bool
 	// live is the revision of the live template, and update the one to release; they

@@ -150,7 +150,7 @@ func (k *Kinds) WatchNative(s Reader) error {
 
 // gathering is how long what a workload owns is waited for to change again: its
 // counts do with each pod, which come a few milliseconds apart.
-const gathering = 25 * time.Millisecond
+const gathering = 50 * time.Millisecond
 
 // watch watches the workloads of a row and what they own.
 func (k *Kinds) watch(s Reader, row workload.Row) error {
