@@ -43,10 +43,14 @@ func ChecksClosed(r *rollouts.Rollout, full bool) string {
 	if plan == nil || plan.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) {
 		return ""
 	}
-	measuring := p.State == rollouts.StepMetricsAnalysis && !full
+	return openChecks(a.Checks, plan.Analysis, p.State == rollouts.StepMetricsAnalysis && !full)
+}
+
+// openChecks says which checks keep a step, where running ones do or not.
+func openChecks(checks []rollouts.CheckStatus, plan *rollouts.Analysis, measuring bool) string {
 	var open []string
-	for _, c := range a.Checks {
-		failed := c.Result == rollouts.CheckFailed && onFailOf(plan.Analysis, c.Name) != rollouts.OnFailReport
+	for _, c := range checks {
+		failed := c.Result == rollouts.CheckFailed && onFailOf(plan, c.Name) != rollouts.OnFailReport
 		if failed || measuring && c.Result == rollouts.CheckRunning {
 			open = append(open, c.Name+": "+c.Why)
 		}
@@ -219,9 +223,8 @@ const foldAfter = 240
 func keepCheck(d *draft, c *checked) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
-	news := stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
-	long := len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
-	if !news && !long && d.stayed() {
+	news := changed(a, stored, c)
+	if !news && !c.long() && d.stayed() {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
@@ -234,6 +237,14 @@ func keepCheck(d *draft, c *checked) {
 		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
 	}
 }
+
+// changed reports whether a result is news.
+func changed(a *rollouts.AnalysisStatus, stored *rollouts.CheckStatus, c *checked) bool {
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
+}
+
+// long reports whether much was measured since the last fold.
+func (c *checked) long() bool { return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter }
 
 // statusOf is what a check has found, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {

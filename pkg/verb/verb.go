@@ -112,6 +112,13 @@ func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
 	return ""
 }
 
+// override has the checks only report from now on, where every step is promoted.
+func override(next *rollouts.RolloutStatus, c Command) {
+	if next.Analysis != nil && c.Override && c.Full {
+		next.Analysis.Overridden = true
+	}
+}
+
 // promote approves the step that waits. In full it approves every further step
 // as well, whatever the state of this one.
 func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
@@ -120,9 +127,7 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 		return refuse("step %d waits for its checks: %s; abort, or promote with override: true, which takes a reason and permission to create rollouts/override", p.CurrentStepIndex, why)
 	}
 	p.FullyPromoted = p.FullyPromoted || c.Full
-	if next.Analysis != nil {
-		next.Analysis.Overridden = next.Analysis.Overridden || c.Override && c.Full
-	}
+	override(next, c)
 	measured := p.State == rollouts.StepMetricsAnalysis && c.Override
 	switch {
 	case p.State == rollouts.StepPaused, measured:

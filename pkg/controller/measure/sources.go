@@ -116,12 +116,12 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		was.until = now.Add(secretsAge)
 		return was.client, nil
 	}
-	return c.renew(s.Name, was, known{source: version, secret: secret, until: now.Add(secretsAge)}, config)
+	return c.renew(s.Name, was, known{source: version, secret: secret, until: now.Add(secretsAge)}, config) //nolint:contextcheck // its tokens are for later questions, too
 }
 
 // renew makes another client in the place of one.
 func (c *Cluster) renew(name string, was *known, now known, config source.Config) (*source.Client, error) {
-	made, err := source.New(config, c.Rules) //nolint:contextcheck // its tokens are for later questions, too
+	made, err := source.New(config, c.Rules)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,6 @@ func ValidateCheck(c *rollouts.Check, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("failAfter"), *c.FailAfter, "use a number from 1 to 100"))
 	}
 	errs = append(errs, validateFieldsOf(c, kinds[0], path)...)
-	errs = append(errs, refuseUnserved(c, path)...)
 	return append(errs, validateMeasure(c, path)...)
 }
 
@@ -174,18 +173,19 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 	return errs
 }
 
-// refuseUnserved refuses what nothing measures yet: a step would wait for it for ever.
-func refuseUnserved(c *rollouts.Check, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"http", c.HTTP != nil}, {"job", c.Job != nil}, {"gate", c.Gate != nil && *c.Gate}, {"at", c.At == rollouts.AtBeforeTraffic}} {
-		if f.set {
-			errs = append(errs, field.Forbidden(path.Child(f.name), "this version does not measure it yet; leave it out"))
+// unmeasured warns of what nothing measures yet: a step with it waits for a person.
+func unmeasured(a *rollouts.Analysis, path *field.Path) []string {
+	if a == nil {
+		return nil
+	}
+	var warnings []string
+	for i := range a.Checks {
+		c := &a.Checks[i]
+		if c.HTTP != nil || c.Job != nil || c.Gate != nil && *c.Gate || c.At == rollouts.AtBeforeTraffic {
+			warnings = append(warnings, path.Child("checks").Index(i).String()+": this version does not measure http, job, gate and at: BeforeTraffic yet; the step waits for a person")
 		}
 	}
-	return errs
+	return warnings
 }
 
 // validateMeasure validates what is measured.
@@ -259,19 +259,27 @@ func validateQuery(q *rollouts.QueryCheck, path *field.Path) field.ErrorList {
 // wrongTexts says which text of a query is missing, or too many.
 func wrongTexts(q *rollouts.QueryCheck, path *field.Path) *field.Error {
 	counts, limited := q.Bad != "" || q.Total != "", q.Min != nil || q.Max != nil
+	if q.PromQL != "" {
+		return wrongNumber(counts, limited, path)
+	}
 	switch {
-	case counts && q.PromQL != "":
-		return field.Forbidden(path.Child("promql"), "set either bad and total, or promql")
 	case counts && limited:
 		return field.Forbidden(path.Child("max"), "min and max are for promql")
-	case q.PromQL != "" && !limited:
-		return field.Required(path.Child("max"), "set min, max or both: numbers outside are bad")
-	case q.PromQL != "":
-		return nil
 	case q.Bad == "":
 		return field.Required(path.Child("bad"), "select counters of bad and of all requests by bad and total, or give one number by promql")
 	case q.Total == "":
 		return field.Required(path.Child("total"), "select a counter of all requests")
+	}
+	return nil
+}
+
+// wrongNumber says what a query for one number must not have, or needs.
+func wrongNumber(counts, limited bool, path *field.Path) *field.Error {
+	switch {
+	case counts:
+		return field.Forbidden(path.Child("promql"), "set either bad and total, or promql")
+	case !limited:
+		return field.Required(path.Child("max"), "set min, max or both: numbers outside are bad")
 	}
 	return nil
 }
