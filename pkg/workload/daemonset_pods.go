@@ -45,7 +45,7 @@ func (v view) mayRoll(how planner.RestoreWorkload) bool {
 // nothing. While the status is not believed, nobody knows on how many nodes a pod is still
 // to come for one that was deleted, and none is due.
 func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
-	if v.doubted || !v.settled() || v.live == "" || to.Abort && v.live != v.stable {
+	if v.doubted || !v.mayDelete(to) {
 		return nil
 	}
 	share := to.Limit(v.size)
@@ -68,6 +68,12 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 		}
 	}
 	return due
+}
+
+// mayDelete reports whether the native controller has seen the workload, and pods that come
+// are of the revision that is told.
+func (v view) mayDelete(to planner.Target) bool {
+	return v.settled() && v.live != "" && (!to.Abort || v.live == v.stable)
 }
 
 // coming is how many nodes have a pod of the live template, or none and will get
