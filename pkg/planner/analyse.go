@@ -223,7 +223,7 @@ const foldAfter = 240
 func keepCheck(d *draft, c *checked) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
-	news := changed(a, stored, c)
+	news := isNews(a, stored, c)
 	if !news && !c.long() && d.stayed() {
 		return
 	}
@@ -238,13 +238,15 @@ func keepCheck(d *draft, c *checked) {
 	}
 }
 
-// changed reports whether a result is news.
-func changed(a *rollouts.AnalysisStatus, stored *rollouts.CheckStatus, c *checked) bool {
+// isNews reports whether a result is news.
+func isNews(a *rollouts.AnalysisStatus, stored *rollouts.CheckStatus, c *checked) bool {
 	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
 }
 
 // long reports whether much was measured since the last fold.
-func (c *checked) long() bool { return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter }
+func (c *checked) long() bool {
+	return len(c.Data.Windows) > foldAfter || len(c.Data.Samples) > foldAfter
+}
 
 // statusOf is what a check has found, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
