@@ -45,7 +45,7 @@ func (v view) mayRoll(how planner.RestoreWorkload) bool {
 // nothing. While the status is not believed, nobody knows on how many nodes a pod is still
 // to come for one that was deleted, and none is due.
 func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
-	if v.doubted || !v.mayDelete(to) {
+	if v.doubted || !mayDelete(v, to) {
 		return nil
 	}
 	share := to.Limit(v.size)
@@ -72,7 +72,7 @@ func dueOnNodes(v view, to planner.Target) []*corev1.Pod {
 
 // mayDelete reports whether the native controller has seen the workload, and pods that come
 // are of the revision that is told.
-func (v view) mayDelete(to planner.Target) bool {
+func mayDelete(v view, to planner.Target) bool {
 	return v.settled() && v.live != "" && (!to.Abort || v.live == v.stable)
 }
 
