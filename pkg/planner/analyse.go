@@ -6,7 +6,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -231,8 +230,11 @@ func keepCheck(d *draft, c *checked) {
 	if c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed {
 		fold(a, c, &next, d.Now)
 	}
-	a.Checks = slices.DeleteFunc(a.Checks, func(s rollouts.CheckStatus) bool { return s.Name == c.name })
-	a.Checks = append(a.Checks, next)
+	if stored != nil {
+		*stored = next
+	} else {
+		a.Checks = append(a.Checks, next)
+	}
 	if news && c.verdict.Is == judge.Failed && c.onFail != rollouts.OnFailAbort {
 		d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
 	}

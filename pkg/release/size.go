@@ -15,7 +15,7 @@ import (
 // stored. Where that says nothing new, the sizes follow from what is stored already.
 func size(o Observed, d Decision) Decision {
 	known, begun, ok := knownThen(o, d)
-	if !ok || o.Sets == nil || known.Batch != "" && known.Target == nil || slices.ContainsFunc(append(d.Actions, d.Beside...), resizes) {
+	if !ok || o.Sets == nil || known.Batch != "" && known.Target == nil || slices.ContainsFunc(slices.Concat(d.Actions, d.Beside), resizes) {
 		return d // it is about to be told, or was given back
 	}
 	facts, ours := o.Sets.Sizing(known)

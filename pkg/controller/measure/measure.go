@@ -134,14 +134,22 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 	for _, q := range questions {
 		name := rollouts.CheckName(&q.Check)
 		s := &series{question: q}
-		if was != nil && was.subject.UID == subject.UID && was.series[name] != nil {
-			s = was.series[name].goOn(q)
+		if before := was.of(subject, name); before != nil && before.question.Began.Equal(q.Began) {
+			s = before.goOn(q)
 		} else {
 			m.queue.Add(task{rollout, name})
 		}
 		now.series[name] = s
 	}
 	m.releases[rollout] = now
+}
+
+// of is what was measured for a check of a subject, or nil.
+func (r *release) of(subject Subject, check string) *series {
+	if r == nil || r.subject.UID != subject.UID {
+		return nil
+	}
+	return r.series[check]
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
@@ -155,7 +163,7 @@ func (s *series) goOn(q planner.Question) *series {
 }
 
 // Measured implements rollout.Measures.
-func (m *Measures) Measured(ctx context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
+func (m *Measures) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
 	_, plan := r.Spec.Strategy.Active()
 	if plan == nil || plan.Analysis == nil {
 		return nil, nil
@@ -222,7 +230,7 @@ func (m *Measures) keep(t task, uid types.UID, s series) {
 	if of == nil || of.subject.UID != uid || of.series[t.check] == nil {
 		return
 	}
-	now := of.series[t.check].question
-	kept := (&s).goOn(now)
-	of.series[t.check] = kept
+	if now := of.series[t.check].question; now.Began.Equal(s.question.Began) {
+		of.series[t.check] = s.goOn(now)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/fair"
+	"github.com/weir-rollouts/weir/pkg/controller/measure"
 	"github.com/weir-rollouts/weir/pkg/controller/metrics"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -59,6 +60,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		obs, err := observe(ctx, key)
 		if obs == nil && err == nil {
 			r.turns.Leave(key)
+			if r.Measures != nil {
+				r.Measures.Ask(key, measure.Subject{}, nil)
+			}
 			err = r.forget(ctx, key)
 		}
 		return obs, err

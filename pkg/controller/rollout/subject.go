@@ -71,8 +71,7 @@ func (p passes) looksAtPods(ro *rollouts.Rollout, progress *rollouts.Progress) b
 
 // ask has measured what a decision asks for.
 func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) {
-	_, plan := obs.Rollout.Spec.Strategy.Active()
-	if r.Measures == nil || plan == nil || plan.Analysis == nil {
+	if r.Measures == nil {
 		return
 	}
 	subject := measure.Subject{UID: obs.Rollout.UID}
