@@ -108,7 +108,7 @@ func TestWindows(t *testing.T) {
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
 		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
-		time.Sleep(12 * time.Second)
+		<-time.After(12 * time.Second)
 		synctest.Wait()
 		each := judge.Pair{New: judge.Count{Total: 10, Bad: 1}, Old: judge.Count{Total: 90}}
 		got, fault := counts(t, m, r)
@@ -133,13 +133,13 @@ func TestOutage(t *testing.T) {
 	run(t, p, func(m *measure.Measures, woken chan event.GenericEvent) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
 		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, fault := counts(t, m, r); len(got) != 0 || fault != "connection refused" || len(woken) != 1 {
 			t.Errorf("%d windows, fault %q, woken %d times", len(got), fault, len(woken))
 		}
 		p.down = false
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, fault := counts(t, m, r); len(got) < 20 || fault != "" {
 			t.Errorf("%d windows after the outage, fault %q", len(got), fault)
@@ -154,7 +154,7 @@ func TestForget(t *testing.T) {
 		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
 		question := []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}}
 		m.Ask(web, subject, question)
-		time.Sleep(12 * time.Second)
+		<-time.After(12 * time.Second)
 		synctest.Wait()
 		other := rollout(rate)
 		other.UID = "other"
@@ -163,10 +163,35 @@ func TestForget(t *testing.T) {
 		}
 		m.Ask(web, subject, nil)
 		asked := len(p.asked)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if got, _ := counts(t, m, r); len(got) != 0 || len(p.asked) != asked {
 			t.Errorf("%d windows are kept, and %d questions came after", len(got), len(p.asked)-asked)
+		}
+	})
+}
+
+// Another attempt has nothing of the windows and of the past of the one before.
+func TestAnotherAttempt(t *testing.T) {
+	p := &prometheus{bad: 10}
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		r, began := rollout(rate), time.Now().Truncate(5*time.Second)
+		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		<-time.After(12 * time.Second)
+		synctest.Wait()
+		p.bad = 0
+		again := time.Now().Truncate(5 * time.Second).Add(5 * time.Second)
+		m.Ask(web, subject, []planner.Question{{Check: rate, Began: again, From: again, Every: 5 * time.Second}})
+		if measured, err := m.Measured(t.Context(), r); err != nil || measured[0].Answered {
+			t.Errorf("the attempt begins with %+v, %v", measured, err)
+		}
+		<-time.After(12 * time.Second)
+		synctest.Wait()
+		got, _ := counts(t, m, r)
+		for _, pair := range got {
+			if pair.New.Bad > 0 {
+				t.Errorf("the attempt has %+v", pair)
+			}
 		}
 	})
 }
