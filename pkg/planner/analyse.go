@@ -227,7 +227,7 @@ func keepCheck(d *draft, c *checked) {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
-	if c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed {
+	if c.goesOn() {
 		fold(a, c, &next, d.Now)
 	}
 	if stored != nil {
@@ -243,6 +243,11 @@ func keepCheck(d *draft, c *checked) {
 // isNews reports whether a result is news.
 func isNews(a *rollouts.AnalysisStatus, stored *rollouts.CheckStatus, c *checked) bool {
 	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
+}
+
+// goesOn reports whether more is measured after what was.
+func (c *checked) goesOn() bool {
+	return c.Answered && c.rule.Rule != "" && c.verdict.Is != judge.Failed
 }
 
 // long reports whether much was measured since the last fold.
