@@ -105,8 +105,11 @@ func entered(p *rollouts.Progress, d *rollouts.Decision) bool {
 		p.LastUpdateTime != nil && p.LastUpdateTime.Sub(d.Time.Time) <= time.Second
 }
 
+// promoted says so where a full promotion would change nothing. It does where a step waits
+// all the same, as for a person who decides about its checks.
 func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
-	if c.Full && (s == planner.StateInitializing || s == planner.StateInStep) && r.Status.Active().FullyPromoted {
+	p := r.Status.Active()
+	if c.Full && !c.Override && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted && p.State != rollouts.StepPaused {
 		return "the rollout is fully promoted already"
 	}
 	return ""
