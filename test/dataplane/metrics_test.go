@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func (p *prometheus) start() {
 // end kills it: what it has not written down is lost.
 func (p *prometheus) end() {
 	p.ending()
-	<-p.ended
+	_ = <-p.ended // it was killed
 }
 
 // TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
@@ -153,7 +154,7 @@ func withoutPrometheus(t *testing.T, prometheus *prometheus) {
 // the requests, and has every fourth and its stable version fail a third for a while.
 func equalVersions(t *testing.T) {
 	for i := range 20 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			namespace := fmt.Sprintf("equal-%d", i)
 			here.pods.fail(namespace, 0.005)
