@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web-deps demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -54,6 +54,7 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 
 verify: lint ## linters, generated code, licence headers, words, versions, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
+	hack/web.sh verify
 	hack/verify-headers.sh
 	hack/verify-words.sh
 	hack/verify-versions.sh
@@ -64,8 +65,12 @@ verify: lint ## linters, generated code, licence headers, words, versions, go.mo
 lint: ## linters only
 	go tool -modfile=hack/tools/go.mod golangci-lint run
 
-update: ## regenerate the code that is generated
+update: ## regenerate the code that is generated, and the pages of the dashboard
 	hack/update-codegen.sh
+	hack/web.sh build
+
+web-deps: ## fetch the one library of the pages again, with npm: PREACT=version for another
+	hack/web.sh vendor $(PREACT)
 
 size: ## print hand-written lines by package, tests left out, and what is largest
 	@go run ./hack/size
