@@ -105,11 +105,12 @@ func entered(p *rollouts.Progress, d *rollouts.Decision) bool {
 		p.LastUpdateTime != nil && p.LastUpdateTime.Sub(d.Time.Time) <= time.Second
 }
 
-// promoted says so where a full promotion would change nothing. It does where a step waits
-// all the same, as for a person who decides about its checks.
+// promoted says so where a full promotion would change nothing. It does where a person
+// decides about the checks of a step.
 func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
 	p := r.Status.Active()
-	if c.Full && !c.Override && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted && p.State != rollouts.StepPaused {
+	decides := c.Override || r.Status.Analysis != nil && p != nil && p.State == rollouts.StepPaused
+	if c.Full && !decides && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted {
 		return "the rollout is fully promoted already"
 	}
 	return ""
