@@ -31,6 +31,7 @@ var sections = []struct {
 		{"bind-address", "address to listen on"},
 		{"secure-port", "port of the API"},
 		{"webhook-port", ""},
+		{"ui", ""},
 		{"tls-mode", ""},
 		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
@@ -132,6 +133,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
 	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
+	all.BoolVar(&o.Pages, "ui", o.Pages, "serve the dashboard: files for a browser, which asks for all else as its user")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
 		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
