@@ -31,7 +31,6 @@ var sections = []struct {
 		{"bind-address", "address to listen on"},
 		{"secure-port", "port of the API"},
 		{"webhook-port", ""},
-		{"ui", ""},
 		{"tls-mode", ""},
 		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
