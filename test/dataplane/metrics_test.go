@@ -165,9 +165,18 @@ func equalVersions(t *testing.T) {
 				a.until("an outage is over", answered(l, asked, 20*perSecond))
 				here.pods.fail(namespace, 0.005)
 			}
-			a.until("step 1 waits, or the release is aborted", a.sees(func(s *v1beta1.RolloutStatus) bool {
+			decided := a.sees(func(s *v1beta1.RolloutStatus) bool {
 				return aborting(s) || s.Canary.CurrentStepIndex == 1 && s.Canary.State == v1beta1.StepPaused
-			}))
+			})
+			for minute := 1; minute <= 3; minute++ {
+				a.until("a minute is over, or the step is decided", func(ctx context.Context) error {
+					if err := decided(ctx); err == nil {
+						return nil
+					}
+					return answered(l, asked, minute*60*perSecond)(ctx)
+				})
+			}
+			a.until("step 1 waits, or the release is aborted", decided)
 			if r := a.report(); aborting(&r.Status) {
 				t.Errorf("a version as good as the stable one was aborted: %+v", r.Status.Decisions)
 			}
@@ -249,7 +258,7 @@ func measuredApp(t *testing.T, namespace, share string) (*app, *load) {
 	t.Helper()
 	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new(share)}, v1beta1.Step{Replicas: step("100%", "").Replicas})
 	plan.Analysis = &v1beta1.Analysis{
-		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(300)),
+		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(180)),
 		Checks: []v1beta1.Check{
 			{SuccessRate: new("99%")},
 			{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: 250}},
