@@ -41,7 +41,7 @@ type prometheus struct {
 	t      *testing.T
 	dir    string
 	ending context.CancelFunc
-	ended  chan error
+	ended  chan struct{}
 }
 
 func startPrometheus(t *testing.T) *prometheus {
@@ -77,14 +77,17 @@ func (p *prometheus) start() {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("starting Prometheus, see hack/prometheus.sh: %v", err)
 	}
-	p.ending, p.ended = ending, make(chan error, 1)
-	go func() { p.ended <- cmd.Wait() }()
+	p.ending, p.ended = ending, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it was killed
+		close(p.ended)
+	}()
 }
 
 // end kills it: what it has not written down is lost.
 func (p *prometheus) end() {
 	p.ending()
-	_ = <-p.ended // it was killed
+	<-p.ended
 }
 
 // TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
