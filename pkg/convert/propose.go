@@ -28,14 +28,7 @@ func Propose(workload *unstructured.Unstructured, shares []string, there []*unst
 	}
 	routed := ref.Ingress != nil || ref.Gateway != nil || len(ref.CustomNetworkRefs) > 0
 	canary := &v1beta1.CanaryStrategy{}
-	for i, n := range shares {
-		amount := intstr.Parse(n)
-		step := v1beta1.Step{Replicas: &amount}
-		if routed && i < len(shares)-1 && strings.HasSuffix(n, "%") {
-			step.Traffic = &n
-		}
-		canary.Steps = append(canary.Steps, step)
-	}
+	canary.Steps = stepsOf(shares, routed)
 	if routed {
 		canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{ref}
 	} else {
@@ -43,6 +36,19 @@ func Propose(workload *unstructured.Unstructured, shares []string, there []*unst
 	}
 	r.Spec.Strategy.Canary = canary
 	return Result{Object: r, Notes: s.notes, From: strings.ToLower(workload.GetKind()) + "/" + workload.GetName()}
+}
+
+// stepsOf has the same share of pods and of requests; the last step replaces every pod.
+func stepsOf(shares []string, routed bool) []v1beta1.Step {
+	var steps []v1beta1.Step
+	for i, n := range shares {
+		step := v1beta1.Step{Replicas: new(intstr.Parse(n))}
+		if routed && i < len(shares)-1 && strings.HasSuffix(n, "%") {
+			step.Traffic = &n
+		}
+		steps = append(steps, step)
+	}
+	return steps
 }
 
 // serviceOf is the first Service that selects the pods of a workload.
