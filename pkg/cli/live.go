@@ -6,9 +6,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +61,7 @@ func keyOf(a *v1beta1.Action, at int) (key, name string) {
 		name += " --full"
 	}
 	if key = verbKeys[name]; key == "" {
-		key = fmt.Sprint(at + 1)
+		key = strconv.Itoa(at + 1)
 	}
 	return key, name
 }
@@ -87,8 +87,19 @@ func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case timeCame:
 		m.screen.now = time.Time(v).In(m.screen.now.Location())
 		return m, tick()
+	case tea.KeyPressMsg:
+		return m, m.press(v)
 	case treeCame:
 		return m, m.took(v.tree)
+	default:
+		m.hear(message)
+	}
+	return m, nil
+}
+
+// hear takes what the server has answered, and what is pasted.
+func (m *live) hear(message tea.Msg) {
+	switch v := message.(type) {
 	case moreCame:
 		m.picture.plan, m.picture.release = v.picture.plan, v.picture.release
 	case wasLost:
@@ -106,10 +117,7 @@ func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		if m.dialog != nil {
 			m.dialog.enterText(v.Content)
 		}
-	case tea.KeyPressMsg:
-		return m, m.press(v)
 	}
-	return m, nil
 }
 
 // took takes a new state. A dialog about what is no longer so is closed.
@@ -131,13 +139,12 @@ func (m *live) took(t *v1beta1.RolloutTree) tea.Cmd {
 }
 
 func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
-	switch k.String() {
-	case "ctrl+c":
+	switch {
+	case k.String() == "ctrl+c":
 		return tea.Quit
-	case "ctrl+z":
+	case k.String() == "ctrl+z":
 		return tea.Suspend
-	}
-	if m.dialog != nil {
+	case m.dialog != nil:
 		return m.answer(k)
 	}
 	switch k.String() {
@@ -151,9 +158,16 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 		m.top = max(m.top-m.jump(k.String()), 0)
 	case "down", "pgdown":
 		m.top += m.jump(k.String())
+	default:
+		return m.open(k.String())
 	}
+	return nil
+}
+
+// open opens the dialog of the action that has a key.
+func (m *live) open(pressed string) tea.Cmd {
 	for at, a := range m.possible() {
-		if key, _ := keyOf(&a, at); key == k.String() {
+		if key, _ := keyOf(&a, at); key == pressed {
 			m.dialog, m.said = newDialog(a), ""
 			return m.doubt(a)
 		}
