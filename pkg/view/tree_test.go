@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -167,7 +168,7 @@ func draw(t *testing.T, tree view.Tree) string {
 		fmt.Fprintf(&out, "again in %s\n", tree.Again)
 	}
 	var trimmed []string
-	for _, line := range strings.Split(out.String(), "\n") {
+	for line := range strings.SplitSeq(out.String(), "\n") {
 		trimmed = append(trimmed, strings.TrimRight(line, " "))
 	}
 	return strings.Join(trimmed, "\n")
@@ -177,7 +178,7 @@ func number(n *int32) string {
 	if n == nil {
 		return "-"
 	}
-	return fmt.Sprint(*n)
+	return strconv.Itoa(int(*n))
 }
 
 // Each file is a Rollout and what belongs to it; the tree of it is beside it.
