@@ -19,6 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	options *Options
 	// finder looks up what Rollouts name; nil where there is no cluster.
 	finder rollout.Finder
+	// reader reads what views are made of; nil where there is no cluster.
+	reader view.Cluster
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
 	// rollouts are what admission looks up, once there are endpoints.
@@ -76,6 +79,9 @@ func (o *Options) Config() (*Config, error) {
 			return nil, err
 		}
 		c.finder = finder
+		if c.reader, err = newReader(cluster); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err

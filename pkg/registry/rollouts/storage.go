@@ -6,6 +6,8 @@
 package rollouts
 
 import (
+	"maps"
+
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -45,5 +47,9 @@ func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
+	// They are for clients of today: the older version has none.
+	stored := groups[rollouts.GroupName]["v1alpha1"]
+	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
+	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)
 	return groups, nil
 }
