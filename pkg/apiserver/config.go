@@ -51,7 +51,11 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(withRequest(api, g.Serializer), g.Serializer), g)
+		api = withRequest(api, g.Serializer)
+		if o.Pages {
+			api = withPages(api)
+		}
+		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(api, g.Serializer), g)
 		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {

@@ -33,6 +33,8 @@ type Question struct {
 	// Began is when the attempt began, and From when the first window begins that is asked for.
 	Began, From time.Time
 	Every       time.Duration
+	// Evidence is what was found until now.
+	Evidence judge.Evidence
 }
 
 // checked is a check with its verdict in the step under way.
