@@ -77,15 +77,8 @@ func (o *Options) Config() (*Config, error) {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
 	c.setAccess()
-	if cluster := c.Generic.ClientConfig; cluster != nil {
-		finder, err := newFinder(cluster)
-		if err != nil {
-			return nil, err
-		}
-		c.finder = finder
-		if c.reader, err = newReader(cluster); err != nil {
-			return nil, err
-		}
+	if err := c.setClients(); err != nil {
+		return nil, err
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err
@@ -94,6 +87,21 @@ func (o *Options) Config() (*Config, error) {
 		return nil, err
 	}
 	return c, c.setWebhook()
+}
+
+// setClients sets what looks at the cluster, where there is one.
+func (c *Config) setClients() error {
+	cluster := c.Generic.ClientConfig
+	if cluster == nil {
+		return nil
+	}
+	finder, err := newFinder(cluster)
+	if err != nil {
+		return err
+	}
+	c.finder = finder
+	c.reader, err = newReader(cluster)
+	return err
 }
 
 // setAccess sets who may connect and what they may do.

@@ -217,22 +217,27 @@ func Load(s rollouts.PlannedStep) float64 {
 func (r *run) settle() {
 	r.batch.Generation++
 	for range most {
-		d := batch.Decide(batch.Observed{Release: r.batch, Workload: &r.w, Wanted: true, Owned: true, Now: time.Unix(0, 0)})
-		r.batch.Status = d.Status
-		if d.Status.BatchState == rollouts.BatchReady || r.batch.Spec.Plan.Abort && r.update == 0 && r.stable >= r.w.Replicas {
+		r.batch.Status = batch.Decide(batch.Observed{Release: r.batch, Workload: &r.w, Wanted: true, Owned: true, Now: time.Unix(0, 0)}).Status
+		back := r.batch.Spec.Plan.Abort && r.update == 0 && r.stable >= r.w.Replicas
+		if back || r.batch.Status.BatchState == rollouts.BatchReady {
 			return
 		}
-		was := r.w.Target
-		if to := target(d.Status.Drive); to != nil {
-			r.w.Target, r.w.TargetApplied = to, true
-		}
-		told := was == nil || r.w.Target == nil || *was != *r.w.Target
+		told := r.tell()
 		moved := r.w.Target != nil && r.drive(*r.w.Target)
 		r.count()
 		if !moved && !told {
 			return
 		}
 	}
+}
+
+// tell tells the workload how far it may go, and reports whether that is new.
+func (r *run) tell() bool {
+	was, to := r.w.Target, target(r.batch.Status.Drive)
+	if to != nil {
+		r.w.Target, r.w.TargetApplied = to, true
+	}
+	return was == nil || to == nil || *was != *to
 }
 
 // drive moves pods once as the workload is told, and reports whether any moved.

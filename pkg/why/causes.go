@@ -6,6 +6,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -95,16 +96,16 @@ func checks(r *rollouts.Rollout) []rollouts.Cause {
 
 // counts are the numbers of a check.
 func counts(c rollouts.CheckStatus) string {
-	var text string
+	var text strings.Builder
 	for _, of := range []struct {
 		whose string
 		n     *rollouts.RequestCount
 	}{{"new", c.New}, {"old", c.Old}} {
 		if of.n != nil {
-			text += fmt.Sprintf("; of %d requests to the %s version %d were bad", of.n.Total, of.whose, of.n.Bad)
+			fmt.Fprintf(&text, "; of %d requests to the %s version %d were bad", of.n.Total, of.whose, of.n.Bad)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func workload(r *rollouts.Rollout) []rollouts.ObjectRef {
@@ -130,7 +131,7 @@ func network(r *rollouts.Rollout) []rollouts.ObjectRef {
 	}
 	for i, c := range ref.CustomNetworkRefs {
 		if i < rollouts.MaxNetworkRefs {
-			out = append(out, rollouts.ObjectRef(c))
+			out = append(out, c)
 		}
 	}
 	return out

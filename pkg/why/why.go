@@ -145,17 +145,10 @@ func deadline(r *rollouts.Rollout, ofWorkload int32) *metav1.Time {
 
 // summary is one sentence for a person.
 func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *rollouts.RolloutWhy, now time.Time) string {
-	if c := r.Status.Stalled(); c != nil && s == planner.StateIdle {
-		return sentence("nothing can be released: " + c.Message)
-	}
-	switch {
-	case s == planner.StateIdle && waiting.For == planner.WaitNothing && r.Status.Phase == rollouts.PhaseDisabled:
-		return "The Rollout is disabled: changes of the workload are not held."
-	case s == planner.StateIdle && waiting.For == planner.WaitNothing:
-		return "No release is under way."
-	case s == planner.StateIdle:
-		return sentence("no release is under way; the Rollout waits for: " + waiting.What)
-	case s == planner.StateInStep:
+	switch s {
+	case planner.StateIdle:
+		return atRest(r, waiting)
+	case planner.StateInStep:
 		return stepSummary(r, waiting, w, now)
 	}
 	text := sentence(s.Explain(r))
@@ -164,6 +157,20 @@ func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *r
 		text += " It waits for: " + waiting.What + since(waiting, now) + "."
 	}
 	return text
+}
+
+func atRest(r *rollouts.Rollout, waiting planner.Waiting) string {
+	c := r.Status.Stalled()
+	switch {
+	case c != nil:
+		return sentence("nothing can be released: " + c.Message)
+	case waiting.For != planner.WaitNothing:
+		return sentence("no release is under way; the Rollout waits for: " + waiting.What)
+	case r.Status.Phase == rollouts.PhaseDisabled:
+		return "The Rollout is disabled: changes of the workload are not held."
+	default:
+		return "No release is under way."
+	}
 }
 
 // waits say what a step waits for, within a sentence.

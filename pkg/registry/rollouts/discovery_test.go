@@ -56,7 +56,7 @@ func TestDiscovery(t *testing.T) {
 		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
 	// What is computed is for clients of today.
-	views := []string{"rollouts/history RolloutReleases get", "rollouts/why RolloutWhy get"}
+	views := []string{"rollouts/history RolloutReleases get", "rollouts/plan RolloutPlan create,get", "rollouts/why RolloutWhy get"}
 	for path, more := range map[string][]string{v1beta1Path: views, v1alpha1Path: older} {
 		want := slices.Sorted(slices.Values(slices.Concat(want, more)))
 		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))

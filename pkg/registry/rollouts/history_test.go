@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -22,7 +21,7 @@ import (
 // file is what the controller files of a release.
 func file(t *testing.T, ns string, r *v1beta1.Rollout, number int64, from, to string) {
 	t.Helper()
-	owner := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: types.UID(r.UID)}}
+	owner := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: r.UID}}
 	history := fmt.Sprintf(`{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory",
 		"metadata":{"name":%q,"labels":{"rollouts.kruise.io/rollout-name":"web","rollouts.kruise.io/release-number":"%d"}},
 		"spec":{"workload":{"apiVersion":"apps/v1","kind":"Deployment","name":"web","data":{"template":%s}},"stable":{"name":"web-1","data":{"template":%s}}}}`,

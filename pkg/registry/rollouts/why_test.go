@@ -55,7 +55,7 @@ func checked(state v1beta1.StepState, result v1beta1.CheckResult) func(*v1beta1.
 
 const withChecks = `{"spec":{"strategy":{"canary":{"analysis":{"onFail":"Wait","checks":[{"successRate":"99%"}]}}}}}`
 
-var standings = map[string]standing{
+var states = map[string]standing{
 	"at rest":          {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release is under way."},
 	"new":              {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waits for: workload"},
 	"initializing":     {doing("Initializing"), "", "Moving", "about to start"},
@@ -100,7 +100,7 @@ func (s standing) at(t *testing.T, ns string) {
 	r := releasing(t, ns, "web")
 	s.status(&r.Status, &r.Status.Canary.Progress)
 	if r.Status.Canary != nil {
-		r.Status.Canary.LastUpdateTime = &metav1.Time{Time: time.Now().Add(-14*time.Minute - time.Second)} //nolint:forbidigo // the clock of the server is that of the machine
+		r.Status.Canary.LastUpdateTime = &metav1.Time{Time: time.Now().Add(-14*time.Minute - time.Second)}
 	}
 	call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
 	if s.spec != "" {
@@ -112,7 +112,7 @@ func (s standing) at(t *testing.T, ns string) {
 // whoever asks.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	for name, s := range standings {
+	for name, s := range states {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
@@ -168,7 +168,7 @@ func checkAction(t *testing.T, who string, a v1beta1.Action) {
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	standings["failed checks"].at(t, ns)
+	states["failed checks"].at(t, ns)
 	w := why(t, victor, ns)
 	if len(w.Causes) != 1 || w.Causes[0].About != "checks" || !strings.Contains(w.Causes[0].Message, "of 1000 requests to the new version 29 were bad") || w.Causes[0].Advice == "" {
 		t.Errorf("causes %+v", w.Causes)
@@ -177,7 +177,7 @@ func TestCauses(t *testing.T) {
 		t.Errorf("promote %+v", a)
 	}
 	ns += "-stalled"
-	standings["stalled"].at(t, ns)
+	states["stalled"].at(t, ns)
 	w = why(t, victor, ns)
 	if len(w.Causes) != 1 || w.Causes[0].About != "deadline" || w.Causes[0].Message != "no progress" || w.Causes[0].Advice != "fix the pods" || w.Causes[0].Objects[0].Kind != "Deployment" {
 		t.Errorf("causes %+v", w.Causes)
@@ -188,7 +188,7 @@ func TestCauses(t *testing.T) {
 func TestActionOfBefore(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	standings["waiting"].at(t, ns)
+	states["waiting"].at(t, ns)
 	a := why(t, alice, ns).Actions[0]
 	send := request{as: alice, method: "POST", path: v1beta1Path + "/" + a.Path, body: string(a.Body.Raw)}
 	call(t, send).must(t, http.StatusCreated)
@@ -202,7 +202,7 @@ func TestViewPermissions(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
 	releasing(t, ns, "web")
-	for _, view := range []string{"why", "history"} {
+	for _, view := range []string{"why", "history", "plan"} {
 		path := one(v1beta1Path, ns, "web") + "/" + view
 		for who, code := range map[string]int{admin: http.StatusOK, victor: http.StatusOK, dave: http.StatusForbidden, nora: http.StatusForbidden} {
 			call(t, request{as: who, method: "GET", path: path}).must(t, code)
@@ -210,4 +210,24 @@ func TestViewPermissions(t *testing.T) {
 		call(t, request{as: victor, method: "GET", path: one(v1beta1Path, ns, "other") + "/" + view}).must(t, http.StatusNotFound)
 		call(t, request{as: admin, method: "GET", path: one(v1alpha1Path, ns, "web") + "/" + view}).must(t, http.StatusNotFound)
 	}
+}
+
+// A plan is asked for with a body, and takes a permission of its own. Nothing is stored.
+func TestAskPlan(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := releasing(t, ns, "web")
+	for who, code := range map[string]int{victor: http.StatusCreated, dave: http.StatusForbidden, nora: http.StatusForbidden} {
+		for _, body := range []string{"", `{"spec":{"after":{"verb":"abort"}}}`} {
+			call(t, request{as: who, method: "POST", path: one(v1beta1Path, ns, "web") + "/plan", body: body}).must(t, code)
+		}
+	}
+	if after := get(t, ns, "web"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was stored: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+	}
+	wrong := call(t, request{as: victor, method: "POST", path: one(v1beta1Path, ns, "web") + "/plan", body: `{"kind":"Rollout"}`}).must(t, http.StatusBadRequest)
+	if m := wrong.status().Message; !strings.Contains(m, "send a RolloutPlan") {
+		t.Errorf("another kind: %s", m)
+	}
+	call(t, request{as: victor, method: "POST", path: one(v1beta1Path, ns, "none") + "/plan"}).must(t, http.StatusNotFound)
 }

@@ -68,6 +68,7 @@ func (e *Endpoints) Views(c Config, batches, histories rest.StandardStorage) map
 	return view.Serve(view.Config{
 		Scheme: c.Scheme, Authorizer: c.Authorizer, Clock: c.Clock, Cluster: c.Cluster,
 		Rollouts: e.rollout, Batches: batches, Histories: histories, Uses: Uses(),
+		Rules: c.Rules, Claimed: e.rollout.claims.Check,
 	})
 }
 

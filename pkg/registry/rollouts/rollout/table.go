@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +48,14 @@ var table = plain.Table[*rollouts.Rollout]{
 func progress(r *rollouts.Rollout) []any {
 	p, cells := r.Status.Active(), make([]any, 4)
 	_, release := r.Spec.Strategy.Active()
-	if p == nil || release == nil || p.CurrentStepIndex == 0 || r.Status.Phase != rollouts.PhaseProgressing {
+	if p == nil || p.CurrentStepIndex == 0 || r.Status.Phase != rollouts.PhaseProgressing {
 		return cells
 	}
-	cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
+	if release != nil {
+		cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
+	}
 	cells[1] = fmt.Sprintf("%d/%d", p.UpdateReadyReplicas, p.UpdateReplicas)
-	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && inPlace(p.State) && planner.StateOf(r) == planner.StateInStep {
+	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && inPlace(r, p) {
 		cells[2] = *step.Traffic
 	}
 	if d := latest(&r.Status); d != nil {
@@ -65,8 +68,9 @@ func progress(r *rollouts.Rollout) []any {
 }
 
 // inPlace reports whether the traffic of the step is in place.
-func inPlace(s rollouts.StepState) bool {
-	return s == rollouts.StepMetricsAnalysis || s == rollouts.StepPaused || s == rollouts.StepReady
+func inPlace(r *rollouts.Rollout, p *rollouts.Progress) bool {
+	passed := []rollouts.StepState{rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady}
+	return planner.StateOf(r) == planner.StateInStep && slices.Contains(passed, p.State)
 }
 
 // latest is the latest decision of the release under way, or nil.

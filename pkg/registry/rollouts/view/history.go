@@ -28,7 +28,7 @@ const (
 	maxBytes    = 1 << 20
 )
 
-// histories answers history. The release that is asked for comes with what restores it.
+// history is its answer. The release that is asked for comes with what restores it.
 func (w whys) history(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
 	r, err := w.rollout(ctx, name)
 	if err != nil {
@@ -43,27 +43,34 @@ func (w whys) history(ctx context.Context, name string, options runtime.Object) 
 	if o, ok := options.(*rollouts.HistoryOptions); ok {
 		asked = o.Release
 	}
+	if asked == 0 {
+		out.Releases = releases(r, all)
+		return out, nil
+	}
+	i := slices.IndexFunc(all, func(f filing) bool { return f.record.Number == asked })
+	if i < 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
+	}
+	out.Releases = releases(r, all[i:i+1])
+	out.Releases[0].Restore = restore(all[i].history)
+	return out, nil
+}
+
+// releases are as many as an answer may have.
+func releases(r *rollouts.Rollout, all []filing) []rollouts.PastRelease {
+	var out []rollouts.PastRelease
 	size := 0
-	for _, f := range all {
-		if asked != 0 && f.record.Number != asked {
-			continue
-		}
+	for _, f := range all[:min(len(all), maxReleases)] {
 		past := release(r, f)
-		if asked != 0 {
-			past.Restore = restore(f.history)
-		}
 		for _, c := range past.Changes {
 			size += len(c.Path) + len(c.From) + len(c.To)
 		}
-		if len(out.Releases) == maxReleases || size > maxBytes {
+		if size > maxBytes {
 			break
 		}
-		out.Releases = append(out.Releases, past)
+		out = append(out, past)
 	}
-	if asked != 0 && len(out.Releases) == 0 {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
-	}
-	return out, nil
+	return out
 }
 
 // filing is a release and what is on file of it, if anything is.

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -33,6 +35,10 @@ type Config struct {
 	// Rollouts, Batches and Histories are the stores.
 	Rollouts, Batches Reader
 	Histories         rest.StandardStorage
+	// Rules are what an administrator decides about validation, and Claimed says why a workload
+	// is not the Rollout's to release.
+	Rules   validation.Options
+	Claimed func(ctx context.Context, owner claim.Owner, ref *rollouts.ObjectRef) error
 	// Uses are the ways to use a verb, in their order.
 	Uses []Use
 }
@@ -54,6 +60,7 @@ func Serve(c Config) map[string]rest.Storage {
 	return map[string]rest.Storage{
 		"rollouts/why":     &REST{new: func() runtime.Object { return &rollouts.RolloutWhy{} }, get: w.get},
 		"rollouts/history": &historyREST{w},
+		"rollouts/" + Plan: &planREST{w},
 	}
 }
 
