@@ -53,9 +53,12 @@ func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Han
 	})
 }
 
-// withPages serves the dashboard to authorized requests. It has a path of its own in the
-// group, since the aggregator leads nothing else here.
-func withPages(api http.Handler) http.Handler {
+// withPages serves the dashboard to authorized requests, unless it is off. It has a path of
+// its own in the group, since the aggregator leads nothing else here.
+func withPages(api http.Handler, on bool) http.Handler {
+	if !on {
+		return api
+	}
 	root := "/apis/" + v1beta1.SchemeGroupVersion.String() + "/ui"
 	pages := dashboard.Pages(root + "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

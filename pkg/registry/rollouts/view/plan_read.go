@@ -145,8 +145,15 @@ func (m *planning) facts(row workload.Row, obj, next object.Object, owned []obje
 	m.begin.Workload = row.Facts(row.See(next, owned, known), owned)
 	m.begin.Surge, _ = row.Limits(next)
 	m.pods(row)
+	if m.begin.UnderWay {
+		m.stable(row, owned)
+	}
+}
+
+// stable has the template of the stable revision for the old one, where a set keeps it.
+func (m *planning) stable(row workload.Row, owned []object.Object) {
 	for _, o := range owned {
-		if rs, ok := o.(*appsv1.ReplicaSet); ok && m.begin.UnderWay && rs.Labels[row.RevisionKey] == m.begin.Workload.StableRevision {
+		if rs, ok := o.(*appsv1.ReplicaSet); ok && rs.Labels[row.RevisionKey] == m.begin.Workload.StableRevision {
 			m.around.Old = &rs.Spec.Template
 		}
 	}
