@@ -35,6 +35,10 @@ func (c *Config) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
+	views, err := c.views()
+	if err != nil {
+		return nil, err
+	}
 	endpoints, err := rollouts.NewStorage(rollout.Config{
 		Scheme:          c.options.scheme,
 		Options:         c.Generic.RESTOptionsGetter,
@@ -45,7 +49,7 @@ func (c *Config) New() (*Server, error) {
 		Rules:           c.options.Rules,
 		Finder:          c.finder,
 		Cluster:         c.reader,
-	})
+	}, views)
 	if err != nil {
 		return nil, err
 	}

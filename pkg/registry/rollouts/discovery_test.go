@@ -37,7 +37,7 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("preferred %s, versions (-want +got):\n%s", group.PreferredVersion.Version, diff)
 	}
 	const all, status = "create,delete,deletecollection,get,list,patch,update,watch", "get,patch,update"
-	want := []string{
+	stored := []string{
 		"batchreleases BatchRelease " + all,
 		"batchreleases/status BatchRelease " + status,
 		"rollouts Rollout " + all,
@@ -56,9 +56,9 @@ func TestDiscovery(t *testing.T) {
 		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
 	// What is computed is for clients of today.
-	views := []string{"rollouts/history RolloutReleases get", "rollouts/plan RolloutPlan create,get", "rollouts/why RolloutWhy get"}
+	views := []string{"rollouts/history RolloutReleases get", "rollouts/plan RolloutPlan create,get", "rollouts/tree RolloutTree get,watch", "rollouts/why RolloutWhy get"}
 	for path, more := range map[string][]string{v1beta1Path: views, v1alpha1Path: older} {
-		want := slices.Sorted(slices.Values(slices.Concat(want, more)))
+		want := slices.Sorted(slices.Values(slices.Concat(stored, more)))
 		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
 		var got []string
 		for _, r := range list.APIResources {

@@ -6,6 +6,7 @@
 package rollouts
 
 import (
+	"errors"
 	"maps"
 
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -16,6 +17,7 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/tree"
 )
 
 // Endpoints are those of a group by version and resource.
@@ -23,7 +25,7 @@ type Endpoints map[string]map[string]rest.Storage
 
 // NewStorage is the table of endpoints by group. All versions are served by the very
 // same stores, so that there is one watch cache for each kind.
-func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
+func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options}
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
@@ -47,9 +49,21 @@ func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
-	// They are for clients of today: the older version has none.
+	// What is computed is for clients of today: the older version has none of it.
 	stored := groups[rollouts.GroupName]["v1alpha1"]
 	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
 	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)
-	return groups, nil
+	return groups, addTree(groups[rollouts.GroupName][v1beta1.SchemeGroupVersion.Version], t)
+}
+
+// addTree adds the tree, which is made of what other endpoints store.
+func addTree(served map[string]rest.Storage, c tree.Config) error {
+	var isRollouts, isBatches bool
+	c.Rollouts, isRollouts = served["rollouts"].(tree.Store)
+	c.BatchReleases, isBatches = served["batchreleases"].(tree.Store)
+	if !isRollouts || !isBatches {
+		return errors.New("the endpoints of rollouts and batchreleases can not be watched")
+	}
+	served["rollouts/tree"] = tree.NewREST(c)
+	return nil
 }
