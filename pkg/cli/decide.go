@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -61,7 +60,9 @@ func (d *decision) decide(ctx context.Context, s *server, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.ErrOut, "%s: %s\n", name, sentence(action))
+	if text := sentence(action); text != "" {
+		fmt.Fprintf(d.ErrOut, "%s: %s\n", name, text)
+	}
 	if err := d.complete(ctx, s, name, action); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (d *decision) send(ctx context.Context, s *server, path string, body map[st
 		if d.dryRun == "server" {
 			r = r.Param("dryRun", "All")
 		}
-		raw, err := r.Do(ctx).Raw()
+		raw, err := sent(ctx, r)
 		if err == nil || !isLost(err) || try == attempts || ctx.Err() != nil {
 			return raw, err
 		}
@@ -220,26 +221,4 @@ func (a *app) ask(question string) string {
 
 func (a *app) confirm(question string) bool {
 	return strings.HasPrefix(strings.ToLower(a.ask(question+" [y/N] ")), "y")
-}
-
-// completeVerbs completes a name, then the verbs that are possible.
-func (a *app) completeVerbs(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return a.completeNames(cmd, args, text)
-	}
-	s, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	why, err := read[v1beta1.RolloutWhy](cmd.Context(), s, args[0], "why")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var possible []string
-	for _, action := range why.it.Actions {
-		if action.Possible && action.Allowed {
-			possible = append(possible, action.Verb)
-		}
-	}
-	return slices.Compact(possible), cobra.ShellCompDirectiveNoFileComp
 }

@@ -87,7 +87,10 @@ func (s screen) get(p *picture) string {
 	state := states[w.State]
 	parts := []string{s.paint(bold, title(&p.tree.ObjectMeta)), s.paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
 	if r := w.Release; r != nil {
-		parts = append(parts, fmt.Sprintf("release %d", r.Number), versions(r))
+		if r.Number > 0 {
+			parts = append(parts, fmt.Sprintf("release %d", r.Number))
+		}
+		parts = append(parts, versions(r))
 	}
 	text := s.wrap(strings.Join(parts, "   "), "  ") + "\n" + s.wrap(w.Summary, "  ") + "\n"
 	if w.Contact != "" {
@@ -105,7 +108,7 @@ func (s screen) timeline(p *picture) string {
 	for i := range p.plan.Status.Steps {
 		step := &p.plan.Status.Steps[i]
 		rows = append(rows, []string{
-			" " + s.stepMark(step.State) + number(step.Step), percent(step.Traffic), count(step.Update, "pod"),
+			" " + s.stepMark(step.State) + stepName(step), percent(step.Traffic), count(step.Update, "pod"),
 			p.took(step.Step), s.who(p, step),
 		})
 	}

@@ -290,24 +290,3 @@ func (a *app) externalDiff(ctx context.Context, from, to map[string]any) error {
 	}
 	return nil
 }
-
-// completeReleases completes a name, then numbers of releases.
-func (a *app) completeReleases(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeNames(cmd, args, text)
-	}
-	s, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	history, err := read[v1beta1.RolloutReleases](cmd.Context(), s, args[0], "history")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var numbers []string
-	for i := range history.it.Releases {
-		r := &history.it.Releases[i]
-		numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
-	}
-	return numbers, cobra.ShellCompDirectiveNoFileComp
-}

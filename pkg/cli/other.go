@@ -80,7 +80,7 @@ func (a *app) newVersion() *cobra.Command {
 				return err
 			}
 			var kubernetes version.Info
-			raw, err := s.rest.Get().AbsPath("/version").Do(cmd.Context()).Raw()
+			raw, err := sent(cmd.Context(), s.rest.Get().AbsPath("/version"))
 			if err == nil {
 				err = json.Unmarshal(raw, &kubernetes)
 			}
@@ -89,7 +89,7 @@ func (a *app) newVersion() *cobra.Command {
 			}
 			fmt.Fprintf(a.Out, "Kubernetes %s\n", plain(kubernetes.GitVersion))
 			var served metav1.APIResourceList
-			raw, err = s.rest.Get().AbsPath(apiPath).Do(cmd.Context()).Raw()
+			raw, err = sent(cmd.Context(), s.rest.Get().AbsPath(apiPath))
 			if err == nil {
 				err = json.Unmarshal(raw, &served)
 			}

@@ -53,7 +53,7 @@ func (a *app) newVerbs() []*cobra.Command {
 		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args) }
 		if v.step {
-			cmd.Use, cmd.Args = v.name+" NAME STEP", cobra.ExactArgs(2)
+			cmd.Use, cmd.Args, cmd.ValidArgsFunction = v.name+" NAME STEP", cobra.ExactArgs(2), a.completeSteps
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				if err := d.parseStep(args[1]); err != nil {
 					return err
