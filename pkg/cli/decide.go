@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -45,18 +46,11 @@ func (d *decision) run(ctx context.Context, args []string) error {
 
 // decide looks, says what happens, and sends the verb.
 func (d *decision) decide(ctx context.Context, s *server, name string) error {
-	why, err := read[v1beta1.RolloutWhy](ctx, s, name, "why")
-	if unserved(err) || apierrors.IsForbidden(err) {
-		fmt.Fprintf(d.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
-		why.it.Actions = []v1beta1.Action{{
-			Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + s.namespace + "/rollouts/" + name + "/" + d.verb,
-		}}
-		err = nil
-	}
+	why, err := d.why(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	action, err := choose(&why.it, d.verb, d.full)
+	action, err := choose(why, d.verb, d.full)
 	if err != nil {
 		return err
 	}
@@ -71,10 +65,9 @@ func (d *decision) decide(ctx context.Context, s *server, name string) error {
 		return err
 	}
 	raw, err := d.send(ctx, s, action.Path, body)
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return err
 	case !d.drawn():
 		return d.print(d.Out, raw)
 	case d.dryRun != "none":
@@ -83,6 +76,20 @@ func (d *decision) decide(ctx context.Context, s *server, name string) error {
 		fmt.Fprintf(d.Out, "%s: %s accepted\n", fullName(name), d.verb)
 	}
 	return nil
+}
+
+// why asks what is possible. A user that may not know, and an older server, leave it open.
+func (d *decision) why(ctx context.Context, s *server, name string) (*v1beta1.RolloutWhy, error) {
+	why, err := read[v1beta1.RolloutWhy](ctx, s, name, "why")
+	if unserved(err) || apierrors.IsForbidden(err) {
+		fmt.Fprintf(d.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
+		why.it.Actions = []v1beta1.Action{{
+			Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + s.namespace + "/rollouts/" + name + "/" + d.verb,
+			Body: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"full":%t}`, d.full)},
+		}}
+		err = nil
+	}
+	return &why.it, err
 }
 
 // choose finds the action of a verb, if it is possible and allowed.
