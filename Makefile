@@ -19,6 +19,7 @@ FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
 TIMES ?= 10
+SHOTS ?= bin/screenshots
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
@@ -88,6 +89,13 @@ e2e-traffic: build kube traefik ## releases under load, through a real proxy: re
 
 e2e-metrics: build kube traefik prometheus ## releases judged by a real Prometheus: bad versions aborted in time, good ones not; SHORT=1 for three of them
 	$(go_e2e) -tags e2e,traffic,metrics -v -timeout 40m -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
+
+e2e-web: build kube ## the dashboard in a real browser: keyboard, screen reader, phone, two people; ONLY=pages needs no control plane
+	hack/web-e2e.sh $(ONLY)
+
+screenshots: build kube ## the same, with pictures of each state in SHOTS= (bin/screenshots)
+	mkdir -p $(SHOTS)
+	WEIR_WEB_SHOTS=$(abspath $(SHOTS)) hack/web-e2e.sh $(ONLY)
 
 flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 	@hack/flakes.sh '$(RUN)' $(TIMES)

@@ -94,7 +94,7 @@ export function List({ place }: { place: Place }): JSX.Element {
         <nav aria-label="Which Rollouts">
           {filters.map(([key, name]) => (
             <a key={key} href={listAt({ ns: namespace, show: key, q: typed })} aria-current={key === shown ? 'page' : undefined}>
-              {name}
+              {`${name} `}
               {key === 'mine' && mine ? <b class="badge">{mine}</b> : key === shown && key !== 'mine' ? <b class="badge">{rows.total}</b> : null}
             </a>
           ))}
