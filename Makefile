@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web-deps demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.

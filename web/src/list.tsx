@@ -269,7 +269,7 @@ function RowOf({ line, now, act }: { line: Line; now: number; act: (action: Acti
             </div>
           ))}
         {since && (
-          <div>
+          <div class="since">
             <dt>since</dt>
             <dd>{since}</dd>
           </div>
