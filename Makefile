@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -45,6 +45,9 @@ cluster-down: ## end the control plane in DIR=
 	bin/weir-cluster down "$(DIR)"
 
 ##@ Change it, every day
+web: build ## work on the dashboard: its pages beside a server without a cluster, again as web/src changes
+	hack/web.sh watch
+
 story: ## run one story of the planner and print its transcript: S=partition/brief
 	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }
 	@go test ./pkg/planner -run '^TestStories$$/^$(subst /,$$/^,$(S))$$' && cat 'pkg/planner/testdata/$(S).txt'
