@@ -45,6 +45,12 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the annotation "+rollouts.AnnotationDecide, asked.Verb); err != nil {
 		return err
 	}
+	return r.decideOnce(ctx, stored, asked)
+}
+
+// decideOnce decides, and has the write of the annotation store that, unless it was decided
+// before or is not possible.
+func (r *REST) decideOnce(ctx context.Context, stored *rollouts.Rollout, asked verb.Command) (err error) {
 	decided := stored.DeepCopy()
 	decided.Status.Fit()
 	if asked.Earlier, err = r.earlier.Of(ctx, decided); err != nil {
