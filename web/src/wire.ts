@@ -246,6 +246,7 @@ export interface RequestCount {
 export interface Wave {
   start: number;
   stop: number;
+  times: number;
 }
 
 export interface Then {
