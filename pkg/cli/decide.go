@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -85,8 +84,10 @@ func (d *decision) why(ctx context.Context, s *server, name string) (*v1beta1.Ro
 		fmt.Fprintf(d.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
 		why.it.Actions = []v1beta1.Action{{
 			Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + s.namespace + "/rollouts/" + name + "/" + d.verb,
-			Body: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"full":%t}`, d.full)},
 		}}
+		if d.full {
+			why.it.Actions[0].Body.Raw = []byte(`{"full":true}`)
+		}
 		err = nil
 	}
 	return &why.it, err
