@@ -30,7 +30,7 @@ type listing struct {
 	selector                string
 }
 
-func (a *app) newList() *cobra.Command {
+func newList(a *app) *cobra.Command {
 	l := &listing{app: a}
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List Rollouts, and what they wait for", Args: cobra.NoArgs,

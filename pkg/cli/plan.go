@@ -70,7 +70,7 @@ func (s screen) plan(p *v1beta1.RolloutPlan) string {
 	for i := range p.Status.Steps {
 		step := &p.Status.Steps[i]
 		rows = append(rows, []string{
-			s.stepMark(step.State) + stepName(step), number(step.Update), number(step.Stable), moves(step.Waves),
+			stepMark(step.State) + stepName(step), number(step.Update), number(step.Stable), moves(step.Waves),
 			number(step.Peak), number(step.MinReady), percent(step.Traffic), step.PerPod, then(&step.Then), usual(step),
 		})
 	}
@@ -119,7 +119,7 @@ func stepName(step *v1beta1.PlannedStep) string {
 	return number(step.Step)
 }
 
-func (s screen) stepMark(state string) string {
+func stepMark(state string) string {
 	return cmp.Or(marks[state], "·") + " "
 }
 

@@ -84,39 +84,45 @@ func completeNext[T any](a *app, cmd *cobra.Command, args []string, sub string, 
 }
 
 // completeVerbs completes the verbs that are possible.
-func (a *app) completeVerbs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeNext(a, cmd, args, "why", func(w *v1beta1.RolloutWhy) []string {
-		var possible []string
-		for _, action := range w.Actions {
-			if action.Possible && action.Allowed {
-				possible = append(possible, action.Verb)
+func completeVerbs(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "why", func(w *v1beta1.RolloutWhy) []string {
+			var possible []string
+			for _, action := range w.Actions {
+				if action.Possible && action.Allowed {
+					possible = append(possible, action.Verb)
+				}
 			}
-		}
-		return slices.Compact(possible)
-	})
+			return slices.Compact(possible)
+		})
+	}
 }
 
 // completeSteps completes the numbers of steps.
-func (a *app) completeSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeNext(a, cmd, args, "plan", func(p *v1beta1.RolloutPlan) []string {
-		var numbers []string
-		for i := range p.Status.Steps {
-			if step := &p.Status.Steps[i]; step.Step > 0 {
-				numbers = append(numbers, number(step.Step)+"\t"+count(step.Update, "new pod")+" "+percent(step.Traffic))
+func completeSteps(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "plan", func(p *v1beta1.RolloutPlan) []string {
+			var numbers []string
+			for i := range p.Status.Steps {
+				if step := &p.Status.Steps[i]; step.Step > 0 {
+					numbers = append(numbers, number(step.Step)+"\t"+count(step.Update, "new pod")+" "+percent(step.Traffic))
+				}
 			}
-		}
-		return numbers
-	})
+			return numbers
+		})
+	}
 }
 
 // completeReleases completes the numbers of releases.
-func (a *app) completeReleases(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeNext(a, cmd, args, "history", func(h *v1beta1.RolloutReleases) []string {
-		var numbers []string
-		for i := range h.Releases {
-			r := &h.Releases[i]
-			numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
-		}
-		return numbers
-	})
+func completeReleases(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "history", func(h *v1beta1.RolloutReleases) []string {
+			var numbers []string
+			for i := range h.Releases {
+				r := &h.Releases[i]
+				numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
+			}
+			return numbers
+		})
+	}
 }

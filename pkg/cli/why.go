@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func (a *app) newWhy() *cobra.Command {
+func newWhy(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why NAME", Short: "Say what a Rollout waits for, since when, and what you can do",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
