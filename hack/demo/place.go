@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weir-rollouts/weir/test/cluster"
@@ -82,6 +83,11 @@ func (p *place) supervise(ctx context.Context) error {
 	return nil
 }
 
+// path is PATH with kubectl, and with kubectl-weir beside the programs of Weir.
+func (p *place) path() string {
+	return strings.Join([]string{p.bin, filepath.Dir(p.bin), os.Getenv("PATH")}, string(os.PathListSeparator))
+}
+
 // kubeconfig is the file of a person, or the administrator's.
 func (p *place) kubeconfig(person string) string {
 	if person == "" {
@@ -119,7 +125,7 @@ func (p *place) end() error {
 // explain tells how to go on by hand.
 func (p *place) explain(out *terminal) {
 	out.say("The cluster is still running. To use it:")
-	out.block(fmt.Sprintf(". %s/env\nkubectl get rollouts\nkubectl set env deployment/echoserver NODE_NAME=version5", p.dir))
+	out.block(fmt.Sprintf(". %s/env\nkubectl weir get rollouts-demo -w\nkubectl set env deployment/echoserver NODE_NAME=version5", p.dir))
 	out.say("To be " + viewer + ", who may only look, or " + manager + ", who may release:")
 	out.block("export KUBECONFIG=" + p.kubeconfig(viewer) + "\nexport KUBECONFIG=" + p.kubeconfig(manager))
 	out.say("To end it:")

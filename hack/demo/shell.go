@@ -59,7 +59,7 @@ func (s *story) shell(ctx context.Context, who, line string) (string, error) {
 // env is that of a user who has sourced the cluster's env file.
 func (s *story) env(who string) []string {
 	return append(os.Environ(), "KUBECONFIG="+s.place.kubeconfig(who),
-		"PATH="+s.place.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "api="+s.api)
+		"PATH="+s.place.path(), "api="+s.api)
 }
 
 // proxies starts kubectl proxy, which adds a person's credentials to what curl sends.

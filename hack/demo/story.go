@@ -107,15 +107,14 @@ func (s *story) hold(ctx context.Context) {
 	s.types(ctx, developer, "kubectl get ingress echoserver-canary -o jsonpath='{.metadata.annotations}{\"\\n\"}'")
 	s.sees(ctx, s.weight("20"))
 	s.types(ctx, developer, "kubectl get services -l app=echoserver -o wide")
-	s.types(ctx, developer, "kubectl get rollouts")
-	s.out.say("What it waits for, what each verb would do, and what the plan still has in store can be read, too.")
-	s.types(ctx, viewer, "kubectl get --raw "+rolloutPath+`/why | grep -o '"summary":"[^"]*"'`)
-	s.types(ctx, viewer, "kubectl get --raw "+rolloutPath+`/plan | grep -o '"step":[0-9]*,"state":"[A-Za-z]*","update":[0-9]*,"stable":[0-9]*'`)
+	s.types(ctx, developer, "kubectl weir get "+rolloutName)
+	s.types(ctx, developer, "kubectl weir why "+rolloutName)
 	s.sees(ctx, s.waitsAt(1))
 }
 
 func (s *story) promote(ctx context.Context) {
 	s.out.say("To promote is a request of its own, so it is a permission of its own. " + viewer + " does not have it.")
+	s.isRefused(ctx, viewer, "kubectl weir promote "+rolloutName, "forbidden", "rollouts/promote")
 	s.isRefused(ctx, viewer, "kubectl create --raw "+rolloutPath+"/promote -f /dev/null", "Forbidden", viewer, "rollouts/promote")
 	s.out.say(manager + " has it. kubectl proxy adds the credentials, and curl is all that it takes.")
 	s.proxies(ctx, manager)
@@ -130,7 +129,8 @@ func (s *story) complete(ctx context.Context) {
 	s.out.say("Half of the pods are new. " + manager + " has seen enough: with full, no further step of this release waits.")
 	s.sees(ctx, s.pods("version2", 3, 3))
 	s.sees(ctx, s.weight("50"))
-	s.posts(ctx, manager, "promote", `{"full":true,"reason":"error rate is fine","expect":{"step":2}}`)
+	s.types(ctx, manager, "kubectl weir promote "+rolloutName+" --full --reason 'error rate is fine'")
+	s.types(ctx, developer, "kubectl weir wait "+rolloutName+" --for=healthy")
 	s.until(ctx, "the Rollout is Healthy", s.healthy)
 	s.types(ctx, developer, "kubectl get rollouts,deployments")
 	s.sees(ctx, s.pods("version2", 6, 0))
@@ -141,7 +141,7 @@ func (s *story) abort(ctx context.Context) {
 	s.types(ctx, developer, "kubectl set env deployment/echoserver NODE_NAME=version3")
 	s.until(ctx, "step 1 waits", s.waitsAt(1))
 	s.sees(ctx, s.pods("version3", 2, 4))
-	s.posts(ctx, manager, "abort", `{"reason":"error rate doubled"}`)
+	s.types(ctx, manager, "kubectl weir abort "+rolloutName+" --reason 'error rate doubled'")
 	s.until(ctx, "the release is aborted", s.aborted)
 	s.out.say("The stable version is whole again: it has all 6 pods, the Service selects them, and the canary Ingress is gone. " +
 		"The Deployment stays held, so version3 goes nowhere.")
@@ -151,21 +151,23 @@ func (s *story) abort(ctx context.Context) {
 	s.sees(ctx, s.weight(""))
 	s.sees(ctx, s.served("version2"))
 	s.sees(ctx, s.held)
-	s.types(ctx, developer, "kubectl get rollout rollouts-demo -o jsonpath='{.status.message}{\"\\n\"}'")
+	s.types(ctx, developer, "kubectl weir why "+rolloutName)
 	s.types(ctx, developer, showDecisions)
 	s.sees(ctx, s.onRecord(decision{"promote", 1, manager}, decision{"promote", 2, manager}, decision{"abort", 1, manager}))
 }
 
 func (s *story) last(ctx context.Context) {
-	s.out.say("The repaired version takes its place, from step 1. Each step is approved; kubectl can do that without a proxy.")
+	s.out.say("The repaired version takes its place, from step 1. What will it do? Each step is approved.")
+	s.types(ctx, developer, "kubectl weir plan "+rolloutName)
 	s.types(ctx, developer, "kubectl set env deployment/echoserver NODE_NAME=version4")
 	for step := int32(1); step <= 2; step++ {
 		s.until(ctx, fmt.Sprintf("step %d waits", step), s.waitsAt(step))
-		s.types(ctx, manager, fmt.Sprintf(`echo '{"expect":{"step":%d}}' | kubectl create --raw %s/promote -f - >/dev/null`, step, rolloutPath))
+		s.types(ctx, manager, "kubectl weir promote "+rolloutName)
 	}
 	s.until(ctx, "the Rollout is Healthy", s.healthy)
 	s.types(ctx, developer, "kubectl get rollouts,deployments")
 	s.sees(ctx, s.pods("version4", 6, 0))
+	s.types(ctx, developer, "kubectl weir history "+rolloutName)
 	s.out.say("What is left of Weir? One label, by which admission sees the Deployment when it changes next. " +
 		"It goes when the Rollout goes. All else is as in the beginning.")
 	s.types(ctx, developer, showMarks)

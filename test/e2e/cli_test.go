@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// weir runs kubectl weir as a user, and wants an exit code and words in what it prints.
+func (u *user) weir(a *app, code int, args []string, words ...string) string {
+	a.t.Helper()
+	out, got := u.weirIn(a.t.Context(), a, args...)
+	if got != code {
+		a.t.Fatalf("kubectl weir %s: exit %d, want %d:\n%s", strings.Join(args, " "), got, code, out)
+	}
+	for _, word := range words {
+		if !strings.Contains(out, word) {
+			a.t.Errorf("kubectl weir %s lacks %q:\n%s", strings.Join(args, " "), word, out)
+		}
+	}
+	return out
+}
+
+func (u *user) weirIn(ctx context.Context, a *app, args ...string) (string, int) {
+	var out bytes.Buffer
+	code := u.weirTo(ctx, a, &out, args...)
+	return out.String(), code
+}
+
+func (u *user) weirTo(ctx context.Context, a *app, out io.Writer, args ...string) int {
+	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.WeirBin(), "kubectl-weir"), append([]string{"-n", a.namespace}, args...)...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + u.kubeconfig, "LC_ALL=C.UTF-8"})
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return exit.ExitCode()
+		}
+		fmt.Fprintln(out, err)
+		return -1
+	}
+	return 0
+}
+
+// spoken says when something was written.
+type spoken struct {
+	text  bytes.Buffer
+	once  sync.Once
+	first chan struct{}
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.first) })
+	return s.text.Write(p)
+}
+
+// inTheMeantime waits with kubectl weir, and once that has looked, something is done.
+func (u *user) inTheMeantime(a *app, code int, args []string, do func()) {
+	a.t.Helper()
+	out := &spoken{first: make(chan struct{})}
+	ended := make(chan int, 1)
+	go func() { ended <- u.weirTo(a.t.Context(), a, out, args...) }()
+	select {
+	case <-out.first:
+	case <-a.t.Context().Done():
+	}
+	do()
+	if got := <-ended; got != code {
+		a.t.Fatalf("kubectl weir %s: exit %d, want %d:\n%s", strings.Join(args, " "), got, code, &out.text)
+	}
+}
+
+func words(line string) []string { return strings.Fields(line) }
+
+// A release by the command line: what it shows is so, what it sends is on record, and it
+// waits with the exit codes that it promises.
+func TestKubectlWeir(t *testing.T) {
+	t.Parallel()
+	a := start(t, usual())
+	manager, viewer := a.may("maria", "weir-release-manager"), a.may("victor", "view")
+	a.may("maria", "view")
+	for _, u := range []*user{manager, viewer} {
+		a.until("it is said what waits", func(ctx context.Context) error {
+			if out, code := u.weirIn(ctx, a, "why", "web"); code != 0 {
+				return errors.New(out)
+			}
+			return nil
+		})
+	}
+	manager.weir(a, 0, words("why web"), "No release is under way")
+	manager.weir(a, 0, words("wait web --for=healthy --timeout=1m"), "healthy")
+	manager.weir(a, 124, words("wait web --for=paused --timeout=0"), "not paused")
+	here.admin.weir(a, 0, []string{"set", "image", "deployment/web", name + "=" + image("v2"), "--yes"}, "deployment/web: image set", "STEP")
+	manager.weir(a, 0, words("wait web --for=paused,healthy --timeout=5m"), "paused: ")
+	a.sees(a.waitsAt(1))
+	manager.weir(a, 3, words("wait deployment/web --no-people"), "approval")
+	manager.weir(a, 0, words("why web"), "Step 1 of 3", "kubectl weir promote web", "retry")
+	viewer.weir(a, 0, words("why web"), "you may not create rollouts/promote")
+	manager.weir(a, 0, words("plan web"), "STEP", "20 %")
+	manager.weir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
+	manager.weir(a, 0, words("get web -o json"), `"kind": "RolloutTree"`)
+	manager.weir(a, 0, words("list --mine"), "web", "approval")
+	if out := viewer.weir(a, 0, words("list --mine")); strings.Contains(out, "web ") {
+		t.Errorf("a viewer has no approval to give:\n%s", out)
+	}
+	viewer.weir(a, 1, words("promote web"), "forbidden: you may not create rollouts/promote")
+	manager.weir(a, 0, words("promote web --dry-run=server"), "server dry run")
+	a.sees(a.onRecord())
+	manager.weir(a, 1, words("retry web"), "retry is not possible now")
+	manager.weir(a, 1, words("jump web 9"), "1 to 3")
+	manager.weir(a, 1, words("promote api"), "not found")
+	manager.inTheMeantime(a, 0, words("wait web --for=step=2 --timeout=5m"), func() {
+		manager.weir(a, 0, []string{"approve", "web", "--reason", "error rate is fine"}, "step 2", "promote accepted")
+		a.until("step 2 waits", a.waitsAt(2))
+	})
+	manager.weir(a, 0, words("promote web --full"), "promote accepted")
+	manager.weir(a, 0, words("wait web --timeout=5m"), "healthy")
+	a.until("the Rollout is Healthy", a.healthy)
+	a.sees(a.onRecord("promote 1 maria applied", "promote 2 maria applied"))
+	manager.weir(a, 0, words("history web"), "succeeded", "maria promote: error rate is fine (step 1)")
+	manager.weir(a, 0, words("diff web"), "image")
+	a.endsOf(manager)
+}
+
+// endsOf has a release of each way to end that a wait reports.
+func (a *app) endsOf(u *user) {
+	a.t.Helper()
+	a.release("v3")
+	a.until("step 1 waits", a.waitsAt(1))
+	u.inTheMeantime(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
+		u.weir(a, 0, words("abort web --reason slow"), "abort accepted")
+		a.until("it is aborted", a.isAborted)
+	})
+	u.weir(a, 0, words("wait web --for=aborted --timeout=5m"), "aborted")
+	u.weir(a, 0, words("do web rollback"), "rollback accepted")
+	a.until("the Rollout is Healthy", a.healthy)
+	here.admin.weir(a, 0, words("undo web --to 2 --yes --wait --timeout=5m"), "template of release 2 set", "paused: ")
+	u.inTheMeantime(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
+		a.release("v4")
+		a.until("another release takes over", func(ctx context.Context) error {
+			r, err := a.stored(ctx)
+			if err == nil && (len(r.Status.Releases) == 0 || r.Status.Releases[len(r.Status.Releases)-1].Number < 4) {
+				err = fmt.Errorf("the release is %v", r.Status.Releases)
+			}
+			return err
+		})
+	})
+}
+
+// A release that misses its deadline ends a wait with 5, and its plan has an error. A user
+// that may promote and do nothing else can.
+func TestKubectlWeirStalled(t *testing.T) {
+	t.Parallel()
+	a := start(t, hasty(plain()))
+	q := a.quota(6)
+	a.release("v2")
+	here.admin.weir(a, 5, words("wait web --timeout=5m"))
+	here.admin.weir(a, 0, words("why web"), "stalled", "exceeded quota: small", "what helps")
+	here.admin.weir(a, 3, words("plan web"), "ERROR", "quota")
+	if err := here.client.Delete(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	a.until("step 1 waits", a.waitsAt(1))
+	here.admin.weir(a, 3, words("wait web --no-people --timeout=5m"))
+	promoter := a.mayOnly("bob", rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts/promote"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get"}})
+	promoter.weir(a, 0, words("promote web"), "What happens is not known", "promote accepted")
+	a.until("step 2 waits", a.waitsAt(2))
+}
