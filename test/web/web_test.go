@@ -39,7 +39,7 @@ func TestWeb(t *testing.T) {
 	environment := append(os.Environ(), "KUBECTL="+absolute(t, kubectl), "KUBECONFIG="+admin)
 	for _, args := range [][]string{
 		{"create", "-f", "../../artifacts/examples/echoserver.yaml"},
-		{"create", "-f", "../../artifacts/examples/rollout.yaml"},
+		{"create", "-f", "testdata/rollout.yaml"},
 	} {
 		run(t, environment, kubectl, args...)
 	}
