@@ -45,6 +45,7 @@ func TestWeb(t *testing.T) {
 	}
 	for name, role := range people {
 		run(t, environment, kubectl, "create", "clusterrolebinding", name, "--clusterrole="+role, "--user="+name)
+		run(t, environment, kubectl, "create", "clusterrolebinding", name+"-views", "--clusterrole=view", "--user="+name)
 		kubeconfig, err := c.KubeconfigAs(name)
 		if err != nil {
 			t.Fatal(err)

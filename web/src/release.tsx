@@ -89,6 +89,7 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
           </section>
         )}
         {plan?.status?.steps && <Timeline steps={plan.status.steps} release={current} why={why} now={now} />}
+        {!plan && release.planless && <p class="dim small">The steps are not shown: {release.planless}</p>}
         {(plan?.status?.findings ?? []).map(f => (
           <Found key={`${f.code}${f.step}${f.message}`} finding={f} />
         ))}
