@@ -146,8 +146,8 @@ build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-
 	hack/build.sh $(OUT)/weir-dashboard '' ./cmd/dashboard
 	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
-dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64"
-	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' hack/dist.sh dist
+dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", CLIENTS="darwin/arm64 …"
+	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' CLIENTS='$(CLIENTS)' hack/dist.sh dist
 
 cluster: build kube
 	hack/build.sh bin/weir-cluster '' ./hack/cluster

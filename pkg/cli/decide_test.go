@@ -55,6 +55,11 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		r.sent = append(r.sent, body)
+		if body["step"] == 9.0 {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Invalid","message":"the plan has the steps 1 to 3","code":422}`)
+			return
+		}
 		if r.lose--; r.lose >= 0 {
 			panic(http.ErrAbortHandler)
 		}
@@ -165,6 +170,15 @@ func TestRefused(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.want) || len(r.sent) > 0 {
 			t.Errorf("%v: exit %d, sent %v, want exit %d and %q:\n%s", c.args, code, r.sent, c.code, c.want, out)
 		}
+	}
+}
+
+// An error is what the server has said.
+func TestServerSays(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	if out, code := r.run(t, "do", "web", "abort", "--step=9"); code != 1 || !strings.Contains(out, "error: web: the plan has the steps 1 to 3") {
+		t.Errorf("exit %d:\n%s", code, out)
 	}
 }
 

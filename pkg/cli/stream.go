@@ -110,7 +110,7 @@ func (a *app) lines(ctx context.Context, s *server, name string) error {
 		}
 		fmt.Fprintf(a.Out, "%s %s %s\n", a.clock.Now().Format(time.TimeOnly), name, w.Summary)
 	}, func(err error) {
-		if text := plain(err.Error()); text != lastLost {
+		if text := plain(err.Error()); text != lastLost && ctx.Err() == nil {
 			lastLost = text
 			fmt.Fprintf(a.ErrOut, "%s %s no answer: %s\n", a.clock.Now().Format(time.TimeOnly), name, text)
 		}

@@ -39,7 +39,7 @@ type waiting struct {
 	noPeople   bool
 }
 
-func (a *app) newWait() *cobra.Command {
+func newWait(a *app) *cobra.Command {
 	w := &waiting{app: a}
 	cmd := &cobra.Command{
 		Use: "wait NAME", Aliases: []string{"status"}, Short: "Wait for a release, with an exit code for scripts", Long: aboutWait,
