@@ -26,6 +26,11 @@ function kubectl(...args: string[]): string {
   return execFileSync(process.env['KUBECTL']!, args, { encoding: 'utf8' });
 }
 
+interface Decided {
+  decisions: { user: string; revision: string }[];
+  canaryStatus: { canaryRevision: string };
+}
+
 let version = 1;
 function release(): void {
   kubectl('set', 'image', 'deployment/echoserver', `echoserver=example.com/echoserver:v${++version}`);
@@ -93,8 +98,8 @@ test('a viewer sees no buttons; two windows approve and one wins', async ({ brow
   await slow(other).toContainText('alice used promote at step 1');
   await expect(send(windows[1]![1])).toBeDisabled();
   await shot(windows[1]![1], 'live-lost');
-  const { status } = (await (await viewer.request.get(proxyOf('alice') + rollout)).json()) as { status: { decisions: { user: string }[] } };
-  expect(status.decisions.map(d => d.user)).toEqual(['alice']);
+  const { status } = (await (await viewer.request.get(proxyOf('alice') + rollout)).json()) as { status: Decided };
+  expect(status.decisions.filter(d => d.revision === status.canaryStatus.canaryRevision).map(d => d.user)).toEqual(['alice']);
 });
 
 test('a page of another origin can not approve', async ({ page: evil }) => {

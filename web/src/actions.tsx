@@ -22,7 +22,8 @@ export function Actions({ actions, waits, keys, act }: Props): JSX.Element | nul
   const [open, toggle] = useState(false);
   const first = actions.find(a => a.possible);
   const others = actions.filter(a => a !== first);
-  if (actions.length === 0) return null;
+  // At rest nothing is possible, and all of it would say the same.
+  if (!first) return null;
   const button = (action: Action, kind = '') => (
     <button
       key={`${action.path} ${actions.indexOf(action)}`}
@@ -40,7 +41,7 @@ export function Actions({ actions, waits, keys, act }: Props): JSX.Element | nul
   );
   return (
     <div class="actions" role="group" aria-label="What you can do">
-      {first && button(first, waits ? 'main' : '')}
+      {button(first, waits ? 'main' : '')}
       {others.length > 0 && (
         <button type="button" class="more" aria-expanded={open} onClick={() => toggle(!open)}>
           {open ? 'Less' : 'More'}

@@ -66,7 +66,7 @@ export function Chart({ series, names, label, unit = '', now, least = 0 }: Drawn
       .filter(s => s.values[i] !== undefined)
       .map((s, n) => `${n ? 'L' : 'M'}${x(s.at).toFixed(1)} ${y(s.values[i]!).toFixed(1)}`)
       .join('');
-  const say = (value?: number) => (value === undefined ? 'unknown' : `${Number(value.toFixed(2))}${unit}`);
+  const say = (value?: number) => (value === undefined ? '–' : `${Number(value.toFixed(2))}${unit}`);
   const words = names.map((name, i) => `${name} ${say(latest.values[i])}`).join(', ');
   return (
     <figure class="chart">
