@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,8 @@ type recording struct {
 	sent []map[string]any
 	// paths that were asked for.
 	paths []string
+	// summary is in each answer, with how many were asked for.
+	summary string
 }
 
 func newRecording(t *testing.T) *recording {
@@ -68,6 +71,9 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
+		if r.summary != "" {
+			raw = []byte(strings.Replace(string(raw), "since 14 minutes", r.summary+strconv.Itoa(len(r.paths)), 1))
+		}
 		_, _ = w.Write(raw)
 		return
 	}
@@ -170,6 +176,16 @@ func TestRefused(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.want) || len(r.sent) > 0 {
 			t.Errorf("%v: exit %d, sent %v, want exit %d and %q:\n%s", c.args, code, r.sent, c.code, c.want, out)
 		}
+	}
+}
+
+// A wait has a line for each change, and time is none.
+func TestWaitSays(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	r.summary = "since "
+	if out, code := r.run(t, "wait", "web", "--timeout=5s"); code != exitTimeout || strings.Count(out, "since ") != 2 {
+		t.Errorf("exit %d:\n%s", code, out)
 	}
 }
 

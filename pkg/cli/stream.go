@@ -100,7 +100,7 @@ func (a *app) lines(ctx context.Context, s *server, name string) error {
 	known := int64(-1)
 	return a.trees(ctx, s, name, func(t *v1beta1.RolloutTree) {
 		w := &t.Why
-		key := fmt.Sprint(w.State, w.WaitingFor.What, w.Release)
+		key := keyOfWait(w)
 		if key == last {
 			return
 		}
