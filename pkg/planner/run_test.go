@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // The order of an obedient world: everybody acts once a round, and the native
@@ -110,10 +111,13 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// pausing reports whether a step waits for its pause to end.
+// pausing reports whether a step waits for its pause to end, or for checks before its traffic.
 func (w *world) pausing() bool {
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		if p := r.Status.Active(); p != nil && p.State == rollouts.StepPaused && w.rule == "in progress" {
+			return true
+		}
+		if len(planner.TrafficHeld(r)) > 0 {
 			return true
 		}
 	}

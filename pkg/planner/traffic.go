@@ -140,7 +140,7 @@ func linking(f *facts, step *rollouts.Step) want {
 // routingTraffic wants the traffic of the step, and is met when it is seen everywhere.
 func routingTraffic(f *facts, step *rollouts.Step) want {
 	r, p := f.route(), f.progress()
-	if r == nil || !step.Routed() || spared(f, step) {
+	if r == nil || !step.Routed() || spared(f, step) || everyPod(f, step) {
 		return want{}
 	}
 	to := RouteTo{Revision: p.PodTemplateHash, Want: RouteOf(*step)}

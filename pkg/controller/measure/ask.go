@@ -34,12 +34,22 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	now := m.Clock.Now()
 	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
 	if err != nil {
-		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+		return s.fail(faultOf(err, now), now)
 	}
 	s.measured.Check = named(check, s.question.Check)
+	s.measured.Tried = s.question.Try
+	for _, b := range besides {
+		if b.measures(&check) {
+			if s.question.Try {
+				s.measured.Answered = true
+				return true, tryAgain
+			}
+			return m.look(ctx, subject, s, check, b.ask)
+		}
+	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
-		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+		return s.fail(faultOf(err, now), now)
 	}
 	s.measured.Lag = from.Lag
 	q, over := s.question, s.next()
@@ -49,13 +59,16 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows)}
 	fault := s.ask(ctx, from, subject, check, asked)
-	if fault.Why == "" {
+	if fault.Why == "" && !q.Try {
 		fault = s.askPast(ctx, from, subject, check)
 	}
 	if fault.Why != "" {
 		return s.fail(fault, now)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
+	if q.Try {
+		return true, tryAgain
+	}
 	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
 }
 
@@ -89,7 +102,10 @@ func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Durat
 	if was.Why != "" && was.Since.Before(f.Since) {
 		f.Since = was.Since
 	}
-	if s.measured.Check = s.question.Check; s.measured.Answered && was.Why != "" {
+	if rollouts.CheckName(&s.measured.Check) == "" {
+		s.measured.Check = s.question.Check
+	}
+	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
 		return was.Why != f.Why, min(max(now.Sub(f.Since), soonest), latest)
 	}
