@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web-deps demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -54,6 +54,7 @@ test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a sho
 
 verify: lint ## linters, generated code, licence headers, words, versions, go.mod, known vulnerabilities, sizes
 	hack/verify-codegen.sh
+	hack/web.sh verify
 	hack/verify-headers.sh
 	hack/verify-words.sh
 	hack/verify-versions.sh
@@ -64,8 +65,12 @@ verify: lint ## linters, generated code, licence headers, words, versions, go.mo
 lint: ## linters only
 	go tool -modfile=hack/tools/go.mod golangci-lint run
 
-update: ## regenerate the code that is generated
+update: ## regenerate the code that is generated, and the pages of the dashboard
 	hack/update-codegen.sh
+	hack/web.sh build
+
+web-deps: ## fetch the one library of the pages again, with npm: PREACT=version for another
+	hack/web.sh vendor $(PREACT)
 
 size: ## print hand-written lines by package, tests left out, and what is largest
 	@go run ./hack/size
@@ -80,6 +85,9 @@ attack: build kube ## try what is not allowed, on a real control plane (docs/att
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
 	$(go_e2e) -tags e2e,traffic -v $(run) ./test/dataplane
+
+e2e-metrics: build kube traefik prometheus ## releases judged by a real Prometheus: bad versions aborted in time, good ones not; SHORT=1 for three of them
+	$(go_e2e) -tags e2e,traffic,metrics -v -timeout 40m -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
 
 flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 	@hack/flakes.sh '$(RUN)' $(TIMES)
@@ -121,9 +129,10 @@ microbench: ## run the benchmarks of single functions
 	go test ./... -run '^$$' -bench . -benchmem
 
 ##@ Build parts of it
-build: ## build bin/weir-apiserver and bin/weir-controller; OUT=bin
+build: ## build bin/weir-apiserver, bin/weir-controller and bin/kubectl-weir; OUT=bin
 	hack/build.sh $(OUT)/weir-apiserver '' ./cmd/apiserver
 	hack/build.sh $(OUT)/weir-controller '' ./cmd/controller
+	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
 dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64"
 	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' hack/dist.sh dist

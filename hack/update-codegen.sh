@@ -28,13 +28,14 @@ go tool conversion-gen "${header[@]}" --output-file zz_generated.conversion.go "
 # with them, kubectl, Helm and Argo CD fail for every kind, not only for ours.
 # Types of other modules are read, and only read.
 foreign=(
+	k8s.io/apimachinery/pkg/api/resource
 	k8s.io/apimachinery/pkg/apis/meta/v1
 	k8s.io/apimachinery/pkg/runtime
 	k8s.io/apimachinery/pkg/util/intstr
 	k8s.io/apimachinery/pkg/version
 )
 readonly=()
-for package in "${foreign[@]}" k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/types time; do
+for package in "${foreign[@]}" k8s.io/apimachinery/pkg/types time; do
 	readonly+=(--readonly-pkg "${package}")
 done
 go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \

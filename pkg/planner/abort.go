@@ -7,11 +7,33 @@ import (
 	"cmp"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
 // AbortingMessage says that an abort is under way.
 const AbortingMessage = "Rollout is being aborted, and traffic and pods go back to the stable revision"
+
+// AbortRelease has the next status go back to stable: nothing of the plan is in force any
+// more.
+func AbortRelease(next *rollouts.RolloutStatus, now metav1.Time) {
+	p := next.Active()
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
+	p.LastUpdateTime = &now
+	RestartDeadline(next)
+	next.Message = AbortingMessage
+	next.SetActivity(rollouts.ActivityAborting, AbortingMessage, now)
+}
+
+// RestartDeadline gives what was just asked for all the time there is.
+func RestartDeadline(next *rollouts.RolloutStatus) {
+	p := next.Active()
+	p.LastProgressTime, p.ProgressMark = nil, 0
+	if c := next.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
+		next.RemoveCondition(rollouts.ConditionStalled)
+	}
+}
 
 // abort takes an aborted release back to stable. Traffic goes to stable no
 // faster than stable has pods for it, one update pod stays as long as a router

@@ -199,14 +199,11 @@ func checkFailed(f *facts) bool {
 // abortByCheck aborts the release, in one write with the verdict. The server puts the
 // decision on record.
 func abortByCheck(d *draft) {
-	c, p := failing(d.facts), d.progress()
+	c := failing(d.facts)
 	keepCheck(d, c)
-	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
-	p.LastProgressTime, p.ProgressMark = nil, 0
-	d.unstall(rollouts.StalledDeadline, rollouts.StalledRefused)
-	d.stamp()
-	d.become(rollouts.ActivityAborting, AbortingMessage)
-	d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", p.CurrentStepIndex, c.name, c.verdict.Why))
+	AbortRelease(&d.status, RoundUp(d.Now))
+	d.unstall(rollouts.StalledRefused)
+	d.warn(EventAnalysisFailed, fmt.Sprintf("step(%d) %s: %s", d.progress().CurrentStepIndex, c.name, c.verdict.Why))
 	bindAbort(d)
 }
 
@@ -312,7 +309,7 @@ func ask(d *draft) {
 		}
 		if c.verdict.Is != judge.Failed && !(passed && c.before()) {
 			d.questions = append(d.questions, Question{
-				Check: c.Check, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed,
+				Check: c.Check, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
 			})
 		}
 	}

@@ -259,6 +259,7 @@ func (c *checks) changed(actor string, old, next object.Object) {
 		c.gates.pass(c, actor, was, next.(*rollouts.Rollout))
 		c.together(next.(*rollouts.Rollout))
 		c.decisions(actor, was, next.(*rollouts.Rollout))
+		c.verdicts(actor, was, next.(*rollouts.Rollout))
 		c.acts(actor, next.(*rollouts.Rollout))
 	}
 }

@@ -114,7 +114,10 @@ var routingMoves = []move{
 func (s *schedule) move() {
 	possible := moves
 	if s.uses() {
-		possible = slices.Concat(moves, routingMoves)
+		possible = slices.Concat(possible, routingMoves)
+	}
+	if s.analysis != nil {
+		possible = slices.Concat(possible, measuredMoves)
 	}
 	total := 0
 	for _, m := range possible {

@@ -36,6 +36,8 @@ type schedule struct {
 	// there was at first.
 	router kind
 	app    app
+	// analysis is that of the plan, in schedules that measure.
+	analysis *rollouts.Analysis
 }
 
 func (s *schedule) next() byte {
@@ -71,6 +73,7 @@ func runSchedule(found scenery, data []byte, tell teller, watch func(*world)) []
 		c := s.check.fork()
 		e := &end{world: s.fork(tell, c), name: ending.name}
 		watch(e.world)
+		e.heal()
 		tell.did("now it is " + ending.name)
 		e.annotate(app0, "rollback-in-batch", "false")
 		ending.play(e)
@@ -121,6 +124,7 @@ func (s *schedule) deployed() {
 	if seconds := []int32{0, 5, 60, math.MaxInt32}[b>>2%4]; seconds > 0 {
 		s.plan.ProgressDeadlineSeconds = &seconds
 	}
+	s.plan.Analysis = s.analysis
 	s.plan.ExtraWorkload, s.blueGreen = style == rollouts.StyleCanary, style == rollouts.StyleBlueGreen
 	s.govern(app0, s.plan, s.blueGreen)
 }
@@ -240,6 +244,9 @@ var schedules = flag.Int("schedules", 150, "how many random schedules to play")
 
 // TestSchedules plays schedules of its own making, the same ones every time.
 func TestSchedules(t *testing.T) { playSchedules(t, (*schedule).deployed, *schedules) }
+
+// TestMeasuredSchedules plays some of which each step is measured.
+func TestMeasuredSchedules(t *testing.T) { playSchedules(t, (*schedule).measured, *schedules) }
 
 func playSchedules(t *testing.T, found scenery, n int) {
 	t.Helper()

@@ -42,6 +42,8 @@ type Question struct {
 	Passed bool
 	// Try reports whether the check is tried on what the version in service did before.
 	Try bool
+	// Evidence is what was found until now.
+	Evidence judge.Evidence
 }
 
 // checked is a check with its verdict in the step under way.

@@ -59,7 +59,7 @@ func (m *measures) fault() judge.Fault {
 	return judge.Fault{}
 }
 
-// Measured has every window since the attempt began, as a source that is asked by range.
+// Measured has every window that was not folded, as a source that is asked by range.
 func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measured, error) {
 	_, release := r.Spec.Strategy.Active()
 	if release == nil || release.Analysis == nil {
@@ -83,7 +83,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 			continue
 		}
 		m := planner.Measured{Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
-		for start := sinceOf(r); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
+		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
 				Start: start, Known: m.Data.Fault.Why == "" || start.Add(every).Before(m.Data.Fault.Since), Counts: []judge.Pair{a.measures.at(start)},
 			})
@@ -176,6 +176,34 @@ func sinceOf(r *rollouts.Rollout) time.Time {
 	return time.Time{}
 }
 
+// from is where the first window begins that is asked for.
+func from(r *rollouts.Rollout, c *rollouts.Check) time.Time {
+	a := r.Status.Analysis
+	if a == nil || a.Since == nil {
+		return time.Time{}
+	}
+	for i := range a.Checks {
+		if s := &a.Checks[i]; s.Name == rollouts.CheckName(c) && s.FoldedTo != nil {
+			return s.FoldedTo.Time
+		}
+	}
+	return a.Since.Time
+}
+
+// heal has the sources answer, and both versions serve well from now on.
+func (w *world) heal() {
+	w.measures.up(w.now)
+	w.measures.rates = append(slices.Clone(w.measures.rates), rates{w.now, judge.Pair{New: judge.Count{Total: 5000}, Old: judge.Count{Total: 5000}}})
+}
+
+// up ends an outage.
+func (m *measures) up(now time.Time) {
+	m.outages = slices.Clone(m.outages) // a fork has those of its own
+	if n := len(m.outages); n > 0 && m.outages[n-1].until.IsZero() {
+		m.outages[n-1].until = now
+	}
+}
+
 // requests are what both versions answer from now on, in each window: new=100/3 old=900/1.
 func (s *story) requests(c command) {
 	count := func(text string) judge.Count {
@@ -192,7 +220,7 @@ func (s *story) source(c command) {
 		m.outages = append(m.outages, outage{from: s.w.now})
 		return
 	}
-	m.outages[len(m.outages)-1].until = s.w.now
+	m.up(s.w.now)
 }
 
 // analysis is that of the lines of a plan that begin with analysis or check.

@@ -111,10 +111,14 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// pausing reports whether a step waits for its pause to end, or for checks before its traffic.
+// pausing reports whether a step waits for its pause to end, for checks before its traffic, or
+// a release that is measured for somebody who resumes it.
 func (w *world) pausing() bool {
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
-		if p := r.Status.Active(); p != nil && p.State == rollouts.StepPaused && w.rule == "in progress" {
+		p := r.Status.Active()
+		waits := p != nil && p.State == rollouts.StepPaused && w.rule == "in progress"
+		paused := p != nil && p.FinalisingStep == "" && r.Status.Analysis != nil && r.Status.Activity() == rollouts.ActivityPaused
+		if waits || paused {
 			return true
 		}
 		if len(planner.TrafficHeld(r)) > 0 {

@@ -105,8 +105,12 @@ func entered(p *rollouts.Progress, d *rollouts.Decision) bool {
 		p.LastUpdateTime != nil && p.LastUpdateTime.Sub(d.Time.Time) <= time.Second
 }
 
+// promoted says so where a full promotion would change nothing. It does where a person
+// decides about the checks of a step.
 func promoted(r *rollouts.Rollout, s planner.State, c Command) string {
-	if c.Full && (s == planner.StateInitializing || s == planner.StateInStep) && r.Status.Active().FullyPromoted {
+	p := r.Status.Active()
+	decides := c.Override || r.Status.Analysis != nil && p != nil && p.State == rollouts.StepPaused
+	if c.Full && !decides && (s == planner.StateInitializing || s == planner.StateInStep) && p.FullyPromoted {
 		return "the rollout is fully promoted already"
 	}
 	return ""
@@ -152,14 +156,9 @@ func aborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 	return ""
 }
 
-// abort goes back to stable; nothing of the plan is in force any more.
+// abort goes back to stable.
 func abort(_ *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
-	p := next.Active()
-	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
-	p.LastUpdateTime = &c.Now
-	restartDeadline(next)
-	next.Message = planner.AbortingMessage
-	next.SetActivity(rollouts.ActivityAborting, planner.AbortingMessage, c.Now)
+	planner.AbortRelease(next, c.Now)
 	return nil
 }
 
@@ -180,17 +179,8 @@ func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) erro
 	}
 	next.Active().RollingBack, next.Active().AbortedRevision = true, ""
 	next.RemoveCondition(rollouts.ConditionStalled)
-	restartDeadline(next)
+	planner.RestartDeadline(next)
 	return nil
-}
-
-// restartDeadline gives what a user has just asked for all the time there is.
-func restartDeadline(next *rollouts.RolloutStatus) {
-	p := next.Active()
-	p.LastProgressTime, p.ProgressMark = nil, 0
-	if c := next.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledDeadline) {
-		next.RemoveCondition(rollouts.ConditionStalled)
-	}
 }
 
 // retry starts an aborted release again.
@@ -203,7 +193,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p.LastUpdateTime = &c.Now
 	next.Message = "Rollout starts again at step 1"
 	next.RemoveCondition(rollouts.ConditionStalled)
-	restartDeadline(next)
+	planner.RestartDeadline(next)
 	next.Analysis = nil
 	if c.Override {
 		next.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Overridden: true}
@@ -223,7 +213,7 @@ func paused(r *rollouts.Rollout, s planner.State, _ Command) string {
 // is stored, so nobody has to wait for the controller to see it.
 func pause(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	next.Active().Paused = true
-	restartDeadline(next)
+	planner.RestartDeadline(next)
 	planner.PauseRelease(r, next, c.Now.Time)
 	return nil
 }
@@ -258,6 +248,6 @@ func jump(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	p.RolloutHash = planner.PlanHashOf(r, release)
 	at := planner.RoundUp(c.Now.Time)
 	p.LastUpdateTime = &at
-	restartDeadline(next)
+	planner.RestartDeadline(next)
 	return nil
 }

@@ -12,13 +12,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+	"github.com/weir-rollouts/weir/test/cluster"
 )
 
 const prometheusPort = 8003
@@ -31,84 +36,177 @@ scrape_configs:
   static_configs: [{targets: ["127.0.0.1:%d"]}]
 `
 
-// startPrometheus starts the real one beside the proxy.
-func startPrometheus(t *testing.T) {
+// prometheus is the real one, beside the proxy. It is ended and started again.
+type prometheus struct {
+	t      *testing.T
+	dir    string
+	ending context.CancelFunc
+	ended  chan error
+}
+
+func startPrometheus(t *testing.T) *prometheus {
 	t.Helper()
-	c := here.cluster
-	dir := filepath.Join(c.Dir(), "prometheus")
-	config := filepath.Join(dir, "prometheus.yaml")
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(config, fmt.Appendf(nil, scrape, metricsPort), 0o644)); err != nil {
+	p := &prometheus{t: t, dir: filepath.Join(here.cluster.Dir(), "prometheus")}
+	if err := errors.Join(os.MkdirAll(p.dir, 0o755), os.WriteFile(p.config(), fmt.Appendf(nil, scrape, metricsPort), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(c.Dir(), "prometheus.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.Bin(), "..", "prometheus", "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		fmt.Sprintf("--web.listen-address=127.0.0.1:%d", prometheusPort))
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting Prometheus, see hack/prometheus.sh: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has nothing to lose
-		_ = cmd.Wait()
-	})
+	p.start()
+	t.Cleanup(func() { p.end() })
 	source := &weir.MetricSource{ObjectMeta: metav1.ObjectMeta{Name: weir.DefaultSource}}
 	source.Spec.Prometheus = &weir.Prometheus{URL: fmt.Sprintf("http://127.0.0.1:%d", prometheusPort)}
 	source.Spec.LagSeconds = new(int32(2))
 	if err := here.client.Create(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func (p *prometheus) config() string { return filepath.Join(p.dir, "prometheus.yaml") }
+
+func (p *prometheus) start() {
+	p.t.Helper()
+	log, err := os.Create(filepath.Join(here.cluster.Dir(), "prometheus.log"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer log.Close()
+	ctx, ending := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, filepath.Join(here.cluster.Bin(), "..", "prometheus", "prometheus"), "--config.file="+p.config(),
+		"--storage.tsdb.path="+filepath.Join(p.dir, "data"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", prometheusPort))
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
+	if err := cmd.Start(); err != nil {
+		p.t.Fatalf("starting Prometheus, see hack/prometheus.sh: %v", err)
+	}
+	p.ending, p.ended = ending, make(chan error, 1)
+	go func() { p.ended <- cmd.Wait() }()
+}
+
+// end kills it: what it has not written down is lost.
+func (p *prometheus) end() {
+	p.ending()
+	_ = <-p.ended // it was killed
 }
 
 // TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
 // second of which the first step sends 5 % to the new one. Each bad version is aborted
 // unasked, and a good one passes.
 func TestMetrics(t *testing.T) {
-	startPrometheus(t)
+	prometheus := startPrometheus(t)
 	for _, tc := range []struct {
 		version, check string
 		within         time.Duration
+		long           bool
+		after          func(*app)
 	}{
-		{"fails100", "successRate", 15 * time.Second},
-		{"fails20", "successRate", 15 * time.Second},
-		{"fails5", "successRate", 60 * time.Second},
-		{"slow", "latency", 60 * time.Second},
+		{version: "fails100", check: "successRate", within: 15 * time.Second},
+		{version: "fails20", check: "successRate", within: 15 * time.Second, long: true},
+		// Ten requests a second fail by chance earlier or later: the median is a minute.
+		{version: "fails5", check: "successRate", within: 3 * time.Minute, long: true},
+		{version: "slow", check: "latency", within: 60 * time.Second, long: true},
+		{version: "leaks", check: "podsHealthy", within: 60 * time.Second, after: killed},
 	} {
-		t.Run(tc.version, func(t *testing.T) { judged(t, tc.version, tc.check, tc.within) })
+		if tc.long && testing.Short() {
+			continue
+		}
+		t.Run(tc.version, func(t *testing.T) {
+			a, l := measuredApp(t, tc.version, "5%")
+			asked := a.measured(tc.version, tc.after)
+			took := a.abortedBy(tc.check, tc.version, l, asked)
+			if took > tc.within {
+				t.Errorf("it took %s, want at most %s", took, tc.within)
+			}
+		})
 	}
 	t.Run("good", func(t *testing.T) {
-		a, l := measuredApp(t, "good")
-		defer l.stop()
+		a, _ := measuredApp(t, "good", "20%")
 		a.release("v2")
 		a.until("step 1 waits", a.waitsAt(1))
-		report(t, a)
+		a.report()
 	})
+	if testing.Short() {
+		return
+	}
+	t.Run("without Prometheus and the leader", func(t *testing.T) { withoutPrometheus(t, prometheus) })
+	t.Run("equal", equalVersions)
 }
 
-// judged releases a version that is to be aborted by a check, and says how long that took
-// from its first request.
-func judged(t *testing.T, version, check string, within time.Duration) {
-	t.Helper()
-	a, l := measuredApp(t, version)
-	defer l.stop()
-	asked := time.Now()
+// withoutPrometheus ends Prometheus for two minutes, and the leader meanwhile: neither
+// passes a step or aborts it, and then the version is judged as it would have been.
+func withoutPrometheus(t *testing.T, prometheus *prometheus) {
+	a, l := measuredApp(t, "blind", "5%")
+	prometheus.end()
+	asked := a.measured("fails20", nil)
+	seen := len(l.since(asked))
+	a.until("a minute's requests are answered", answered(l, asked, seen+60*perSecond))
+	leader := cluster.WeirAPIServer
+	if err := errors.Join(here.cluster.Kill(leader), here.cluster.Start(leader)); err != nil {
+		t.Fatal(err)
+	}
+	a.until("another minute's requests are answered", answered(l, asked, seen+120*perSecond))
+	if r := a.report(); aborting(&r.Status) || r.Status.Canary.CurrentStepIndex != 1 || r.Status.Canary.State == v1beta1.StepReady {
+		t.Errorf("without measurements the release is %s at step %d: %s", r.Status.Canary.State, r.Status.Canary.CurrentStepIndex, r.Status.Message)
+	}
+	prometheus.start()
+	a.abortedBy("successRate", "fails20", l, asked)
+}
+
+// equalVersions releases twenty versions that fail as often as their stable one, 0.5 % of
+// the requests, and has every fourth and its stable version fail a third for a while.
+func equalVersions(t *testing.T) {
+	for i := range 20 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			namespace := fmt.Sprintf("equal-%d", i)
+			here.pods.fail(namespace, 0.005)
+			a, l := measuredApp(t, namespace, "20%")
+			asked := a.measured("v2", nil)
+			if i%4 == 0 {
+				here.pods.fail(namespace, 0.33)
+				a.until("an outage is over", answered(l, asked, 20*perSecond))
+				here.pods.fail(namespace, 0.005)
+			}
+			a.until("step 1 waits, or the release is aborted", a.sees(func(s *v1beta1.RolloutStatus) bool {
+				return aborting(s) || s.Canary.CurrentStepIndex == 1 && s.Canary.State == v1beta1.StepPaused
+			}))
+			if r := a.report(); aborting(&r.Status) {
+				t.Errorf("a version as good as the stable one was aborted: %+v", r.Status.Decisions)
+			}
+		})
+	}
+}
+
+// measured releases a version and, once its pods get requests, does something to them.
+func (a *app) measured(version string, after func(*app)) (asked time.Time) {
+	a.t.Helper()
+	asked = time.Now()
 	a.release(version)
-	a.until("the release is aborted", a.aborting)
+	if after != nil {
+		a.until("the step is measured", a.sees(func(s *v1beta1.RolloutStatus) bool {
+			return s.Canary != nil && s.Canary.State == v1beta1.StepMetricsAnalysis
+		}))
+		after(a)
+	}
+	return asked
+}
+
+// abortedBy waits until a check aborts the release of a version, and returns how long that
+// took from the version's first request.
+func (a *app) abortedBy(check, version string, l *load, asked time.Time) time.Duration {
+	t := a.t
+	t.Helper()
+	a.until("the release is aborted", a.sees(aborting))
 	at, first := time.Now(), time.Time{}
 	for _, s := range l.since(asked) {
-		if s.version != "v1" && (first.IsZero() || s.sent.Before(first)) {
+		if s.version != stable && (first.IsZero() || s.sent.Before(first)) {
 			first = s.sent
+		}
+		if s.fault != "" && !strings.Contains(s.fault, " "+version) {
+			t.Errorf("a request was lost, and not by %s: %s", version, s.fault)
 		}
 	}
 	took := at.Sub(first).Truncate(100 * time.Millisecond)
 	t.Logf("%s: aborted %s after its first request", version, took)
-	if took > within {
-		t.Errorf("it took %s, want at most %s", took, within)
-	}
-	r := report(t, a)
+	r := a.report()
 	if n := len(r.Status.Decisions); n == 0 || r.Status.Decisions[n-1].Via != v1beta1.ViaAnalysis {
 		t.Errorf("no decision is on record: %+v", r.Status.Decisions)
 	}
@@ -116,12 +214,40 @@ func judged(t *testing.T, version, check string, within time.Duration) {
 		t.Errorf("check %s is %+v, want it to have failed", check, c)
 	}
 	a.until("every pod is of v1", a.runs("v1"))
+	return took
 }
 
-// measuredApp is an application under load, whose Rollout has checks.
-func measuredApp(t *testing.T, namespace string) (*app, *load) {
+// killed has the kubelet say that containers of the new pods ended twice, out of memory.
+func killed(a *app) {
+	a.t.Helper()
+	var list corev1.PodList
+	if err := here.client.List(a.t.Context(), &list, client.InNamespace(a.namespace)); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if versionOf(&pod.Spec) == stable {
+			continue
+		}
+		before := client.MergeFrom(pod.DeepCopy())
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: name, Image: pod.Spec.Containers[0].Image, Ready: true, Started: new(true), RestartCount: 2,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.Now(),
+			}},
+		}}
+		if err := here.client.Status().Patch(a.t.Context(), pod, before); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// measuredApp is an application under load, whose Rollout has checks. Its first step
+// sends a share of the requests to the new version.
+func measuredApp(t *testing.T, namespace, share string) (*app, *load) {
 	t.Helper()
-	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new("5%")}, v1beta1.Step{Replicas: step("100%", "").Replicas})
+	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new(share)}, v1beta1.Step{Replicas: step("100%", "").Replicas})
 	plan.Analysis = &v1beta1.Analysis{
 		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(300)),
 		Checks: []v1beta1.Check{
@@ -129,25 +255,35 @@ func measuredApp(t *testing.T, namespace string) (*app, *load) {
 			{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: 250}},
 		},
 	}
-	a := start(t, namespace, scenario{strategy: &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: plan}}})
-	l := fire(t.Context(), namespace)
-	<-time.After(20 * time.Second) // stable has a past
+	a := start(t, namespace, scenario{drains: true, strategy: &v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: plan}}})
+	began, l := time.Now(), fire(t.Context(), namespace)
+	t.Cleanup(l.stop)
+	a.until("stable has a past", answered(l, began, 20*perSecond))
 	return a, l
 }
 
-func (a *app) aborting(ctx context.Context) error {
-	return a.sees(func(s *v1beta1.RolloutStatus) bool {
-		for _, c := range s.Conditions {
-			if c.Type == "Progressing" {
-				return c.Reason == "Aborting" || c.Reason == "Aborted"
-			}
+// answered wants so many requests to be answered that were sent since then.
+func answered(l *load, since time.Time, many int) func(context.Context) error {
+	return func(context.Context) error {
+		if n := len(l.since(since)); n < many {
+			return fmt.Errorf("%d of %d are", n, many)
 		}
-		return false
-	})(ctx)
+		return nil
+	}
+}
+
+func aborting(s *v1beta1.RolloutStatus) bool {
+	for _, c := range s.Conditions {
+		if c.Type == v1beta1.ConditionProgressing {
+			return c.Reason == "Aborting" || c.Reason == "Aborted"
+		}
+	}
+	return false
 }
 
 // report logs what the checks have found.
-func report(t *testing.T, a *app) *v1beta1.Rollout {
+func (a *app) report() *v1beta1.Rollout {
+	t := a.t
 	t.Helper()
 	r, err := a.stored(t.Context())
 	if err != nil {

@@ -45,6 +45,8 @@ type pods struct {
 	mu      sync.Mutex
 	servers map[types.UID]*http.Server
 	ports   map[types.UID]net.Listener
+	// failing is the share of requests that all versions of a namespace fail.
+	failing sync.Map
 	faults  []error
 }
 
@@ -109,12 +111,13 @@ func (p *pods) open(pod *corev1.Pod) error {
 	answer, share, takes := strings.Join([]string{pod.Namespace, pod.Name, version}, " "), faulty(version), slow(version)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		<-time.After(takes)
-		if rand.Float64() < share {
+		if all, _ := p.failing.Load(pod.Namespace); rand.Float64() < max(share, all.(float64)) {
 			http.Error(w, answer, http.StatusInternalServerError)
 			return
 		}
 		fmt.Fprint(w, answer)
 	})}
+	p.failing.LoadOrStore(pod.Namespace, 0.0)
 	p.ports[pod.UID], p.servers[pod.UID] = port, server
 	go func() { _ = server.Serve(port) }() // it ends because the port is closed
 	return nil
@@ -163,6 +166,9 @@ func (p *pods) fault() error {
 	defer p.mu.Unlock()
 	return errors.Join(p.faults...)
 }
+
+// fail has all versions of a namespace fail a share of the requests.
+func (p *pods) fail(namespace string, share float64) { p.failing.Store(namespace, share) }
 
 // versionOf is the tag of the image.
 func versionOf(spec *corev1.PodSpec) string {

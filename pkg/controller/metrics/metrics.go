@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -21,6 +22,8 @@ type Metrics struct {
 	stepDurations *prometheus.HistogramVec
 	writes        *prometheus.CounterVec
 	bypasses      prometheus.Counter
+	requests      *prometheus.GaugeVec
+	evidence      *prometheus.GaugeVec
 }
 
 // New registers them.
@@ -39,13 +42,49 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "weir_admission_bypasses_total",
 			Help: "Changes of templates that no part of admission held.",
 		}),
+		requests: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_check_requests",
+			Help: "Requests that a check under way has counted, by the version that answered and how.",
+		}, []string{namespaceLabel, rolloutLabel, "check", "version", "result"}),
+		evidence: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_check_evidence",
+			Help: "Evidence of a check under way against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.",
+		}, []string{namespaceLabel, rolloutLabel, "check", "for"}),
 	}
-	for _, c := range []prometheus.Collector{m.stepDurations, m.writes, m.bypasses} {
+	for _, c := range []prometheus.Collector{m.stepDurations, m.writes, m.bypasses, m.requests, m.evidence} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+const namespaceLabel, rolloutLabel = "namespace", "rollout"
+
+// Measured shows what the checks of a Rollout have found, of those that are under way.
+func (m *Metrics) Measured(namespace, name string, questions []planner.Question) {
+	if m == nil {
+		return
+	}
+	of := prometheus.Labels{namespaceLabel: namespace, rolloutLabel: name}
+	m.requests.DeletePartialMatch(of)
+	m.evidence.DeletePartialMatch(of)
+	for _, q := range questions {
+		if q.Try {
+			continue // before a release
+		}
+		check, e := rollouts.CheckName(&q.Check), q.Evidence
+		for version, n := range map[string]judge.Count{"new": e.New, "stable": e.Old} {
+			m.requests.WithLabelValues(namespace, name, check, version, "bad").Set(n.Bad)
+			m.requests.WithLabelValues(namespace, name, check, version, "good").Set(n.Total - n.Bad)
+		}
+		if e.HarmNeeded > 0 {
+			m.evidence.WithLabelValues(namespace, name, check, "harm").Set(e.Harm / e.HarmNeeded)
+		}
+		if e.SafeNeeded > 0 {
+			m.evidence.WithLabelValues(namespace, name, check, "safe").Set(e.Safe / e.SafeNeeded)
+		}
+	}
 }
 
 // Announced counts what is announced.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -85,6 +86,39 @@ weir_rollouts{phase="Progressing",style="Partition"} 2
 weir_rollouts_unprotected 1
 `
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What checks have found is shown while they are under way.
+func TestMeasured(t *testing.T) {
+	t.Parallel()
+	m, err := New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := planner.Question{Check: rollouts.Check{Name: "errors"}, Evidence: judge.Evidence{
+		Pair: judge.Pair{New: judge.Count{Total: 100, Bad: 3}, Old: judge.Count{Total: 900, Bad: 1}}, Harm: 2, HarmNeeded: 8, Safe: 1, SafeNeeded: 2,
+	}}
+	m.Measured("shop", "web", []planner.Question{q})
+	m.Measured("shop", "cart", []planner.Question{q})
+	m.Measured("shop", "cart", nil)
+	(*Metrics)(nil).Measured("shop", "web", nil)
+	requests := `
+# HELP weir_check_requests Requests that a check under way has counted, by the version that answered and how.
+# TYPE weir_check_requests gauge
+weir_check_requests{check="errors",namespace="shop",result="bad",rollout="web",version="new"} 3
+weir_check_requests{check="errors",namespace="shop",result="bad",rollout="web",version="stable"} 1
+weir_check_requests{check="errors",namespace="shop",result="good",rollout="web",version="new"} 97
+weir_check_requests{check="errors",namespace="shop",result="good",rollout="web",version="stable"} 899
+`
+	evidence := `
+# HELP weir_check_evidence Evidence of a check under way against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.
+# TYPE weir_check_evidence gauge
+weir_check_evidence{check="errors",for="harm",namespace="shop",rollout="web"} 0.25
+weir_check_evidence{check="errors",for="safe",namespace="shop",rollout="web"} 0.5
+`
+	if err := errors.Join(testutil.CollectAndCompare(m.requests, strings.NewReader(requests)), testutil.CollectAndCompare(m.evidence, strings.NewReader(evidence))); err != nil {
 		t.Error(err)
 	}
 }

@@ -78,6 +78,7 @@ func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[
 	if len(d.Questions) > 0 {
 		subject = r.subject(ctx, obs, d)
 	}
+	r.Metrics.Measured(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
 	r.Measures.Ask(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
 }
 

@@ -12,6 +12,7 @@ import (
 	v1alpha1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	v1beta1 "github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weirv1alpha1 "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+	resource "k8s.io/apimachinery/pkg/api/resource"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
@@ -82,8 +83,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ValueMatch{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1alpha1_ValueMatch(ref),
 		v1alpha1.WorkloadInfo{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_WorkloadInfo(ref),
 		v1beta1.AbortOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref),
+		v1beta1.Action{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Action(ref),
+		v1beta1.AfterVerb{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_AfterVerb(ref),
 		v1beta1.Analysis{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Analysis(ref),
 		v1beta1.AnalysisStatus{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref),
+		v1beta1.Approvals{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Approvals(ref),
 		v1beta1.Batch{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Batch(ref),
 		v1beta1.BatchRelease{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_BatchRelease(ref),
 		v1beta1.BatchReleaseList{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1beta1_BatchReleaseList(ref),
@@ -94,6 +98,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.BlueGreenStrategy{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref),
 		v1beta1.CanaryStatus{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref),
 		v1beta1.CanaryStrategy{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref),
+		v1beta1.Cause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Cause(ref),
+		v1beta1.Change{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Change(ref),
 		v1beta1.Check{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Check(ref),
 		v1beta1.CheckRef{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_CheckRef(ref),
 		v1beta1.CheckStatus{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_CheckStatus(ref),
@@ -102,19 +108,28 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.DecisionOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref),
 		v1beta1.Drive{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Drive(ref),
 		v1beta1.Expectation{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_Expectation(ref),
+		v1beta1.Finding{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Finding(ref),
 		v1beta1.GatewayRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref),
 		v1beta1.HTTPCheck{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_HTTPCheck(ref),
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
+		v1beta1.HiddenKind{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref),
+		v1beta1.ImageChange{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ImageChange(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
 		v1beta1.JobCheck{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_JobCheck(ref),
 		v1beta1.JumpOptions{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref),
 		v1beta1.LatencyCheck{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_LatencyCheck(ref),
 		v1beta1.NetworkHold{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref),
+		v1beta1.Node{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Node(ref),
 		v1beta1.ObjectRef{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref),
+		v1beta1.PastRelease{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_PastRelease(ref),
 		v1beta1.PathMatch{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_PathMatch(ref),
 		v1beta1.Pause{}.OpenAPIModelName():                   schema_pkg_apis_rollouts_v1beta1_Pause(ref),
 		v1beta1.PauseOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_PauseOptions(ref),
+		v1beta1.PeakResources{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_PeakResources(ref),
+		v1beta1.PlanSpec{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_PlanSpec(ref),
+		v1beta1.PlanStatus{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_PlanStatus(ref),
+		v1beta1.PlannedStep{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref),
 		v1beta1.PodTemplateMetadata{}.OpenAPIModelName():     schema_pkg_apis_rollouts_v1beta1_PodTemplateMetadata(ref),
 		v1beta1.Progress{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Progress(ref),
 		v1beta1.PromoteOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref),
@@ -122,23 +137,32 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.Release{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Release(ref),
 		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
 		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
+		v1beta1.ReleaseRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref),
 		v1beta1.RequestCount{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RequestCount(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
 		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
 		v1beta1.Rollout{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Rollout(ref),
 		v1beta1.RolloutList{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutList(ref),
+		v1beta1.RolloutPlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutPlan(ref),
+		v1beta1.RolloutReleases{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RolloutReleases(ref),
 		v1beta1.RolloutSpec{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref),
 		v1beta1.RolloutStatus{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref),
+		v1beta1.RolloutTree{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_RolloutTree(ref),
+		v1beta1.RolloutWhy{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref),
 		v1beta1.RouteMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_RouteMatch(ref),
 		v1beta1.Step{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Step(ref),
 		v1beta1.StepRecord{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_StepRecord(ref),
 		v1beta1.StepTimes{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_StepTimes(ref),
 		v1beta1.Strategy{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_Strategy(ref),
+		v1beta1.Then{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Then(ref),
 		v1beta1.Tolerance{}.OpenAPIModelName():               schema_pkg_apis_rollouts_v1beta1_Tolerance(ref),
 		v1beta1.TrafficChange{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref),
 		v1beta1.TrafficRoutingRef{}.OpenAPIModelName():       schema_pkg_apis_rollouts_v1beta1_TrafficRoutingRef(ref),
 		v1beta1.ValueMatch{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref),
+		v1beta1.WaitingFor{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_WaitingFor(ref),
+		v1beta1.Wave{}.OpenAPIModelName():                    schema_pkg_apis_rollouts_v1beta1_Wave(ref),
+		v1beta1.WorkloadSeen{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_WorkloadSeen(ref),
 		weirv1alpha1.Check{}.OpenAPIModelName():              schema_pkg_apis_weir_v1alpha1_Check(ref),
 		weirv1alpha1.CheckArg{}.OpenAPIModelName():           schema_pkg_apis_weir_v1alpha1_CheckArg(ref),
 		weirv1alpha1.CheckList{}.OpenAPIModelName():          schema_pkg_apis_weir_v1alpha1_CheckList(ref),
@@ -150,6 +174,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		weirv1alpha1.MetricSourceSpec{}.OpenAPIModelName():   schema_pkg_apis_weir_v1alpha1_MetricSourceSpec(ref),
 		weirv1alpha1.Prometheus{}.OpenAPIModelName():         schema_pkg_apis_weir_v1alpha1_Prometheus(ref),
 		weirv1alpha1.SourceAuth{}.OpenAPIModelName():         schema_pkg_apis_weir_v1alpha1_SourceAuth(ref),
+		resource.Quantity{}.OpenAPIModelName():               schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_APIGroup(ref),
 		v1.APIGroupList{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_APIGroupList(ref),
 		v1.APIResource{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIResource(ref),
@@ -3460,6 +3485,136 @@ func schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Action(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Action is a verb, and what it takes to use it now.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"verb": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Verb is its name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"title": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Title is what a button would say.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"possible": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Possible reports whether the state of the release allows it.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"allowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Allowed reports whether the caller has the permission.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Reason is why it is not possible, or what happens.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Path is where to POST the body, below the path of the version of the API.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"body": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Body is what to POST. What it expects is what the answer was made from, so that it is refused once the Rollout has moved on.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"needs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Needs are the fields of the body that a person adds: reason, step, override.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"approvals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Approvals are counted where more than one person must approve.",
+							Ref:         ref(v1beta1.Approvals{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"verb", "title", "possible", "allowed", "path"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Approvals{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_AfterVerb(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AfterVerb is a verb that nobody has sent.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"verb": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Verb is its name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is that of the verb jump.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Full is that of the verb promote.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"verb"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3604,6 +3759,62 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1beta1.CheckStatus{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Approvals(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Approvals counts the approvals of a step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"have": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Have is how many there are.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"of": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Of is how many are needed.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"by": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "By are the names of those that approved.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"you": {
+						SchemaProps: spec.SchemaProps{
+							Description: "You reports whether an approval of the caller would count.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"have", "of"},
+			},
+		},
 	}
 }
 
@@ -4458,6 +4669,99 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Cause(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Cause is one thing that keeps a release where it is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"about": {
+						SchemaProps: spec.SchemaProps{
+							Description: "About is one word: pods, route, write, admission, deadline, checks and others. The set is open.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Message says what was seen.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"advice": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Advice says what would help, where that is known.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"objects": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Objects are what to look at.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.ObjectRef{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"about", "message"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ObjectRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Change(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Change is one field of the pod template that differs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Path of the field, with merge keys: spec.containers[app].image.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "From is the value before, as JSON; missing for a field that is new.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"to": {
+						SchemaProps: spec.SchemaProps{
+							Description: "To is the value after, as JSON; missing for a field that goes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"path"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5021,6 +5325,66 @@ func schema_pkg_apis_rollouts_v1beta1_Expectation(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Finding(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Finding is something that will go wrong, or may.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"severity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Severity is Error, Warning or Info.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step that it is about; missing where it is about all.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"code": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Code is one word: quota, router, validation, claim, load, budget, scaler, probe, template. The set is open.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Object to look at.",
+							Ref:         ref(v1beta1.ObjectRef{}.OpenAPIModelName()),
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Message says what was found.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"fix": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Fix says what would help.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"severity", "code", "message"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ObjectRef{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_GatewayRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5187,6 +5551,85 @@ func schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1beta1.Header{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HiddenKind says that nodes of a kind are missing.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind of the nodes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Count is how many there are, where the status says it.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"permission": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Permission would show them.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Message says why they are missing, where it is not for a permission.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_ImageChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImageChange is the image of a container before and after.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"container": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Container is its name in the template.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "From is the image before; missing for a container that is new.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"to": {
+						SchemaProps: spec.SchemaProps{
+							Description: "To is the image after; missing for a container that goes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"container"},
+			},
+		},
 	}
 }
 
@@ -5403,6 +5846,163 @@ func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Node(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Node is one object of a tree, or several pods in the same state.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ID is unique in the tree, and the same in later trees.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"parent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Parent is the ID of the node above; missing for the first.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"role": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Role is rollout, batchRelease, workload, revision, pod, pods, service, router, scaler or budget. The set is open.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision is stable, update or other, where the node belongs to one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"health": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Health is Healthy, Progressing, Waiting, Suspended, Degraded or Missing.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Message says why, in one sentence.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since is when that began, where it is known.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"images": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Images of the containers.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"desired": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Desired is how many pods there should be.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Pods is how many there are.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"ready": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ready is how many of them are ready.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"traffic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Traffic is the share of the requests, in percent.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"batch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Batch is the step that created the pods, from 1; 0 where that is not known.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"restarts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Restarts of the containers.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"node": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Node that the pod runs on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"id", "kind", "role", "health"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5438,6 +6038,153 @@ func schema_pkg_apis_rollouts_v1beta1_ObjectRef(ref common.ReferenceCallback) co
 				Required: []string{"apiVersion", "kind", "name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PastRelease is one release, and what it changed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Number counts the releases of a Rollout, from 1.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"stable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Stable is the revision that serves before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision is the one that is released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"images": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Images are those that the release changes, as far as they are on record.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.ImageChange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"rolloutID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RolloutID is the workload's rollout-id, or else the update revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StartTime is when the release began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "EndTime is when it was over; missing while it goes on.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Outcome is how it ended; missing while it goes on, but for an abort.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Steps are the visits to steps in their order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.StepRecord{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"decisions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Decisions of this release, oldest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Decision{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"changes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Changes of the pod template, at most 50.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Change{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"moreChanges": {
+						SchemaProps: spec.SchemaProps{
+							Description: "MoreChanges is how many there are besides.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"restore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Restore is a merge patch of the workload that sets the template of this release again; only where one release was asked for.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -5543,6 +6290,290 @@ func schema_pkg_apis_rollouts_v1beta1_PauseOptions(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			v1beta1.Expectation{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PeakResources(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PeakResources is what pods ask for.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Pods is how many there are.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"cpu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "CPU that the containers request; missing where they request none.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"memory": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Memory that the containers request; missing where they request none.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PlanSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlanSpec is a change that nobody has made.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"images": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Images by container.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Replicas of the workload.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"workload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Workload is a whole manifest instead.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Rollout is another plan. The Rollout need not exist then.",
+							Ref:         ref(v1beta1.RolloutSpec{}.OpenAPIModelName()),
+						},
+					},
+					"after": {
+						SchemaProps: spec.SchemaProps{
+							Description: "After asks what a verb would do now.",
+							Ref:         ref(v1beta1.AfterVerb{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.AfterVerb{}.OpenAPIModelName(), v1beta1.RolloutSpec{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PlanStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlanStatus is what a release will do.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Steps in their order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.PlannedStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"peak": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Peak is the most there will be at once.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.PeakResources{}.OpenAPIModelName()),
+						},
+					},
+					"floor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Floor is the fewest ready pods there will be.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"findings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Findings are what will go wrong, or may, errors first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Finding{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"unknown": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Unknown is what was not looked at, and the permission that it takes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Finding{}.OpenAPIModelName(), v1beta1.PeakResources{}.OpenAPIModelName(), v1beta1.PlannedStep{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlannedStep is what a step will do.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Step is counted from 1.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "State is Done, Current or Next.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"update": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Update is how many pods of the new version there will be.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Stable is how many pods of the stable version there will be.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"waves": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Waves are the changes of sizes in their order. Each waits until the pods of the one before are ready.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Wave{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"peak": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Peak is the most pods at once in this step.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"minReady": {
+						SchemaProps: spec.SchemaProps{
+							Description: "MinReady is the fewest ready pods in this step.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"traffic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Traffic is the share of the new version in percent; missing where the step does not set one.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"perPod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "PerPod is the load of a new pod over the average, such as 2.0x.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"then": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Then is what ends the step.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.Then{}.OpenAPIModelName()),
+						},
+					},
+					"usual": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Usual is the median of how long the pods of this step took in earlier releases.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"step", "state"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Then{}.OpenAPIModelName(), v1beta1.Wave{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -6156,6 +7187,60 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReleaseRef names a release.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Number counts the releases of a Rollout, from 1.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"stable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Stable is the revision that serves before the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision is the one that is released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"images": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Images are those that the release changes, as far as they are on record.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.ImageChange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ImageChange{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_RequestCount(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6461,6 +7546,110 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutList(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_RolloutPlan(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutPlan is the answer of GET and POST …/plan: what a release will do, computed by the code that will do it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata: that of the Rollout.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Spec is the change that was asked about; empty for the release under way, or the next.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.PlanSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Status is the answer. What is sent is ignored.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.PlanStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.PlanSpec{}.OpenAPIModelName(), v1beta1.PlanStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RolloutReleases(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutReleases is the answer of GET …/history: the releases of a Rollout.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata: that of the Rollout.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"releases": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Releases are the one under way and those on record, newest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.PastRelease{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.PastRelease{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6640,6 +7829,201 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutStatus(ref common.ReferenceCallback
 		},
 		Dependencies: []string{
 			v1beta1.AnalysisStatus{}.OpenAPIModelName(), v1beta1.BlueGreenStatus{}.OpenAPIModelName(), v1beta1.CanaryStatus{}.OpenAPIModelName(), v1beta1.Condition{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.NetworkHold{}.OpenAPIModelName(), v1beta1.ReleaseRecord{}.OpenAPIModelName(), v1beta1.TrafficChange{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RolloutTree(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutTree is the answer of GET …/tree: a Rollout and what belongs to it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata: that of the Rollout.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"nodes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Nodes are flat, parents first; the first one is the Rollout.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Node{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"hidden": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Hidden is what the caller may not see, or what could not be read.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.HiddenKind{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"why": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why is the answer of GET …/why at the same moment.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.RolloutWhy{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.HiddenKind{}.OpenAPIModelName(), v1beta1.Node{}.OpenAPIModelName(), v1beta1.RolloutWhy{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutWhy is the answer of GET …/why: what a Rollout waits for, and what helps.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata: that of the Rollout.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "State is AtRest, Moving, Waiting, Stalled, Paused, Aborting, Aborted or Ending.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"summary": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Summary is one sentence for a person.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"release": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Release is the one under way; missing at rest.",
+							Ref:         ref(v1beta1.ReleaseRef{}.OpenAPIModelName()),
+						},
+					},
+					"waitingFor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "WaitingFor is what has to happen before the release goes on.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.WaitingFor{}.OpenAPIModelName()),
+						},
+					},
+					"causes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Causes are what keeps the release where it is, the most important one first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Cause{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"workload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Workload says whether Weir has looked at the latest change of the workload.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.WorkloadSeen{}.OpenAPIModelName()),
+						},
+					},
+					"actions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Actions are every verb in a fixed order, possible now or not.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Action{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"contact": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Contact is the annotation rollouts.kruise.io/contact of the Rollout.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"state", "summary"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Action{}.OpenAPIModelName(), v1beta1.Cause{}.OpenAPIModelName(), v1beta1.ReleaseRef{}.OpenAPIModelName(), v1beta1.WaitingFor{}.OpenAPIModelName(), v1beta1.WorkloadSeen{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -6885,6 +8269,61 @@ func schema_pkg_apis_rollouts_v1beta1_Strategy(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_Then(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Then is what ends a step.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"for": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For is approval, time, checks or none. The set is open.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"seconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seconds is how long, where time ends it.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"you": {
+						SchemaProps: spec.SchemaProps{
+							Description: "You reports whether the caller may approve.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"approvers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Approvers are named where a policy names them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"for"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_Tolerance(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -7050,6 +8489,109 @@ func schema_pkg_apis_rollouts_v1beta1_ValueMatch(ref common.ReferenceCallback) c
 					},
 				},
 				Required: []string{"name", "value"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_WaitingFor(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WaitingFor is what a release waits for, and for how long.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"for": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For is one word: Time, Approval, Analysis, Pods, Traffic and others; missing where nothing is waited for. The set is open: show What for a word that is not known.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"what": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What says it to a person.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since is when the wait began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"until": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Until is when it ends by itself, where that is known.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"deadline": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Deadline is when the release is Stalled without progress; missing where none runs.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Wave(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Wave is one change of the sizes of both versions.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Start is how many new pods are started.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stop": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Stop is how many pods are stopped.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_WorkloadSeen(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WorkloadSeen compares the workload with what Weir has seen of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"generation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Generation of the workload; 0 where it was not read.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"seen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seen is the generation that the status is about. A lower one than Generation means that Weir has not looked yet.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -7627,6 +9169,54 @@ func schema_pkg_apis_weir_v1alpha1_text(ref common.ReferenceCallback) common.Ope
 		},
 		Dependencies: []string{
 			"k8s.io/apimachinery/pkg/util/validation/field.Path"},
+	}
+}
+
+func schema_apimachinery_pkg_api_resource_Quantity(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.EmbedOpenAPIDefinitionIntoV2Extension(common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Quantity is a fixed-point representation of a number. It provides convenient marshaling/unmarshaling in JSON and YAML, in addition to String() and AsInt64() accessors.\n\nThe serialization format is:\n\n``` <quantity>        ::= <signedNumber><suffix>\n\n\t(Note that <suffix> may be empty, from the \"\" case in <decimalSI>.)\n\n<digit>           ::= 0 | 1 | ... | 9 <digits>          ::= <digit> | <digit><digits> <number>          ::= <digits> | <digits>.<digits> | <digits>. | .<digits> <sign>            ::= \"+\" | \"-\" <signedNumber>    ::= <number> | <sign><number> <suffix>          ::= <binarySI> | <decimalExponent> | <decimalSI> <binarySI>        ::= Ki | Mi | Gi | Ti | Pi | Ei\n\n\t(International System of units; See: http://physics.nist.gov/cuu/Units/binary.html)\n\n<decimalSI>       ::= m | \"\" | k | M | G | T | P | E\n\n\t(Note that 1024 = 1Ki but 1000 = 1k; I didn't choose the capitalization.)\n\n<decimalExponent> ::= \"e\" <signedNumber> | \"E\" <signedNumber> ```\n\nNo matter which of the three exponent forms is used, no quantity may represent a number greater than 2^63-1 in magnitude, nor may it have more than 3 decimal places. Numbers larger or more precise will be capped or rounded up. (E.g.: 0.1m will rounded up to 1m.) This may be extended in the future if we require larger or smaller quantities.\n\nWhen a Quantity is parsed from a string, it will remember the type of suffix it had, and will use the same type again when it is serialized.\n\nBefore serializing, Quantity will be put in \"canonical form\". This means that Exponent/suffix will be adjusted up or down (with a corresponding increase or decrease in Mantissa) such that:\n\n- No precision is lost - No fractional digits will be emitted - The exponent (or suffix) is as large as possible.\n\nThe sign will be omitted unless the number is negative.\n\nExamples:\n\n- 1.5 will be serialized as \"1500m\" - 1.5Gi will be serialized as \"1536Mi\"\n\nNote that the quantity will NEVER be internally represented by a floating point number. That is the whole point of this exercise.\n\nNon-canonical values will still parse as long as they are well formed, but will be re-emitted in their canonical form. (So always use canonical form, or don't diff.)\n\nThis format is intended to make it difficult to use these numbers without writing some sort of special handling code in the hopes that that will cause implementors to also use a fixed point implementation.",
+				OneOf:       common.GenerateOpenAPIV3OneOfSchema(resource.Quantity{}.OpenAPIV3OneOfTypes()),
+				Format:      resource.Quantity{}.OpenAPISchemaFormat(),
+			},
+		},
+	}, common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Quantity is a fixed-point representation of a number. It provides convenient marshaling/unmarshaling in JSON and YAML, in addition to String() and AsInt64() accessors.\n\nThe serialization format is:\n\n``` <quantity>        ::= <signedNumber><suffix>\n\n\t(Note that <suffix> may be empty, from the \"\" case in <decimalSI>.)\n\n<digit>           ::= 0 | 1 | ... | 9 <digits>          ::= <digit> | <digit><digits> <number>          ::= <digits> | <digits>.<digits> | <digits>. | .<digits> <sign>            ::= \"+\" | \"-\" <signedNumber>    ::= <number> | <sign><number> <suffix>          ::= <binarySI> | <decimalExponent> | <decimalSI> <binarySI>        ::= Ki | Mi | Gi | Ti | Pi | Ei\n\n\t(International System of units; See: http://physics.nist.gov/cuu/Units/binary.html)\n\n<decimalSI>       ::= m | \"\" | k | M | G | T | P | E\n\n\t(Note that 1024 = 1Ki but 1000 = 1k; I didn't choose the capitalization.)\n\n<decimalExponent> ::= \"e\" <signedNumber> | \"E\" <signedNumber> ```\n\nNo matter which of the three exponent forms is used, no quantity may represent a number greater than 2^63-1 in magnitude, nor may it have more than 3 decimal places. Numbers larger or more precise will be capped or rounded up. (E.g.: 0.1m will rounded up to 1m.) This may be extended in the future if we require larger or smaller quantities.\n\nWhen a Quantity is parsed from a string, it will remember the type of suffix it had, and will use the same type again when it is serialized.\n\nBefore serializing, Quantity will be put in \"canonical form\". This means that Exponent/suffix will be adjusted up or down (with a corresponding increase or decrease in Mantissa) such that:\n\n- No precision is lost - No fractional digits will be emitted - The exponent (or suffix) is as large as possible.\n\nThe sign will be omitted unless the number is negative.\n\nExamples:\n\n- 1.5 will be serialized as \"1500m\" - 1.5Gi will be serialized as \"1536Mi\"\n\nNote that the quantity will NEVER be internally represented by a floating point number. That is the whole point of this exercise.\n\nNon-canonical values will still parse as long as they are well formed, but will be re-emitted in their canonical form. (So always use canonical form, or don't diff.)\n\nThis format is intended to make it difficult to use these numbers without writing some sort of special handling code in the hopes that that will cause implementors to also use a fixed point implementation.",
+				Type:        resource.Quantity{}.OpenAPISchemaType(),
+				Format:      resource.Quantity{}.OpenAPISchemaFormat(),
+			},
+		},
+	})
+}
+
+func schema_apimachinery_pkg_api_resource_int64Amount(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "int64Amount represents a fixed precision numerator and arbitrary scale exponent. It is faster than operations on inf.Dec for values that can be represented as int64.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int64",
+						},
+					},
+					"scale": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"value", "scale"},
+			},
+		},
 	}
 }
 

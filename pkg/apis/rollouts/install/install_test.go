@@ -23,10 +23,16 @@ func TestInstall(t *testing.T) {
 	}
 	kinds := []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions",
 		"RollbackOptions", "RetryOptions", "PauseOptions", "ResumeOptions", "JumpOptions"}
+	views := []string{"RolloutWhy", "RolloutTree", "RolloutPlan", "RolloutReleases"}
 	older := []string{"TrafficRouting", "TrafficRoutingList", "RolloutHistory", "RolloutHistoryList"}
 	for _, version := range append(want, rollouts.SchemeGroupVersion) {
 		for _, kind := range older {
 			if got, want := scheme.Recognizes(version.WithKind(kind)), version.Version != "v1beta1"; got != want {
+				t.Errorf("%s has %s: %t, want %t", version, kind, got, want)
+			}
+		}
+		for _, kind := range views {
+			if got, want := scheme.Recognizes(version.WithKind(kind)), version.Version != "v1alpha1"; got != want {
 				t.Errorf("%s has %s: %t, want %t", version, kind, got, want)
 			}
 		}

@@ -98,6 +98,27 @@ func TestHubThroughV1beta1(t *testing.T) {
 	}
 }
 
+// Answers about a Rollout lose nothing on their way to a client.
+func TestViewsThroughV1beta1(t *testing.T) {
+	t.Parallel()
+	scheme := newScheme()
+	for seed := range int64(rounds) {
+		filler := newFiller(scheme, seed)
+		why, tree, plan, releases := &rollouts.RolloutWhy{}, &rollouts.RolloutTree{}, &rollouts.RolloutPlan{}, &rollouts.RolloutReleases{}
+		filler.Fill(why)
+		filler.Fill(tree)
+		filler.Fill(plan)
+		filler.Fill(releases)
+		if plan.Spec.Rollout != nil {
+			plan.Spec.Rollout.RolloutID = "" // exists in v1alpha1 only
+		}
+		through(t, scheme, why, &v1beta1.RolloutWhy{}, &v1beta1.RolloutWhy{}, &rollouts.RolloutWhy{})
+		through(t, scheme, tree, &v1beta1.RolloutTree{}, &v1beta1.RolloutTree{}, &rollouts.RolloutTree{})
+		through(t, scheme, plan, &v1beta1.RolloutPlan{}, &v1beta1.RolloutPlan{}, &rollouts.RolloutPlan{})
+		through(t, scheme, releases, &v1beta1.RolloutReleases{}, &v1beta1.RolloutReleases{}, &rollouts.RolloutReleases{})
+	}
+}
+
 func checkV1beta1(t *testing.T, scheme *runtime.Scheme, rollout *rollouts.Rollout, batch *rollouts.BatchRelease) {
 	t.Helper()
 	rollout.Spec.RolloutID = "" // exists in v1alpha1 only

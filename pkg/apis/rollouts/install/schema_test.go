@@ -44,6 +44,8 @@ func TestSchema(t *testing.T) {
 				"RollbackOptions", "RetryOptions", "PauseOptions", "ResumeOptions", "JumpOptions"}
 			if version == "v1alpha1" {
 				kinds = append(kinds, "TrafficRouting", "RolloutHistory")
+			} else {
+				kinds = append(kinds, "RolloutWhy", "RolloutTree", "RolloutPlan", "RolloutReleases")
 			}
 			for _, kind := range kinds {
 				model, ok := models["io.kruise.rollouts."+version+"."+kind]

@@ -16,6 +16,11 @@ import (
 // +genclient:method=Pause,verb=create,subresource=pause,input=PauseOptions,result=Rollout
 // +genclient:method=Resume,verb=create,subresource=resume,input=ResumeOptions,result=Rollout
 // +genclient:method=Jump,verb=create,subresource=jump,input=JumpOptions,result=Rollout
+// +genclient:method=GetWhy,verb=get,subresource=why,result=RolloutWhy
+// +genclient:method=GetTree,verb=get,subresource=tree,result=RolloutTree
+// +genclient:method=GetPlan,verb=get,subresource=plan,result=RolloutPlan
+// +genclient:method=CreatePlan,verb=create,subresource=plan,input=RolloutPlan,result=RolloutPlan
+// +genclient:method=GetHistory,verb=get,subresource=history,result=RolloutReleases
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Rollout releases new revisions of one workload step by step.

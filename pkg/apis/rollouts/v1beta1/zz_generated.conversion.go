@@ -36,6 +36,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*Action)(nil), (*rollouts.Action)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Action_To_rollouts_Action(a.(*Action), b.(*rollouts.Action), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Action)(nil), (*Action)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Action_To_v1beta1_Action(a.(*rollouts.Action), b.(*Action), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AfterVerb)(nil), (*rollouts.AfterVerb)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_AfterVerb_To_rollouts_AfterVerb(a.(*AfterVerb), b.(*rollouts.AfterVerb), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.AfterVerb)(nil), (*AfterVerb)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_AfterVerb_To_v1beta1_AfterVerb(a.(*rollouts.AfterVerb), b.(*AfterVerb), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*Analysis)(nil), (*rollouts.Analysis)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_Analysis_To_rollouts_Analysis(a.(*Analysis), b.(*rollouts.Analysis), scope)
 	}); err != nil {
@@ -53,6 +73,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.AnalysisStatus)(nil), (*AnalysisStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(a.(*rollouts.AnalysisStatus), b.(*AnalysisStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Approvals)(nil), (*rollouts.Approvals)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Approvals_To_rollouts_Approvals(a.(*Approvals), b.(*rollouts.Approvals), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Approvals)(nil), (*Approvals)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Approvals_To_v1beta1_Approvals(a.(*rollouts.Approvals), b.(*Approvals), scope)
 	}); err != nil {
 		return err
 	}
@@ -78,6 +108,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*BatchReleaseList)(nil), (*rollouts.BatchReleaseList)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_BatchReleaseList_To_rollouts_BatchReleaseList(a.(*BatchReleaseList), b.(*rollouts.BatchReleaseList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Cause)(nil), (*rollouts.Cause)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Cause_To_rollouts_Cause(a.(*Cause), b.(*rollouts.Cause), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Cause)(nil), (*Cause)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Cause_To_v1beta1_Cause(a.(*rollouts.Cause), b.(*Cause), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Change)(nil), (*rollouts.Change)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Change_To_rollouts_Change(a.(*Change), b.(*rollouts.Change), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Change)(nil), (*Change)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Change_To_v1beta1_Change(a.(*rollouts.Change), b.(*Change), scope)
 	}); err != nil {
 		return err
 	}
@@ -161,6 +211,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*Finding)(nil), (*rollouts.Finding)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Finding_To_rollouts_Finding(a.(*Finding), b.(*rollouts.Finding), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Finding)(nil), (*Finding)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Finding_To_v1beta1_Finding(a.(*rollouts.Finding), b.(*Finding), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*GatewayRef)(nil), (*rollouts.GatewayRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_GatewayRef_To_rollouts_GatewayRef(a.(*GatewayRef), b.(*rollouts.GatewayRef), scope)
 	}); err != nil {
@@ -198,6 +258,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.HeaderModifier)(nil), (*HeaderModifier)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_HeaderModifier_To_v1beta1_HeaderModifier(a.(*rollouts.HeaderModifier), b.(*HeaderModifier), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*HiddenKind)(nil), (*rollouts.HiddenKind)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_HiddenKind_To_rollouts_HiddenKind(a.(*HiddenKind), b.(*rollouts.HiddenKind), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.HiddenKind)(nil), (*HiddenKind)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_HiddenKind_To_v1beta1_HiddenKind(a.(*rollouts.HiddenKind), b.(*HiddenKind), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ImageChange)(nil), (*rollouts.ImageChange)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_ImageChange_To_rollouts_ImageChange(a.(*ImageChange), b.(*rollouts.ImageChange), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.ImageChange)(nil), (*ImageChange)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_ImageChange_To_v1beta1_ImageChange(a.(*rollouts.ImageChange), b.(*ImageChange), scope)
 	}); err != nil {
 		return err
 	}
@@ -251,6 +331,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*Node)(nil), (*rollouts.Node)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Node_To_rollouts_Node(a.(*Node), b.(*rollouts.Node), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Node)(nil), (*Node)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Node_To_v1beta1_Node(a.(*rollouts.Node), b.(*Node), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ObjectRef)(nil), (*rollouts.ObjectRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_ObjectRef_To_rollouts_ObjectRef(a.(*ObjectRef), b.(*rollouts.ObjectRef), scope)
 	}); err != nil {
@@ -258,6 +348,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ObjectRef)(nil), (*ObjectRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ObjectRef_To_v1beta1_ObjectRef(a.(*rollouts.ObjectRef), b.(*ObjectRef), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PastRelease)(nil), (*rollouts.PastRelease)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_PastRelease_To_rollouts_PastRelease(a.(*PastRelease), b.(*rollouts.PastRelease), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.PastRelease)(nil), (*PastRelease)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_PastRelease_To_v1beta1_PastRelease(a.(*rollouts.PastRelease), b.(*PastRelease), scope)
 	}); err != nil {
 		return err
 	}
@@ -288,6 +388,46 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.PauseOptions)(nil), (*PauseOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_PauseOptions_To_v1beta1_PauseOptions(a.(*rollouts.PauseOptions), b.(*PauseOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PeakResources)(nil), (*rollouts.PeakResources)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_PeakResources_To_rollouts_PeakResources(a.(*PeakResources), b.(*rollouts.PeakResources), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.PeakResources)(nil), (*PeakResources)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_PeakResources_To_v1beta1_PeakResources(a.(*rollouts.PeakResources), b.(*PeakResources), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlanSpec)(nil), (*rollouts.PlanSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_PlanSpec_To_rollouts_PlanSpec(a.(*PlanSpec), b.(*rollouts.PlanSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.PlanSpec)(nil), (*PlanSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_PlanSpec_To_v1beta1_PlanSpec(a.(*rollouts.PlanSpec), b.(*PlanSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlanStatus)(nil), (*rollouts.PlanStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_PlanStatus_To_rollouts_PlanStatus(a.(*PlanStatus), b.(*rollouts.PlanStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.PlanStatus)(nil), (*PlanStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_PlanStatus_To_v1beta1_PlanStatus(a.(*rollouts.PlanStatus), b.(*PlanStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlannedStep)(nil), (*rollouts.PlannedStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_PlannedStep_To_rollouts_PlannedStep(a.(*PlannedStep), b.(*rollouts.PlannedStep), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.PlannedStep)(nil), (*PlannedStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_PlannedStep_To_v1beta1_PlannedStep(a.(*rollouts.PlannedStep), b.(*PlannedStep), scope)
 	}); err != nil {
 		return err
 	}
@@ -333,6 +473,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ReleaseRecord)(nil), (*ReleaseRecord)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(a.(*rollouts.ReleaseRecord), b.(*ReleaseRecord), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ReleaseRef)(nil), (*rollouts.ReleaseRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_ReleaseRef_To_rollouts_ReleaseRef(a.(*ReleaseRef), b.(*rollouts.ReleaseRef), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.ReleaseRef)(nil), (*ReleaseRef)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_ReleaseRef_To_v1beta1_ReleaseRef(a.(*rollouts.ReleaseRef), b.(*ReleaseRef), scope)
 	}); err != nil {
 		return err
 	}
@@ -391,8 +541,48 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*RolloutPlan)(nil), (*rollouts.RolloutPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_RolloutPlan_To_rollouts_RolloutPlan(a.(*RolloutPlan), b.(*rollouts.RolloutPlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutPlan)(nil), (*RolloutPlan)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutPlan_To_v1beta1_RolloutPlan(a.(*rollouts.RolloutPlan), b.(*RolloutPlan), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutReleases)(nil), (*rollouts.RolloutReleases)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_RolloutReleases_To_rollouts_RolloutReleases(a.(*RolloutReleases), b.(*rollouts.RolloutReleases), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutReleases)(nil), (*RolloutReleases)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutReleases_To_v1beta1_RolloutReleases(a.(*rollouts.RolloutReleases), b.(*RolloutReleases), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*RolloutStatus)(nil), (*rollouts.RolloutStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1beta1_RolloutStatus_To_rollouts_RolloutStatus(a.(*RolloutStatus), b.(*rollouts.RolloutStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutTree)(nil), (*rollouts.RolloutTree)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_RolloutTree_To_rollouts_RolloutTree(a.(*RolloutTree), b.(*rollouts.RolloutTree), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutTree)(nil), (*RolloutTree)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutTree_To_v1beta1_RolloutTree(a.(*rollouts.RolloutTree), b.(*RolloutTree), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RolloutWhy)(nil), (*rollouts.RolloutWhy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy(a.(*RolloutWhy), b.(*rollouts.RolloutWhy), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.RolloutWhy)(nil), (*RolloutWhy)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy(a.(*rollouts.RolloutWhy), b.(*RolloutWhy), scope)
 	}); err != nil {
 		return err
 	}
@@ -423,6 +613,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.StepTimes)(nil), (*StepTimes)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_StepTimes_To_v1beta1_StepTimes(a.(*rollouts.StepTimes), b.(*StepTimes), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Then)(nil), (*rollouts.Then)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Then_To_rollouts_Then(a.(*Then), b.(*rollouts.Then), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Then)(nil), (*Then)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Then_To_v1beta1_Then(a.(*rollouts.Then), b.(*Then), scope)
 	}); err != nil {
 		return err
 	}
@@ -463,6 +663,36 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*rollouts.ValueMatch)(nil), (*ValueMatch)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_rollouts_ValueMatch_To_v1beta1_ValueMatch(a.(*rollouts.ValueMatch), b.(*ValueMatch), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WaitingFor)(nil), (*rollouts.WaitingFor)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_WaitingFor_To_rollouts_WaitingFor(a.(*WaitingFor), b.(*rollouts.WaitingFor), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.WaitingFor)(nil), (*WaitingFor)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_WaitingFor_To_v1beta1_WaitingFor(a.(*rollouts.WaitingFor), b.(*WaitingFor), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Wave)(nil), (*rollouts.Wave)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_Wave_To_rollouts_Wave(a.(*Wave), b.(*rollouts.Wave), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.Wave)(nil), (*Wave)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_Wave_To_v1beta1_Wave(a.(*rollouts.Wave), b.(*Wave), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WorkloadSeen)(nil), (*rollouts.WorkloadSeen)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen(a.(*WorkloadSeen), b.(*rollouts.WorkloadSeen), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*rollouts.WorkloadSeen)(nil), (*WorkloadSeen)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen(a.(*rollouts.WorkloadSeen), b.(*WorkloadSeen), scope)
 	}); err != nil {
 		return err
 	}
@@ -625,6 +855,46 @@ func Convert_rollouts_AbortOptions_To_v1beta1_AbortOptions(in *rollouts.AbortOpt
 	return autoConvert_rollouts_AbortOptions_To_v1beta1_AbortOptions(in, out, s)
 }
 
+func autoConvert_v1beta1_Action_To_rollouts_Action(in *Action, out *rollouts.Action, s conversion.Scope) error {
+	*out = *(*rollouts.Action)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Action_To_rollouts_Action is an autogenerated conversion function.
+func Convert_v1beta1_Action_To_rollouts_Action(in *Action, out *rollouts.Action, s conversion.Scope) error {
+	return autoConvert_v1beta1_Action_To_rollouts_Action(in, out, s)
+}
+
+func autoConvert_rollouts_Action_To_v1beta1_Action(in *rollouts.Action, out *Action, s conversion.Scope) error {
+	*out = *(*Action)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Action_To_v1beta1_Action is an autogenerated conversion function.
+func Convert_rollouts_Action_To_v1beta1_Action(in *rollouts.Action, out *Action, s conversion.Scope) error {
+	return autoConvert_rollouts_Action_To_v1beta1_Action(in, out, s)
+}
+
+func autoConvert_v1beta1_AfterVerb_To_rollouts_AfterVerb(in *AfterVerb, out *rollouts.AfterVerb, s conversion.Scope) error {
+	*out = *(*rollouts.AfterVerb)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_AfterVerb_To_rollouts_AfterVerb is an autogenerated conversion function.
+func Convert_v1beta1_AfterVerb_To_rollouts_AfterVerb(in *AfterVerb, out *rollouts.AfterVerb, s conversion.Scope) error {
+	return autoConvert_v1beta1_AfterVerb_To_rollouts_AfterVerb(in, out, s)
+}
+
+func autoConvert_rollouts_AfterVerb_To_v1beta1_AfterVerb(in *rollouts.AfterVerb, out *AfterVerb, s conversion.Scope) error {
+	*out = *(*AfterVerb)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_AfterVerb_To_v1beta1_AfterVerb is an autogenerated conversion function.
+func Convert_rollouts_AfterVerb_To_v1beta1_AfterVerb(in *rollouts.AfterVerb, out *AfterVerb, s conversion.Scope) error {
+	return autoConvert_rollouts_AfterVerb_To_v1beta1_AfterVerb(in, out, s)
+}
+
 func autoConvert_v1beta1_Analysis_To_rollouts_Analysis(in *Analysis, out *rollouts.Analysis, s conversion.Scope) error {
 	*out = *(*rollouts.Analysis)(unsafe.Pointer(in))
 	return nil
@@ -663,6 +933,26 @@ func autoConvert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in *rollouts.
 // Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus is an autogenerated conversion function.
 func Convert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in *rollouts.AnalysisStatus, out *AnalysisStatus, s conversion.Scope) error {
 	return autoConvert_rollouts_AnalysisStatus_To_v1beta1_AnalysisStatus(in, out, s)
+}
+
+func autoConvert_v1beta1_Approvals_To_rollouts_Approvals(in *Approvals, out *rollouts.Approvals, s conversion.Scope) error {
+	*out = *(*rollouts.Approvals)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Approvals_To_rollouts_Approvals is an autogenerated conversion function.
+func Convert_v1beta1_Approvals_To_rollouts_Approvals(in *Approvals, out *rollouts.Approvals, s conversion.Scope) error {
+	return autoConvert_v1beta1_Approvals_To_rollouts_Approvals(in, out, s)
+}
+
+func autoConvert_rollouts_Approvals_To_v1beta1_Approvals(in *rollouts.Approvals, out *Approvals, s conversion.Scope) error {
+	*out = *(*Approvals)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Approvals_To_v1beta1_Approvals is an autogenerated conversion function.
+func Convert_rollouts_Approvals_To_v1beta1_Approvals(in *rollouts.Approvals, out *Approvals, s conversion.Scope) error {
+	return autoConvert_rollouts_Approvals_To_v1beta1_Approvals(in, out, s)
 }
 
 func autoConvert_v1beta1_Batch_To_rollouts_Batch(in *Batch, out *rollouts.Batch, s conversion.Scope) error {
@@ -805,6 +1095,46 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1beta1_BatchReleaseStatus(in *r
 	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*Drive)(unsafe.Pointer(in.Drive))
 	return nil
+}
+
+func autoConvert_v1beta1_Cause_To_rollouts_Cause(in *Cause, out *rollouts.Cause, s conversion.Scope) error {
+	*out = *(*rollouts.Cause)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Cause_To_rollouts_Cause is an autogenerated conversion function.
+func Convert_v1beta1_Cause_To_rollouts_Cause(in *Cause, out *rollouts.Cause, s conversion.Scope) error {
+	return autoConvert_v1beta1_Cause_To_rollouts_Cause(in, out, s)
+}
+
+func autoConvert_rollouts_Cause_To_v1beta1_Cause(in *rollouts.Cause, out *Cause, s conversion.Scope) error {
+	*out = *(*Cause)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Cause_To_v1beta1_Cause is an autogenerated conversion function.
+func Convert_rollouts_Cause_To_v1beta1_Cause(in *rollouts.Cause, out *Cause, s conversion.Scope) error {
+	return autoConvert_rollouts_Cause_To_v1beta1_Cause(in, out, s)
+}
+
+func autoConvert_v1beta1_Change_To_rollouts_Change(in *Change, out *rollouts.Change, s conversion.Scope) error {
+	*out = *(*rollouts.Change)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Change_To_rollouts_Change is an autogenerated conversion function.
+func Convert_v1beta1_Change_To_rollouts_Change(in *Change, out *rollouts.Change, s conversion.Scope) error {
+	return autoConvert_v1beta1_Change_To_rollouts_Change(in, out, s)
+}
+
+func autoConvert_rollouts_Change_To_v1beta1_Change(in *rollouts.Change, out *Change, s conversion.Scope) error {
+	*out = *(*Change)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Change_To_v1beta1_Change is an autogenerated conversion function.
+func Convert_rollouts_Change_To_v1beta1_Change(in *rollouts.Change, out *Change, s conversion.Scope) error {
+	return autoConvert_rollouts_Change_To_v1beta1_Change(in, out, s)
 }
 
 func autoConvert_v1beta1_Check_To_rollouts_Check(in *Check, out *rollouts.Check, s conversion.Scope) error {
@@ -967,6 +1297,26 @@ func Convert_rollouts_Expectation_To_v1beta1_Expectation(in *rollouts.Expectatio
 	return autoConvert_rollouts_Expectation_To_v1beta1_Expectation(in, out, s)
 }
 
+func autoConvert_v1beta1_Finding_To_rollouts_Finding(in *Finding, out *rollouts.Finding, s conversion.Scope) error {
+	*out = *(*rollouts.Finding)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Finding_To_rollouts_Finding is an autogenerated conversion function.
+func Convert_v1beta1_Finding_To_rollouts_Finding(in *Finding, out *rollouts.Finding, s conversion.Scope) error {
+	return autoConvert_v1beta1_Finding_To_rollouts_Finding(in, out, s)
+}
+
+func autoConvert_rollouts_Finding_To_v1beta1_Finding(in *rollouts.Finding, out *Finding, s conversion.Scope) error {
+	*out = *(*Finding)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Finding_To_v1beta1_Finding is an autogenerated conversion function.
+func Convert_rollouts_Finding_To_v1beta1_Finding(in *rollouts.Finding, out *Finding, s conversion.Scope) error {
+	return autoConvert_rollouts_Finding_To_v1beta1_Finding(in, out, s)
+}
+
 func autoConvert_v1beta1_GatewayRef_To_rollouts_GatewayRef(in *GatewayRef, out *rollouts.GatewayRef, s conversion.Scope) error {
 	*out = *(*rollouts.GatewayRef)(unsafe.Pointer(in))
 	return nil
@@ -1045,6 +1395,46 @@ func autoConvert_rollouts_HeaderModifier_To_v1beta1_HeaderModifier(in *rollouts.
 // Convert_rollouts_HeaderModifier_To_v1beta1_HeaderModifier is an autogenerated conversion function.
 func Convert_rollouts_HeaderModifier_To_v1beta1_HeaderModifier(in *rollouts.HeaderModifier, out *HeaderModifier, s conversion.Scope) error {
 	return autoConvert_rollouts_HeaderModifier_To_v1beta1_HeaderModifier(in, out, s)
+}
+
+func autoConvert_v1beta1_HiddenKind_To_rollouts_HiddenKind(in *HiddenKind, out *rollouts.HiddenKind, s conversion.Scope) error {
+	*out = *(*rollouts.HiddenKind)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_HiddenKind_To_rollouts_HiddenKind is an autogenerated conversion function.
+func Convert_v1beta1_HiddenKind_To_rollouts_HiddenKind(in *HiddenKind, out *rollouts.HiddenKind, s conversion.Scope) error {
+	return autoConvert_v1beta1_HiddenKind_To_rollouts_HiddenKind(in, out, s)
+}
+
+func autoConvert_rollouts_HiddenKind_To_v1beta1_HiddenKind(in *rollouts.HiddenKind, out *HiddenKind, s conversion.Scope) error {
+	*out = *(*HiddenKind)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_HiddenKind_To_v1beta1_HiddenKind is an autogenerated conversion function.
+func Convert_rollouts_HiddenKind_To_v1beta1_HiddenKind(in *rollouts.HiddenKind, out *HiddenKind, s conversion.Scope) error {
+	return autoConvert_rollouts_HiddenKind_To_v1beta1_HiddenKind(in, out, s)
+}
+
+func autoConvert_v1beta1_ImageChange_To_rollouts_ImageChange(in *ImageChange, out *rollouts.ImageChange, s conversion.Scope) error {
+	*out = *(*rollouts.ImageChange)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_ImageChange_To_rollouts_ImageChange is an autogenerated conversion function.
+func Convert_v1beta1_ImageChange_To_rollouts_ImageChange(in *ImageChange, out *rollouts.ImageChange, s conversion.Scope) error {
+	return autoConvert_v1beta1_ImageChange_To_rollouts_ImageChange(in, out, s)
+}
+
+func autoConvert_rollouts_ImageChange_To_v1beta1_ImageChange(in *rollouts.ImageChange, out *ImageChange, s conversion.Scope) error {
+	*out = *(*ImageChange)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_ImageChange_To_v1beta1_ImageChange is an autogenerated conversion function.
+func Convert_rollouts_ImageChange_To_v1beta1_ImageChange(in *rollouts.ImageChange, out *ImageChange, s conversion.Scope) error {
+	return autoConvert_rollouts_ImageChange_To_v1beta1_ImageChange(in, out, s)
 }
 
 func autoConvert_v1beta1_IngressRef_To_rollouts_IngressRef(in *IngressRef, out *rollouts.IngressRef, s conversion.Scope) error {
@@ -1155,6 +1545,26 @@ func Convert_rollouts_NetworkHold_To_v1beta1_NetworkHold(in *rollouts.NetworkHol
 	return autoConvert_rollouts_NetworkHold_To_v1beta1_NetworkHold(in, out, s)
 }
 
+func autoConvert_v1beta1_Node_To_rollouts_Node(in *Node, out *rollouts.Node, s conversion.Scope) error {
+	*out = *(*rollouts.Node)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Node_To_rollouts_Node is an autogenerated conversion function.
+func Convert_v1beta1_Node_To_rollouts_Node(in *Node, out *rollouts.Node, s conversion.Scope) error {
+	return autoConvert_v1beta1_Node_To_rollouts_Node(in, out, s)
+}
+
+func autoConvert_rollouts_Node_To_v1beta1_Node(in *rollouts.Node, out *Node, s conversion.Scope) error {
+	*out = *(*Node)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Node_To_v1beta1_Node is an autogenerated conversion function.
+func Convert_rollouts_Node_To_v1beta1_Node(in *rollouts.Node, out *Node, s conversion.Scope) error {
+	return autoConvert_rollouts_Node_To_v1beta1_Node(in, out, s)
+}
+
 func autoConvert_v1beta1_ObjectRef_To_rollouts_ObjectRef(in *ObjectRef, out *rollouts.ObjectRef, s conversion.Scope) error {
 	*out = *(*rollouts.ObjectRef)(unsafe.Pointer(in))
 	return nil
@@ -1173,6 +1583,26 @@ func autoConvert_rollouts_ObjectRef_To_v1beta1_ObjectRef(in *rollouts.ObjectRef,
 // Convert_rollouts_ObjectRef_To_v1beta1_ObjectRef is an autogenerated conversion function.
 func Convert_rollouts_ObjectRef_To_v1beta1_ObjectRef(in *rollouts.ObjectRef, out *ObjectRef, s conversion.Scope) error {
 	return autoConvert_rollouts_ObjectRef_To_v1beta1_ObjectRef(in, out, s)
+}
+
+func autoConvert_v1beta1_PastRelease_To_rollouts_PastRelease(in *PastRelease, out *rollouts.PastRelease, s conversion.Scope) error {
+	*out = *(*rollouts.PastRelease)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_PastRelease_To_rollouts_PastRelease is an autogenerated conversion function.
+func Convert_v1beta1_PastRelease_To_rollouts_PastRelease(in *PastRelease, out *rollouts.PastRelease, s conversion.Scope) error {
+	return autoConvert_v1beta1_PastRelease_To_rollouts_PastRelease(in, out, s)
+}
+
+func autoConvert_rollouts_PastRelease_To_v1beta1_PastRelease(in *rollouts.PastRelease, out *PastRelease, s conversion.Scope) error {
+	*out = *(*PastRelease)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_PastRelease_To_v1beta1_PastRelease is an autogenerated conversion function.
+func Convert_rollouts_PastRelease_To_v1beta1_PastRelease(in *rollouts.PastRelease, out *PastRelease, s conversion.Scope) error {
+	return autoConvert_rollouts_PastRelease_To_v1beta1_PastRelease(in, out, s)
 }
 
 func autoConvert_v1beta1_PathMatch_To_rollouts_PathMatch(in *PathMatch, out *rollouts.PathMatch, s conversion.Scope) error {
@@ -1240,6 +1670,110 @@ func autoConvert_rollouts_PauseOptions_To_v1beta1_PauseOptions(in *rollouts.Paus
 // Convert_rollouts_PauseOptions_To_v1beta1_PauseOptions is an autogenerated conversion function.
 func Convert_rollouts_PauseOptions_To_v1beta1_PauseOptions(in *rollouts.PauseOptions, out *PauseOptions, s conversion.Scope) error {
 	return autoConvert_rollouts_PauseOptions_To_v1beta1_PauseOptions(in, out, s)
+}
+
+func autoConvert_v1beta1_PeakResources_To_rollouts_PeakResources(in *PeakResources, out *rollouts.PeakResources, s conversion.Scope) error {
+	*out = *(*rollouts.PeakResources)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_PeakResources_To_rollouts_PeakResources is an autogenerated conversion function.
+func Convert_v1beta1_PeakResources_To_rollouts_PeakResources(in *PeakResources, out *rollouts.PeakResources, s conversion.Scope) error {
+	return autoConvert_v1beta1_PeakResources_To_rollouts_PeakResources(in, out, s)
+}
+
+func autoConvert_rollouts_PeakResources_To_v1beta1_PeakResources(in *rollouts.PeakResources, out *PeakResources, s conversion.Scope) error {
+	*out = *(*PeakResources)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_PeakResources_To_v1beta1_PeakResources is an autogenerated conversion function.
+func Convert_rollouts_PeakResources_To_v1beta1_PeakResources(in *rollouts.PeakResources, out *PeakResources, s conversion.Scope) error {
+	return autoConvert_rollouts_PeakResources_To_v1beta1_PeakResources(in, out, s)
+}
+
+func autoConvert_v1beta1_PlanSpec_To_rollouts_PlanSpec(in *PlanSpec, out *rollouts.PlanSpec, s conversion.Scope) error {
+	out.Images = *(*map[string]string)(unsafe.Pointer(&in.Images))
+	out.Replicas = (*int32)(unsafe.Pointer(in.Replicas))
+	out.Workload = in.Workload
+	if in.Rollout != nil {
+		in, out := &in.Rollout, &out.Rollout
+		*out = new(rollouts.RolloutSpec)
+		if err := Convert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.Rollout = nil
+	}
+	out.After = (*rollouts.AfterVerb)(unsafe.Pointer(in.After))
+	return nil
+}
+
+// Convert_v1beta1_PlanSpec_To_rollouts_PlanSpec is an autogenerated conversion function.
+func Convert_v1beta1_PlanSpec_To_rollouts_PlanSpec(in *PlanSpec, out *rollouts.PlanSpec, s conversion.Scope) error {
+	return autoConvert_v1beta1_PlanSpec_To_rollouts_PlanSpec(in, out, s)
+}
+
+func autoConvert_rollouts_PlanSpec_To_v1beta1_PlanSpec(in *rollouts.PlanSpec, out *PlanSpec, s conversion.Scope) error {
+	out.Images = *(*map[string]string)(unsafe.Pointer(&in.Images))
+	out.Replicas = (*int32)(unsafe.Pointer(in.Replicas))
+	out.Workload = in.Workload
+	if in.Rollout != nil {
+		in, out := &in.Rollout, &out.Rollout
+		*out = new(RolloutSpec)
+		if err := Convert_rollouts_RolloutSpec_To_v1beta1_RolloutSpec(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.Rollout = nil
+	}
+	out.After = (*AfterVerb)(unsafe.Pointer(in.After))
+	return nil
+}
+
+// Convert_rollouts_PlanSpec_To_v1beta1_PlanSpec is an autogenerated conversion function.
+func Convert_rollouts_PlanSpec_To_v1beta1_PlanSpec(in *rollouts.PlanSpec, out *PlanSpec, s conversion.Scope) error {
+	return autoConvert_rollouts_PlanSpec_To_v1beta1_PlanSpec(in, out, s)
+}
+
+func autoConvert_v1beta1_PlanStatus_To_rollouts_PlanStatus(in *PlanStatus, out *rollouts.PlanStatus, s conversion.Scope) error {
+	*out = *(*rollouts.PlanStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_PlanStatus_To_rollouts_PlanStatus is an autogenerated conversion function.
+func Convert_v1beta1_PlanStatus_To_rollouts_PlanStatus(in *PlanStatus, out *rollouts.PlanStatus, s conversion.Scope) error {
+	return autoConvert_v1beta1_PlanStatus_To_rollouts_PlanStatus(in, out, s)
+}
+
+func autoConvert_rollouts_PlanStatus_To_v1beta1_PlanStatus(in *rollouts.PlanStatus, out *PlanStatus, s conversion.Scope) error {
+	*out = *(*PlanStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_PlanStatus_To_v1beta1_PlanStatus is an autogenerated conversion function.
+func Convert_rollouts_PlanStatus_To_v1beta1_PlanStatus(in *rollouts.PlanStatus, out *PlanStatus, s conversion.Scope) error {
+	return autoConvert_rollouts_PlanStatus_To_v1beta1_PlanStatus(in, out, s)
+}
+
+func autoConvert_v1beta1_PlannedStep_To_rollouts_PlannedStep(in *PlannedStep, out *rollouts.PlannedStep, s conversion.Scope) error {
+	*out = *(*rollouts.PlannedStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_PlannedStep_To_rollouts_PlannedStep is an autogenerated conversion function.
+func Convert_v1beta1_PlannedStep_To_rollouts_PlannedStep(in *PlannedStep, out *rollouts.PlannedStep, s conversion.Scope) error {
+	return autoConvert_v1beta1_PlannedStep_To_rollouts_PlannedStep(in, out, s)
+}
+
+func autoConvert_rollouts_PlannedStep_To_v1beta1_PlannedStep(in *rollouts.PlannedStep, out *PlannedStep, s conversion.Scope) error {
+	*out = *(*PlannedStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_PlannedStep_To_v1beta1_PlannedStep is an autogenerated conversion function.
+func Convert_rollouts_PlannedStep_To_v1beta1_PlannedStep(in *rollouts.PlannedStep, out *PlannedStep, s conversion.Scope) error {
+	return autoConvert_rollouts_PlannedStep_To_v1beta1_PlannedStep(in, out, s)
 }
 
 func autoConvert_v1beta1_PodTemplateMetadata_To_rollouts_PodTemplateMetadata(in *PodTemplateMetadata, out *rollouts.PodTemplateMetadata, s conversion.Scope) error {
@@ -1482,6 +2016,26 @@ func Convert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(in *rollouts.Releas
 	return autoConvert_rollouts_ReleaseRecord_To_v1beta1_ReleaseRecord(in, out, s)
 }
 
+func autoConvert_v1beta1_ReleaseRef_To_rollouts_ReleaseRef(in *ReleaseRef, out *rollouts.ReleaseRef, s conversion.Scope) error {
+	*out = *(*rollouts.ReleaseRef)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_ReleaseRef_To_rollouts_ReleaseRef is an autogenerated conversion function.
+func Convert_v1beta1_ReleaseRef_To_rollouts_ReleaseRef(in *ReleaseRef, out *rollouts.ReleaseRef, s conversion.Scope) error {
+	return autoConvert_v1beta1_ReleaseRef_To_rollouts_ReleaseRef(in, out, s)
+}
+
+func autoConvert_rollouts_ReleaseRef_To_v1beta1_ReleaseRef(in *rollouts.ReleaseRef, out *ReleaseRef, s conversion.Scope) error {
+	*out = *(*ReleaseRef)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_ReleaseRef_To_v1beta1_ReleaseRef is an autogenerated conversion function.
+func Convert_rollouts_ReleaseRef_To_v1beta1_ReleaseRef(in *rollouts.ReleaseRef, out *ReleaseRef, s conversion.Scope) error {
+	return autoConvert_rollouts_ReleaseRef_To_v1beta1_ReleaseRef(in, out, s)
+}
+
 func autoConvert_v1beta1_RequestCount_To_rollouts_RequestCount(in *RequestCount, out *rollouts.RequestCount, s conversion.Scope) error {
 	*out = *(*rollouts.RequestCount)(unsafe.Pointer(in))
 	return nil
@@ -1651,6 +2205,60 @@ func autoConvert_rollouts_RolloutList_To_v1beta1_RolloutList(in *rollouts.Rollou
 	return nil
 }
 
+func autoConvert_v1beta1_RolloutPlan_To_rollouts_RolloutPlan(in *RolloutPlan, out *rollouts.RolloutPlan, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1beta1_PlanSpec_To_rollouts_PlanSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1beta1_PlanStatus_To_rollouts_PlanStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1beta1_RolloutPlan_To_rollouts_RolloutPlan is an autogenerated conversion function.
+func Convert_v1beta1_RolloutPlan_To_rollouts_RolloutPlan(in *RolloutPlan, out *rollouts.RolloutPlan, s conversion.Scope) error {
+	return autoConvert_v1beta1_RolloutPlan_To_rollouts_RolloutPlan(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutPlan_To_v1beta1_RolloutPlan(in *rollouts.RolloutPlan, out *RolloutPlan, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_rollouts_PlanSpec_To_v1beta1_PlanSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_rollouts_PlanStatus_To_v1beta1_PlanStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_rollouts_RolloutPlan_To_v1beta1_RolloutPlan is an autogenerated conversion function.
+func Convert_rollouts_RolloutPlan_To_v1beta1_RolloutPlan(in *rollouts.RolloutPlan, out *RolloutPlan, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutPlan_To_v1beta1_RolloutPlan(in, out, s)
+}
+
+func autoConvert_v1beta1_RolloutReleases_To_rollouts_RolloutReleases(in *RolloutReleases, out *rollouts.RolloutReleases, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Releases = *(*[]rollouts.PastRelease)(unsafe.Pointer(&in.Releases))
+	return nil
+}
+
+// Convert_v1beta1_RolloutReleases_To_rollouts_RolloutReleases is an autogenerated conversion function.
+func Convert_v1beta1_RolloutReleases_To_rollouts_RolloutReleases(in *RolloutReleases, out *rollouts.RolloutReleases, s conversion.Scope) error {
+	return autoConvert_v1beta1_RolloutReleases_To_rollouts_RolloutReleases(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutReleases_To_v1beta1_RolloutReleases(in *rollouts.RolloutReleases, out *RolloutReleases, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Releases = *(*[]PastRelease)(unsafe.Pointer(&in.Releases))
+	return nil
+}
+
+// Convert_rollouts_RolloutReleases_To_v1beta1_RolloutReleases is an autogenerated conversion function.
+func Convert_rollouts_RolloutReleases_To_v1beta1_RolloutReleases(in *rollouts.RolloutReleases, out *RolloutReleases, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutReleases_To_v1beta1_RolloutReleases(in, out, s)
+}
+
 func autoConvert_v1beta1_RolloutSpec_To_rollouts_RolloutSpec(in *RolloutSpec, out *rollouts.RolloutSpec, s conversion.Scope) error {
 	// WARNING: in.WorkloadRef requires manual conversion: inconvertible types (github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1.ObjectRef vs *github.com/weir-rollouts/weir/pkg/apis/rollouts.ObjectRef)
 	if err := Convert_v1beta1_Strategy_To_rollouts_Strategy(&in.Strategy, &out.Strategy, s); err != nil {
@@ -1739,6 +2347,80 @@ func autoConvert_rollouts_RolloutStatus_To_v1beta1_RolloutStatus(in *rollouts.Ro
 	out.Network = (*NetworkHold)(unsafe.Pointer(in.Network))
 	out.Analysis = (*AnalysisStatus)(unsafe.Pointer(in.Analysis))
 	return nil
+}
+
+func autoConvert_v1beta1_RolloutTree_To_rollouts_RolloutTree(in *RolloutTree, out *rollouts.RolloutTree, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Nodes = *(*[]rollouts.Node)(unsafe.Pointer(&in.Nodes))
+	out.Hidden = *(*[]rollouts.HiddenKind)(unsafe.Pointer(&in.Hidden))
+	if err := Convert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy(&in.Why, &out.Why, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1beta1_RolloutTree_To_rollouts_RolloutTree is an autogenerated conversion function.
+func Convert_v1beta1_RolloutTree_To_rollouts_RolloutTree(in *RolloutTree, out *rollouts.RolloutTree, s conversion.Scope) error {
+	return autoConvert_v1beta1_RolloutTree_To_rollouts_RolloutTree(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutTree_To_v1beta1_RolloutTree(in *rollouts.RolloutTree, out *RolloutTree, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Nodes = *(*[]Node)(unsafe.Pointer(&in.Nodes))
+	out.Hidden = *(*[]HiddenKind)(unsafe.Pointer(&in.Hidden))
+	if err := Convert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy(&in.Why, &out.Why, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_rollouts_RolloutTree_To_v1beta1_RolloutTree is an autogenerated conversion function.
+func Convert_rollouts_RolloutTree_To_v1beta1_RolloutTree(in *rollouts.RolloutTree, out *RolloutTree, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutTree_To_v1beta1_RolloutTree(in, out, s)
+}
+
+func autoConvert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy(in *RolloutWhy, out *rollouts.RolloutWhy, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.State = in.State
+	out.Summary = in.Summary
+	out.Release = (*rollouts.ReleaseRef)(unsafe.Pointer(in.Release))
+	if err := Convert_v1beta1_WaitingFor_To_rollouts_WaitingFor(&in.WaitingFor, &out.WaitingFor, s); err != nil {
+		return err
+	}
+	out.Causes = *(*[]rollouts.Cause)(unsafe.Pointer(&in.Causes))
+	if err := Convert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen(&in.Workload, &out.Workload, s); err != nil {
+		return err
+	}
+	out.Actions = *(*[]rollouts.Action)(unsafe.Pointer(&in.Actions))
+	out.Contact = in.Contact
+	return nil
+}
+
+// Convert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy is an autogenerated conversion function.
+func Convert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy(in *RolloutWhy, out *rollouts.RolloutWhy, s conversion.Scope) error {
+	return autoConvert_v1beta1_RolloutWhy_To_rollouts_RolloutWhy(in, out, s)
+}
+
+func autoConvert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy(in *rollouts.RolloutWhy, out *RolloutWhy, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.State = in.State
+	out.Summary = in.Summary
+	out.Release = (*ReleaseRef)(unsafe.Pointer(in.Release))
+	if err := Convert_rollouts_WaitingFor_To_v1beta1_WaitingFor(&in.WaitingFor, &out.WaitingFor, s); err != nil {
+		return err
+	}
+	out.Causes = *(*[]Cause)(unsafe.Pointer(&in.Causes))
+	if err := Convert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen(&in.Workload, &out.Workload, s); err != nil {
+		return err
+	}
+	out.Actions = *(*[]Action)(unsafe.Pointer(&in.Actions))
+	out.Contact = in.Contact
+	return nil
+}
+
+// Convert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy is an autogenerated conversion function.
+func Convert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy(in *rollouts.RolloutWhy, out *RolloutWhy, s conversion.Scope) error {
+	return autoConvert_rollouts_RolloutWhy_To_v1beta1_RolloutWhy(in, out, s)
 }
 
 func autoConvert_v1beta1_RouteMatch_To_rollouts_RouteMatch(in *RouteMatch, out *rollouts.RouteMatch, s conversion.Scope) error {
@@ -1870,6 +2552,26 @@ func autoConvert_rollouts_Strategy_To_v1beta1_Strategy(in *rollouts.Strategy, ou
 	return nil
 }
 
+func autoConvert_v1beta1_Then_To_rollouts_Then(in *Then, out *rollouts.Then, s conversion.Scope) error {
+	*out = *(*rollouts.Then)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Then_To_rollouts_Then is an autogenerated conversion function.
+func Convert_v1beta1_Then_To_rollouts_Then(in *Then, out *rollouts.Then, s conversion.Scope) error {
+	return autoConvert_v1beta1_Then_To_rollouts_Then(in, out, s)
+}
+
+func autoConvert_rollouts_Then_To_v1beta1_Then(in *rollouts.Then, out *Then, s conversion.Scope) error {
+	*out = *(*Then)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Then_To_v1beta1_Then is an autogenerated conversion function.
+func Convert_rollouts_Then_To_v1beta1_Then(in *rollouts.Then, out *Then, s conversion.Scope) error {
+	return autoConvert_rollouts_Then_To_v1beta1_Then(in, out, s)
+}
+
 func autoConvert_v1beta1_Tolerance_To_rollouts_Tolerance(in *Tolerance, out *rollouts.Tolerance, s conversion.Scope) error {
 	*out = *(*rollouts.Tolerance)(unsafe.Pointer(in))
 	return nil
@@ -1960,4 +2662,64 @@ func autoConvert_rollouts_ValueMatch_To_v1beta1_ValueMatch(in *rollouts.ValueMat
 // Convert_rollouts_ValueMatch_To_v1beta1_ValueMatch is an autogenerated conversion function.
 func Convert_rollouts_ValueMatch_To_v1beta1_ValueMatch(in *rollouts.ValueMatch, out *ValueMatch, s conversion.Scope) error {
 	return autoConvert_rollouts_ValueMatch_To_v1beta1_ValueMatch(in, out, s)
+}
+
+func autoConvert_v1beta1_WaitingFor_To_rollouts_WaitingFor(in *WaitingFor, out *rollouts.WaitingFor, s conversion.Scope) error {
+	*out = *(*rollouts.WaitingFor)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_WaitingFor_To_rollouts_WaitingFor is an autogenerated conversion function.
+func Convert_v1beta1_WaitingFor_To_rollouts_WaitingFor(in *WaitingFor, out *rollouts.WaitingFor, s conversion.Scope) error {
+	return autoConvert_v1beta1_WaitingFor_To_rollouts_WaitingFor(in, out, s)
+}
+
+func autoConvert_rollouts_WaitingFor_To_v1beta1_WaitingFor(in *rollouts.WaitingFor, out *WaitingFor, s conversion.Scope) error {
+	*out = *(*WaitingFor)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_WaitingFor_To_v1beta1_WaitingFor is an autogenerated conversion function.
+func Convert_rollouts_WaitingFor_To_v1beta1_WaitingFor(in *rollouts.WaitingFor, out *WaitingFor, s conversion.Scope) error {
+	return autoConvert_rollouts_WaitingFor_To_v1beta1_WaitingFor(in, out, s)
+}
+
+func autoConvert_v1beta1_Wave_To_rollouts_Wave(in *Wave, out *rollouts.Wave, s conversion.Scope) error {
+	*out = *(*rollouts.Wave)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_Wave_To_rollouts_Wave is an autogenerated conversion function.
+func Convert_v1beta1_Wave_To_rollouts_Wave(in *Wave, out *rollouts.Wave, s conversion.Scope) error {
+	return autoConvert_v1beta1_Wave_To_rollouts_Wave(in, out, s)
+}
+
+func autoConvert_rollouts_Wave_To_v1beta1_Wave(in *rollouts.Wave, out *Wave, s conversion.Scope) error {
+	*out = *(*Wave)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_Wave_To_v1beta1_Wave is an autogenerated conversion function.
+func Convert_rollouts_Wave_To_v1beta1_Wave(in *rollouts.Wave, out *Wave, s conversion.Scope) error {
+	return autoConvert_rollouts_Wave_To_v1beta1_Wave(in, out, s)
+}
+
+func autoConvert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen(in *WorkloadSeen, out *rollouts.WorkloadSeen, s conversion.Scope) error {
+	*out = *(*rollouts.WorkloadSeen)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen is an autogenerated conversion function.
+func Convert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen(in *WorkloadSeen, out *rollouts.WorkloadSeen, s conversion.Scope) error {
+	return autoConvert_v1beta1_WorkloadSeen_To_rollouts_WorkloadSeen(in, out, s)
+}
+
+func autoConvert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen(in *rollouts.WorkloadSeen, out *WorkloadSeen, s conversion.Scope) error {
+	*out = *(*WorkloadSeen)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen is an autogenerated conversion function.
+func Convert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen(in *rollouts.WorkloadSeen, out *WorkloadSeen, s conversion.Scope) error {
+	return autoConvert_rollouts_WorkloadSeen_To_v1beta1_WorkloadSeen(in, out, s)
 }

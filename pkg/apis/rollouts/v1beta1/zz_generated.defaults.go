@@ -18,6 +18,7 @@ import (
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&Rollout{}, func(obj interface{}) { SetObjectDefaults_Rollout(obj.(*Rollout)) })
 	scheme.AddTypeDefaultingFunc(&RolloutList{}, func(obj interface{}) { SetObjectDefaults_RolloutList(obj.(*RolloutList)) })
+	scheme.AddTypeDefaultingFunc(&RolloutPlan{}, func(obj interface{}) { SetObjectDefaults_RolloutPlan(obj.(*RolloutPlan)) })
 	return nil
 }
 
@@ -106,5 +107,88 @@ func SetObjectDefaults_RolloutList(in *RolloutList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_Rollout(a)
+	}
+}
+
+func SetObjectDefaults_RolloutPlan(in *RolloutPlan) {
+	if in.Spec.Rollout != nil {
+		if in.Spec.Rollout.Strategy.Canary != nil {
+			for i := range in.Spec.Rollout.Strategy.Canary.Release.Steps {
+				a := &in.Spec.Rollout.Strategy.Canary.Release.Steps[i]
+				for j := range a.Matches {
+					b := &a.Matches[j]
+					if b.Path != nil {
+						if b.Path.Type == nil {
+							var ptrVar1 string = "PathPrefix"
+							b.Path.Type = &ptrVar1
+						}
+						if b.Path.Value == nil {
+							var ptrVar1 string = "/"
+							b.Path.Value = &ptrVar1
+						}
+					}
+					for k := range b.Headers {
+						c := &b.Headers[k]
+						if c.Type == nil {
+							var ptrVar1 string = "Exact"
+							c.Type = &ptrVar1
+						}
+					}
+					for k := range b.QueryParams {
+						c := &b.QueryParams[k]
+						if c.Type == nil {
+							var ptrVar1 string = "Exact"
+							c.Type = &ptrVar1
+						}
+					}
+				}
+			}
+			for i := range in.Spec.Rollout.Strategy.Canary.Release.TrafficRoutings {
+				a := &in.Spec.Rollout.Strategy.Canary.Release.TrafficRoutings[i]
+				if a.GracePeriodSeconds == nil {
+					var ptrVar1 int32 = 3
+					a.GracePeriodSeconds = &ptrVar1
+				}
+			}
+		}
+		if in.Spec.Rollout.Strategy.BlueGreen != nil {
+			for i := range in.Spec.Rollout.Strategy.BlueGreen.Release.Steps {
+				a := &in.Spec.Rollout.Strategy.BlueGreen.Release.Steps[i]
+				for j := range a.Matches {
+					b := &a.Matches[j]
+					if b.Path != nil {
+						if b.Path.Type == nil {
+							var ptrVar1 string = "PathPrefix"
+							b.Path.Type = &ptrVar1
+						}
+						if b.Path.Value == nil {
+							var ptrVar1 string = "/"
+							b.Path.Value = &ptrVar1
+						}
+					}
+					for k := range b.Headers {
+						c := &b.Headers[k]
+						if c.Type == nil {
+							var ptrVar1 string = "Exact"
+							c.Type = &ptrVar1
+						}
+					}
+					for k := range b.QueryParams {
+						c := &b.QueryParams[k]
+						if c.Type == nil {
+							var ptrVar1 string = "Exact"
+							c.Type = &ptrVar1
+						}
+					}
+				}
+			}
+			for i := range in.Spec.Rollout.Strategy.BlueGreen.Release.TrafficRoutings {
+				a := &in.Spec.Rollout.Strategy.BlueGreen.Release.TrafficRoutings[i]
+				if a.GracePeriodSeconds == nil {
+					var ptrVar1 int32 = 3
+					a.GracePeriodSeconds = &ptrVar1
+				}
+			}
+		}
 	}
 }

@@ -14,6 +14,16 @@ func (in AbortOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Action) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Action"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AfterVerb) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.AfterVerb"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Analysis) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Analysis"
 }
@@ -21,6 +31,11 @@ func (in Analysis) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AnalysisStatus) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.AnalysisStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Approvals) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Approvals"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -74,6 +89,16 @@ func (in CanaryStrategy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Cause) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Cause"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Change) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Change"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Check) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Check"
 }
@@ -114,6 +139,11 @@ func (in Expectation) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Finding) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Finding"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in GatewayRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.GatewayRef"
 }
@@ -131,6 +161,16 @@ func (in Header) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HeaderModifier) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.HeaderModifier"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HiddenKind) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.HiddenKind"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImageChange) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.ImageChange"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -159,8 +199,18 @@ func (in NetworkHold) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Node) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Node"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectRef) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ObjectRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PastRelease) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PastRelease"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -176,6 +226,26 @@ func (in Pause) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PauseOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.PauseOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PeakResources) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PeakResources"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlanSpec) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PlanSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlanStatus) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PlanStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlannedStep) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.PlannedStep"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -214,6 +284,11 @@ func (in ReleaseRecord) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReleaseRef) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.ReleaseRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RequestCount) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.RequestCount"
 }
@@ -244,6 +319,16 @@ func (in RolloutList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutPlan) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RolloutPlan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutReleases) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RolloutReleases"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RolloutSpec) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.RolloutSpec"
 }
@@ -251,6 +336,16 @@ func (in RolloutSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RolloutStatus) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.RolloutStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutTree) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RolloutTree"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutWhy) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.RolloutWhy"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -279,6 +374,11 @@ func (in Strategy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Then) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Then"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Tolerance) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.Tolerance"
 }
@@ -296,4 +396,19 @@ func (in TrafficRoutingRef) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ValueMatch) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ValueMatch"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WaitingFor) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.WaitingFor"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Wave) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Wave"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WorkloadSeen) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.WorkloadSeen"
 }

@@ -80,6 +80,12 @@ func ExtractRolloutAbort(rollout *rolloutsv1beta1.Rollout, fieldManager string) 
 	return ExtractRolloutFrom(rollout, fieldManager, "abort")
 }
 
+// ExtractRolloutHistory extracts the applied configuration owned by fieldManager from
+// rollout for the history subresource.
+func ExtractRolloutHistory(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "history")
+}
+
 // ExtractRolloutJump extracts the applied configuration owned by fieldManager from
 // rollout for the jump subresource.
 func ExtractRolloutJump(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
@@ -90,6 +96,12 @@ func ExtractRolloutJump(rollout *rolloutsv1beta1.Rollout, fieldManager string) (
 // rollout for the pause subresource.
 func ExtractRolloutPause(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
 	return ExtractRolloutFrom(rollout, fieldManager, "pause")
+}
+
+// ExtractRolloutPlan extracts the applied configuration owned by fieldManager from
+// rollout for the plan subresource.
+func ExtractRolloutPlan(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "plan")
 }
 
 // ExtractRolloutPromote extracts the applied configuration owned by fieldManager from
@@ -120,6 +132,18 @@ func ExtractRolloutRollback(rollout *rolloutsv1beta1.Rollout, fieldManager strin
 // rollout for the status subresource.
 func ExtractRolloutStatus(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
 	return ExtractRolloutFrom(rollout, fieldManager, "status")
+}
+
+// ExtractRolloutTree extracts the applied configuration owned by fieldManager from
+// rollout for the tree subresource.
+func ExtractRolloutTree(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "tree")
+}
+
+// ExtractRolloutWhy extracts the applied configuration owned by fieldManager from
+// rollout for the why subresource.
+func ExtractRolloutWhy(rollout *rolloutsv1beta1.Rollout, fieldManager string) (*RolloutApplyConfiguration, error) {
+	return ExtractRolloutFrom(rollout, fieldManager, "why")
 }
 
 func (b RolloutApplyConfiguration) IsApplyConfiguration() {}

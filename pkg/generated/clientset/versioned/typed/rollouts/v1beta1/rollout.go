@@ -45,6 +45,11 @@ type RolloutInterface interface {
 	Pause(ctx context.Context, rolloutName string, pauseOptions *rolloutsv1beta1.PauseOptions, opts v1.CreateOptions) (*rolloutsv1beta1.Rollout, error)
 	Resume(ctx context.Context, rolloutName string, resumeOptions *rolloutsv1beta1.ResumeOptions, opts v1.CreateOptions) (*rolloutsv1beta1.Rollout, error)
 	Jump(ctx context.Context, rolloutName string, jumpOptions *rolloutsv1beta1.JumpOptions, opts v1.CreateOptions) (*rolloutsv1beta1.Rollout, error)
+	GetWhy(ctx context.Context, rolloutName string, options v1.GetOptions) (*rolloutsv1beta1.RolloutWhy, error)
+	GetTree(ctx context.Context, rolloutName string, options v1.GetOptions) (*rolloutsv1beta1.RolloutTree, error)
+	GetPlan(ctx context.Context, rolloutName string, options v1.GetOptions) (*rolloutsv1beta1.RolloutPlan, error)
+	CreatePlan(ctx context.Context, rolloutName string, rolloutPlan *rolloutsv1beta1.RolloutPlan, opts v1.CreateOptions) (*rolloutsv1beta1.RolloutPlan, error)
+	GetHistory(ctx context.Context, rolloutName string, options v1.GetOptions) (*rolloutsv1beta1.RolloutReleases, error)
 
 	RolloutExpansion
 }
@@ -168,6 +173,77 @@ func (c *rollouts) Jump(ctx context.Context, rolloutName string, jumpOptions *ro
 		SubResource("jump").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(jumpOptions).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetWhy takes name of the rollout, and returns the corresponding rolloutsv1beta1.RolloutWhy object, and an error if there is any.
+func (c *rollouts) GetWhy(ctx context.Context, rolloutName string, options v1.GetOptions) (result *rolloutsv1beta1.RolloutWhy, err error) {
+	result = &rolloutsv1beta1.RolloutWhy{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("why").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetTree takes name of the rollout, and returns the corresponding rolloutsv1beta1.RolloutTree object, and an error if there is any.
+func (c *rollouts) GetTree(ctx context.Context, rolloutName string, options v1.GetOptions) (result *rolloutsv1beta1.RolloutTree, err error) {
+	result = &rolloutsv1beta1.RolloutTree{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("tree").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetPlan takes name of the rollout, and returns the corresponding rolloutsv1beta1.RolloutPlan object, and an error if there is any.
+func (c *rollouts) GetPlan(ctx context.Context, rolloutName string, options v1.GetOptions) (result *rolloutsv1beta1.RolloutPlan, err error) {
+	result = &rolloutsv1beta1.RolloutPlan{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("plan").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// CreatePlan takes the representation of a rolloutPlan and creates it.  Returns the server's representation of the rolloutPlan, and an error, if there is any.
+func (c *rollouts) CreatePlan(ctx context.Context, rolloutName string, rolloutPlan *rolloutsv1beta1.RolloutPlan, opts v1.CreateOptions) (result *rolloutsv1beta1.RolloutPlan, err error) {
+	result = &rolloutsv1beta1.RolloutPlan{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("plan").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(rolloutPlan).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetHistory takes name of the rollout, and returns the corresponding rolloutsv1beta1.RolloutReleases object, and an error if there is any.
+func (c *rollouts) GetHistory(ctx context.Context, rolloutName string, options v1.GetOptions) (result *rolloutsv1beta1.RolloutReleases, err error) {
+	result = &rolloutsv1beta1.RolloutReleases{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("rollouts").
+		Name(rolloutName).
+		SubResource("history").
+		VersionedParams(&options, scheme.ParameterCodec).
 		Do(ctx).
 		Into(result)
 	return

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command kubectl weir. It answers: what does a person see of a
+// release, and how do they act on it? It draws what the server has computed. It must not
+// know what a step is, or which verb is possible.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
+)
+
+const about = `kubectl weir shows releases and acts on them.
+
+  kubectl weir list -A --mine          what waits for you
+  kubectl weir why web                 why does it stand still, and what helps?
+  kubectl weir get web -w              the release, live
+  kubectl weir plan web --image app=web:v8
+  kubectl weir promote web --reason 'error rate is fine'
+  kubectl weir wait web --for=healthy  for scripts
+
+NAME is a Rollout, or its workload: deployment/web.`
+
+// The exit codes besides 0.
+const (
+	exitFailed  = 1   // usage, permission, no such Rollout
+	exitPerson  = 3   // waits for a person; plan, lint and convert: with errors
+	exitAborted = 4   // aborted, cancelled, superseded
+	exitStalled = 5   // the deadline has passed
+	exitTimeout = 124 // as of the command timeout
+)
+
+// exit is an error with an exit code of its own. Without a text, all was said.
+type exit struct {
+	code int
+	text string
+}
+
+func (e *exit) Error() string { return e.text }
+
+// Fail prints an error, and returns the exit code.
+func Fail(streams genericiooptions.IOStreams, err error) int {
+	code := exitFailed
+	if e, ok := errors.AsType[*exit](err); ok {
+		code = e.code
+	}
+	if errors.Is(err, context.Canceled) {
+		return 130
+	}
+	if err.Error() != "" {
+		fmt.Fprintln(streams.ErrOut, "error: "+plain(err.Error()))
+	}
+	return code
+}
+
+// app is what all commands share.
+type app struct {
+	genericiooptions.IOStreams
+	flags   *genericclioptions.ConfigFlags
+	clock   clock.Clock
+	environ []string
+	version string
+	ascii   bool
+}
+
+// groups are the sections of the help.
+var groups = []*cobra.Group{
+	{ID: "see", Title: "See:"}, {ID: "act", Title: "Act:"}, {ID: "write", Title: "Write plans:"}, {ID: "other", Title: "Other:"},
+}
+
+// NewCommand is the command line. The version is that of the program.
+func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version string) *cobra.Command {
+	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), clock: c, environ: os.Environ(), version: version}
+	root := &cobra.Command{
+		Use: "kubectl-weir", Short: "Show releases, and act on them", Long: about, Version: version,
+		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"},
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.AddGroup(groups...)
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
+	a.flags.AddFlags(root.PersistentFlags())
+	for _, name := range rareFlags {
+		if f := root.PersistentFlags().Lookup(name); f != nil {
+			f.Hidden = true
+		}
+	}
+	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII only; the default where the locale is not UTF-8")
+	a.add(root, "see", a.newList(), a.newGet(), a.newWhy())
+	a.add(root, "act", a.newVerbs()...)
+	a.add(root, "act", a.newWait())
+	return root
+}
+
+// rareFlags are those of kubectl that help does not list. They work.
+var rareFlags = []string{
+	"as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key", "cluster",
+	"disable-compression", "insecure-skip-tls-verify", "password", "request-timeout", "server", "tls-server-name", "token", "user", "username",
+}
+
+// add adds commands to a section of the help.
+func (a *app) add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
+)
+
+// recording serves recorded answers, and keeps what is sent.
+type recording struct {
+	*httptest.Server
+	mu sync.Mutex
+	// lose is how many answers to POSTs are lost.
+	lose int
+	sent []map[string]any
+	// paths that were asked for.
+	paths []string
+}
+
+func newRecording(t *testing.T) *recording {
+	t.Helper()
+	r := &recording{}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+const ofWeb = "/apis/rollouts.kruise.io/v1beta1/namespaces/shop/rollouts/web"
+
+func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paths = append(r.paths, q.Method+" "+q.URL.RequestURI())
+	w.Header().Set("Content-Type", "application/json")
+	sub, known := strings.CutPrefix(q.URL.Path, ofWeb+"/")
+	if q.Method == http.MethodPost && sub != "plan" {
+		body := map[string]any{}
+		data, _ := io.ReadAll(q.Body) // it is decoded next
+		if err := json.Unmarshal(data, &body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.sent = append(r.sent, body)
+		if r.lose--; r.lose >= 0 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"}}`)
+		return
+	}
+	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
+	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
+		_, _ = w.Write(raw)
+		return
+	}
+	http.NotFound(w, q)
+}
+
+// run runs a command against the recording.
+func (r *recording) run(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(now)
+	done := make(chan struct{})
+	go func() { // time passes whenever the command waits
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if clock.HasWaiters() {
+					clock.Step(time.Second)
+				}
+			}
+		}
+	}()
+	defer close(done)
+	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
+	_ = in
+	cmd := NewCommand(streams, clock, "test")
+	cmd.SetArgs(append([]string{"--server", r.URL, "-n", "shop"}, args...))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		code = Fail(streams, err)
+	}
+	return stderr.String() + stdout.String(), code
+}
+
+// A verb is sent with what the server has prepared, and counts once however often it is
+// sent.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	r.lose = 2
+	out, code := r.run(t, "promote", "web", "--reason", "error rate is fine")
+	if code != 0 || len(r.sent) != 3 {
+		t.Fatalf("exit %d, sent %d times:\n%s", code, len(r.sent), out)
+	}
+	first, last := r.sent[0], r.sent[2]
+	if id, _ := first["requestID"].(string); id == "" || id != last["requestID"] {
+		t.Errorf("the requestID was %v, then %v", first["requestID"], last["requestID"])
+	}
+	expect, _ := first["expect"].(map[string]any)
+	if first["reason"] != "error rate is fine" || expect["revision"] != "6f9d5b7c8d" || expect["step"] != 2.0 {
+		t.Errorf("sent %v", first)
+	}
+	for _, want := range []string{"step 3 starts", "1 of 2 approvals: alice", "ERROR", "asking again", "rollout.rollouts.kruise.io/web: promote accepted"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+// What is not possible, or not allowed, is said and not sent.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"retry", "web"}, 1, "retry is not possible now: the release was not aborted"},
+		{[]string{"rollback", "web"}, 1, "forbidden: you may not create rollouts/rollback in namespace shop"},
+		{[]string{"do", "web", "dance"}, 1, "the server has no verb dance; it has promote, abort, rollback, retry"},
+		{[]string{"jump", "web", "zero"}, 1, `step "zero" must be a number from 1`},
+		{[]string{"promote"}, 1, "name Rollouts, or select some with -l"},
+		{[]string{"promote", "web", "--dry-run=client"}, 1, "--dry-run=client must be none or server"},
+		{[]string{"why", "api"}, 1, "does not serve rollouts/why"},
+		{[]string{"wait", "web", "--for=done"}, 1, "must be healthy, paused, step=N or aborted"},
+		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
+		{[]string{"wait", "web", "--no-people"}, exitPerson, "waits for an approval"},
+		{[]string{"wait", "web", "--for=paused"}, 0, "paused: Step 2 of 3"},
+		{[]string{"get", "web", "-o", "xml"}, 1, `output format "xml"`},
+	} {
+		r := newRecording(t)
+		out, code := r.run(t, c.args...)
+		if code != c.code || !strings.Contains(out, c.want) || len(r.sent) > 0 {
+			t.Errorf("%v: exit %d, sent %v, want exit %d and %q:\n%s", c.args, code, r.sent, c.code, c.want, out)
+		}
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"rollout.rollouts.kruise.io/web\n":  {"why", "web", "-o", "name"},
+		"Waiting":                           {"why", "web", "-o", "jsonpath={.state}"},
+		"abort accepted (server dry run)\n": {"abort", "rollout/web", "--dry-run=server"},
+		`"kind": "RolloutTree"`:             {"get", "web", "-o", "json"},
+		"kind: Rollout\n":                   {"do", "web", "abort", "-o", "yaml"},
+		"replicaset/web-6f9d5b7c8d":         {"get", "web"},
+	} {
+		r := newRecording(t)
+		if out, code := r.run(t, args...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%v: exit %d, want %q:\n%s", args, code, want, out)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"strings"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// healths have a colour each, beside the word.
+var healths = map[string]string{
+	"Healthy": green, "Progressing": cyan, "Waiting": yellow, "Suspended": yellow, "Degraded": red, "Missing": red,
+}
+
+// columnsOfNodes: the last one gets lines of its own where there is no room.
+var columnsOfNodes = []column{
+	{"NAME", always, false}, {"REVISION", 3, false}, {"READY", 7, true}, {"TRAFFIC", 6, true}, {"SINCE", 2, true},
+	{"HEALTH", 8, false}, {"NODE", 1, false}, {"RESTARTS", 1, true}, {"WHY", always, false},
+}
+
+// nodes draws the objects of a release as a tree, without the Rollout.
+func (s screen) nodes(p *picture) string {
+	nodes := p.tree.Nodes
+	if len(nodes) == 0 {
+		return ""
+	}
+	if !p.wide {
+		nodes = together(nodes)
+	}
+	branches := walk(nodes)
+	var rows [][]string
+	var messages strings.Builder
+	for _, b := range branches {
+		row := s.node(b.node, b.lines, p.wide)
+		if s.width > 0 && s.width < narrow {
+			row[len(row)-1] = ""
+			if b.node.Message != "" && b.node.Health != "Healthy" {
+				messages.WriteString(s.wrap(s.nodeName(b.node)+" is "+b.node.Health+": "+b.node.Message, "  ") + "\n")
+			}
+		}
+		rows = append(rows, row)
+	}
+	return s.table(columnsOfNodes, rows) + messages.String()
+}
+
+// branch is a node of a tree, and the lines before it.
+type branch struct {
+	node  *v1beta1.Node
+	lines string
+}
+
+// walk puts each node below its parent, from the first one on, which is left out.
+func walk(nodes []v1beta1.Node) []branch {
+	below := map[string][]*v1beta1.Node{}
+	for i := range nodes {
+		below[nodes[i].Parent] = append(below[nodes[i].Parent], &nodes[i])
+	}
+	var out []branch
+	seen := map[string]bool{nodes[0].ID: true}
+	var down func(parent, indent string)
+	down = func(parent, indent string) {
+		for at, n := range below[parent] {
+			if seen[n.ID] {
+				continue // a circle
+			}
+			seen[n.ID] = true
+			line, deeper := "├─ ", "│  "
+			if at == len(below[parent])-1 {
+				line, deeper = "└─ ", "   "
+			}
+			out = append(out, branch{n, indent + line})
+			down(n.ID, indent+deeper)
+		}
+	}
+	down(nodes[0].ID, "")
+	return out
+}
+
+// shortNames are those of kubectl, for screens that are not wide.
+var shortNames = map[string]string{
+	"deployment": "deploy", "replicaset": "rs", "statefulset": "sts", "daemonset": "ds", "pod": "po", "service": "svc",
+	"ingress": "ing", "horizontalpodautoscaler": "hpa", "poddisruptionbudget": "pdb",
+}
+
+func (s screen) nodeName(n *v1beta1.Node) string {
+	kind := strings.ToLower(n.Kind)
+	if n.Name == "" && n.Pods != nil {
+		return count(*n.Pods, kind)
+	}
+	if known := shortNames[kind]; known != "" && s.width > 0 && s.width < wideKinds {
+		kind = known
+	}
+	return kind + "/" + n.Name
+}
+
+// wideKinds is how many columns kinds with their whole name take.
+const wideKinds = 120
+
+func (s screen) node(n *v1beta1.Node, branch string, wide bool) []string {
+	row := []string{
+		branch + s.nodeName(n), n.Revision, ready(n), percent(n.Traffic), s.age(n.Since), s.paint(healths[n.Health], n.Health), "", "", n.Message,
+	}
+	if wide {
+		row[6] = n.Node
+		if n.Restarts > 0 {
+			row[7] = number(n.Restarts)
+		}
+	}
+	return row
+}
+
+// together makes one node of the pods of a parent that are the same.
+func together(nodes []v1beta1.Node) []v1beta1.Node {
+	var out []v1beta1.Node
+	at := map[string]int{}
+	for i := range nodes {
+		n := nodes[i]
+		if n.Role != "pod" {
+			out = append(out, n)
+			continue
+		}
+		key := n.Parent + "\n" + n.Health + "\n" + n.Message
+		first, found := at[key]
+		if !found {
+			at[key] = len(out)
+			out = append(out, n)
+			continue
+		}
+		group := &out[first]
+		if group.Name != "" {
+			group.Name, group.Pods, group.Ready = "", new(int32(1)), new(isReady(group))
+			group.Desired, group.Traffic, group.Node = nil, nil, ""
+		}
+		*group.Pods++
+		*group.Ready += isReady(&n)
+		group.Restarts += n.Restarts
+		if group.Since.Before(n.Since) {
+			group.Since = n.Since
+		}
+	}
+	return out
+}
+
+// isReady is 1 for a ready pod. The server says of a pod by its health whether it is.
+func isReady(n *v1beta1.Node) int32 {
+	if n.Ready != nil {
+		return *n.Ready
+	}
+	if n.Health == "Healthy" {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// now is when the screens are drawn.
+var now = time.Date(2026, 1, 5, 10, 21, 0, 0, time.UTC)
+
+// recorded reads an answer of the server, as commands do.
+func recorded[T any](t *testing.T, name string) *T {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode[T](raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &got.it
+}
+
+// drawings of the same release.
+func drawings(t *testing.T) map[string]func(screen) string {
+	t.Helper()
+	why, plan := recorded[v1beta1.RolloutWhy](t, "why"), recorded[v1beta1.RolloutPlan](t, "plan")
+	history := recorded[v1beta1.RolloutReleases](t, "history")
+	p := &picture{
+		tree: recorded[v1beta1.RolloutTree](t, "tree"), plan: plan, release: &history.Releases[0],
+		ready: map[string][]int32{"s2": {0, 1, 1, 3, 4}, "s1": {10, 9, 9, 7, 5}},
+	}
+	wide := *p
+	wide.wide = true
+	return map[string]func(screen) string{
+		"why":      func(s screen) string { return s.why(why) },
+		"plan":     func(s screen) string { return s.plan(plan) },
+		"get":      func(s screen) string { return s.get(p) },
+		"get-wide": func(s screen) string { return s.get(&wide) },
+	}
+}
+
+// A screen is the same for each width, and no line is wider.
+func TestWidths(t *testing.T) {
+	t.Parallel()
+	for name, draw := range drawings(t) {
+		for _, width := range []int{0, 30, 40, 80, 160} {
+			s := screen{width: width, now: now}
+			got := s.finish(draw(s))
+			for line := range strings.Lines(got) {
+				if width > 0 && ansi.StringWidth(strings.TrimSuffix(line, "\n")) > width {
+					t.Errorf("%s at %d columns has a line of %d: %s", name, width, ansi.StringWidth(line), line)
+				}
+			}
+			golden.File(t, fmt.Sprintf("%s-%d.txt", name, width), got)
+		}
+	}
+}
+
+// Colours add nothing: without them the text is the same. Nothing that others write
+// changes the terminal.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	for name, draw := range drawings(t) {
+		plain, colour := screen{width: 80, now: now}, screen{width: 80, now: now, colour: true}
+		if got, want := ansi.Strip(colour.finish(draw(colour))), plain.finish(draw(plain)); got != want {
+			t.Errorf("%s with colours has another text (-without +with):\n%s", name, cmp.Diff(want, got))
+		}
+		if text := plain.finish(draw(plain)); strings.Contains(text, "\x1b") {
+			t.Errorf("%s without colours has an escape sequence:\n%q", name, text)
+		}
+	}
+	golden.File(t, "why-colour.txt", screen{width: 80, now: now, colour: true}.finish(drawings(t)["why"](screen{width: 80, now: now, colour: true})))
+}
+
+func TestASCII(t *testing.T) {
+	t.Parallel()
+	for name, draw := range drawings(t) {
+		s := screen{width: 80, now: now, ascii: true}
+		got := s.finish(draw(s))
+		for _, r := range got {
+			if r > 127 {
+				t.Errorf("%s has %q", name, r)
+			}
+		}
+		golden.File(t, name+"-ascii.txt", got)
+	}
+}

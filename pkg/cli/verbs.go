@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// verbs are the commands, each with the flags besides --reason. What they do, and whether
+// they are possible, the server says.
+var verbs = []struct {
+	name, alias, short   string
+	full, override, step bool
+	// on reports whether the release goes on, so that the plan is asked first.
+	on bool
+}{
+	{name: "promote", alias: "approve", short: "Approve the step that waits", full: true, override: true, on: true},
+	{name: "abort", short: "Move traffic and pods back to the stable version"},
+	{name: "rollback", short: "Abort, then set the stable template again"},
+	{name: "retry", short: "Start an aborted release at step 1", override: true, on: true},
+	{name: "pause", short: "Stop the release where it is"},
+	{name: "resume", short: "End the pause", on: true},
+	{name: "jump", short: "Go on at step N", step: true, on: true},
+}
+
+// decision are the flags of a verb.
+type decision struct {
+	*app
+	*output
+	verb, reason, selector, dryRun string
+	full, override, yes, on        bool
+	step                           int32
+}
+
+func (a *app) newVerbs() []*cobra.Command {
+	all := make([]*cobra.Command, 0, len(verbs)+1)
+	for _, v := range verbs {
+		d := &decision{app: a, verb: v.name, on: v.on}
+		cmd := &cobra.Command{Use: v.name + " NAME… | -l SELECTOR", Short: v.short, ValidArgsFunction: a.completeNames}
+		if v.alias != "" {
+			cmd.Aliases = []string{v.alias}
+		}
+		d.addFlags(cmd)
+		if v.full {
+			cmd.Flags().BoolVar(&d.full, "full", false, "approve every further step, too")
+		}
+		if v.override {
+			addOverride(cmd, d)
+		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args) }
+		if v.step {
+			cmd.Use, cmd.Args = v.name+" NAME STEP", cobra.ExactArgs(2)
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if err := d.parseStep(args[1]); err != nil {
+					return err
+				}
+				return d.run(cmd.Context(), args[:1])
+			}
+		}
+		all = append(all, cmd)
+	}
+	return append(all, a.newDo())
+}
+
+// newDo is for verbs that this program does not know.
+func (a *app) newDo() *cobra.Command {
+	d := &decision{app: a, on: true}
+	cmd := &cobra.Command{
+		Use: "do NAME VERB", Short: "Use any verb that the server has", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeVerbs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d.verb = args[1]
+			return d.run(cmd.Context(), args[:1])
+		},
+	}
+	d.addFlags(cmd)
+	addOverride(cmd, d)
+	cmd.Flags().BoolVar(&d.full, "full", false, "as the verb promote has it")
+	cmd.Flags().Int32Var(&d.step, "step", 0, "as the verb jump has it")
+	return cmd
+}
+
+func (d *decision) addFlags(cmd *cobra.Command) {
+	d.output = addOutput(cmd)
+	f := cmd.Flags()
+	f.StringVar(&d.reason, "reason", "", "why; it is kept with the decision")
+	f.BoolVarP(&d.yes, "yes", "y", false, "ask nothing")
+	f.StringVarP(&d.selector, "selector", "l", "", "labels of Rollouts, instead of names")
+	addDryRun(cmd, &d.dryRun)
+}
+
+func addOverride(cmd *cobra.Command, d *decision) {
+	cmd.Flags().BoolVar(&d.override, "override", false, "whatever the checks say; takes a --reason")
+}
+
+func addDryRun(cmd *cobra.Command, into *string) {
+	cmd.Flags().StringVar(into, "dry-run", "none", "none, or server: the server answers, and stores nothing")
+}
+
+func checkDryRun(flag string) error {
+	if flag != "none" && flag != "server" {
+		return fmt.Errorf("--dry-run=%s must be none or server", flag)
+	}
+	return nil
+}
+
+func (d *decision) parseStep(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("step %q must be a number from 1", text)
+	}
+	d.step = int32(n)
+	return nil
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// The looks of a wait, and how it ends.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	release := func(number int64, revision string) *v1beta1.ReleaseRef {
+		return &v1beta1.ReleaseRef{Number: number, Revision: revision}
+	}
+	look := func(state, waits string, r *v1beta1.ReleaseRef) sight {
+		return sight{why: v1beta1.RolloutWhy{State: state, WaitingFor: v1beta1.WaitingFor{For: waits}, Release: r}}
+	}
+	ended := func(outcome v1beta1.ReleaseOutcome, now *v1beta1.ReleaseRef) sight {
+		s := look("AtRest", "", now)
+		s.ended = &v1beta1.PastRelease{ReleaseRef: *release(7, "v8"), Outcome: outcome}
+		return s
+	}
+	at := func(step int32, state v1beta1.StepState) sight {
+		s := look("Moving", "pods", release(7, "v8"))
+		s.rollout.Status.CurrentStepIndex, s.rollout.Status.CurrentStepState = step, state
+		return s
+	}
+	unseen := look("AtRest", "", nil)
+	unseen.why.Workload = v1beta1.WorkloadSeen{Generation: 3, Seen: 2}
+	other := look("AtRest", "", nil)
+	other.why.UID = "another"
+	moving := look("Moving", "pods", release(7, "v8"))
+	const on = -1
+	for name, c := range map[string]struct {
+		conditions []string
+		noPeople   bool
+		looks      []sight
+		want       int
+	}{
+		"nothing is released":            {[]string{"healthy"}, false, []sight{look("AtRest", "", nil)}, 0},
+		"a new Rollout":                  {[]string{"healthy"}, false, []sight{look("AtRest", "workload", nil)}, on},
+		"only an abort is waited for":    {[]string{"aborted"}, false, []sight{look("AtRest", "", nil)}, on},
+		"a change that is not seen":      {[]string{"healthy"}, false, []sight{unseen}, on},
+		"a release":                      {[]string{"healthy"}, false, []sight{moving}, on},
+		"it succeeds":                    {[]string{"healthy"}, false, []sight{moving, ended("succeeded", nil)}, 0},
+		"it succeeds, and another goes":  {[]string{"healthy"}, false, []sight{moving, ended("succeeded", release(8, "v9"))}, 0},
+		"its record comes later":         {[]string{"healthy"}, false, []sight{moving, ended("", nil)}, on},
+		"it has no record":               {[]string{"healthy"}, false, []sight{moving, look("AtRest", "", nil)}, exitFailed},
+		"it is cancelled":                {[]string{"healthy"}, false, []sight{moving, ended("cancelled", nil)}, exitAborted},
+		"it is superseded":               {[]string{"healthy"}, false, []sight{moving, ended("superseded", release(8, "v9"))}, exitAborted},
+		"it is aborting":                 {[]string{"healthy"}, false, []sight{moving, look("Aborting", "pods", release(7, "v8"))}, exitAborted},
+		"it is aborted":                  {[]string{"healthy"}, false, []sight{look("Aborted", "decision", release(7, "v8"))}, exitAborted},
+		"an abort is waited for":         {[]string{"aborted"}, false, []sight{look("Aborting", "pods", release(7, "v8"))}, on},
+		"an abort comes":                 {[]string{"aborted"}, false, []sight{look("Aborted", "decision", release(7, "v8"))}, 0},
+		"it was aborted and is over":     {[]string{"aborted"}, false, []sight{moving, ended("aborted", nil)}, 0},
+		"it is stalled":                  {[]string{"healthy"}, false, []sight{look("Stalled", "pods", release(7, "v8"))}, exitStalled},
+		"it waits for an approval":       {[]string{"healthy"}, false, []sight{look("Waiting", "approval", release(7, "v8"))}, on},
+		"nobody will approve":            {[]string{"healthy"}, true, []sight{look("Waiting", "approval", release(7, "v8"))}, exitPerson},
+		"time passes by itself":          {[]string{"healthy"}, true, []sight{look("Waiting", "time", release(7, "v8"))}, on},
+		"a pause is as good":             {[]string{"healthy", "paused"}, true, []sight{look("Waiting", "approval", release(7, "v8"))}, 0},
+		"a pause by the verb":            {[]string{"paused"}, false, []sight{look("Paused", "decision", release(7, "v8"))}, 0},
+		"pods of the step":               {[]string{"step=2"}, false, []sight{at(2, v1beta1.StepUpgrade)}, on},
+		"the step is in place":           {[]string{"step=2"}, false, []sight{at(2, v1beta1.StepPaused)}, 0},
+		"the step is over":               {[]string{"step=2"}, false, []sight{at(3, v1beta1.StepUpgrade)}, 0},
+		"another Rollout of this name":   {[]string{"healthy"}, false, []sight{withUID(moving), other}, exitAborted},
+		"an older step, then it is over": {[]string{"step=2"}, false, []sight{at(1, v1beta1.StepPaused), ended("succeeded", nil)}, 0},
+	} {
+		b := &binding{conditions: c.conditions, noPeople: c.noPeople}
+		got := on
+		for i := range c.looks {
+			if got = on; got == on {
+				if end := b.judge(&c.looks[i]); end != nil {
+					got = end.code
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: exit %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func withUID(s sight) sight {
+	s.why.UID = "one"
+	return s
+}
+
+func TestCheckFor(t *testing.T) {
+	t.Parallel()
+	for condition, ok := range map[string]bool{
+		"healthy": true, "paused": true, "aborted": true, "step=1": true, "step=0": false, "step=": false, "step": false, "done": false,
+	} {
+		if err := checkFor([]string{condition}); (err == nil) != ok {
+			t.Errorf("--for=%s: %v", condition, err)
+		}
+	}
+}

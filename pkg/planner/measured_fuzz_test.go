@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"slices"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/verb"
+)
+
+// measured is a Deployment whose plan has checks.
+func (s *schedule) measured() {
+	s.analysis = &rollouts.Analysis{
+		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(10)), WithinSeconds: new(int32(300)),
+		OnFail: pick(s, "", rollouts.OnFailAbort, rollouts.OnFailWait, rollouts.OnFailReport),
+		Checks: []rollouts.Check{{SuccessRate: new("99%")}},
+	}
+	if s.next()%2 == 0 {
+		s.analysis.Checks = append(s.analysis.Checks, rollouts.Check{AsGoodAs: rollouts.AsGoodAsStable, OnFail: rollouts.OnFailReport})
+	}
+	s.heal()
+	s.deployed()
+}
+
+// measuredMoves are for worlds that are measured.
+var measuredMoves = []move{
+	{"requests", 3, func(s *schedule, b byte) {
+		count := func(total, bad float64) judge.Count { return judge.Count{Total: total, Bad: bad} }
+		pair := []judge.Pair{
+			{New: count(1000, 1), Old: count(9000, 9)}, {New: count(100, 20), Old: count(900, 1)}, {New: count(100, 100), Old: count(900, 0)},
+			{New: count(100, 30), Old: count(900, 270)}, {}, {New: count(1000, 0), Old: count(0, 0)}, {New: count(3, 0), Old: count(27, 1)}, {New: count(5000, 0), Old: count(5000, 0)},
+		}[b%8]
+		s.measures.rates = append(slices.Clone(s.measures.rates), rates{s.now, pair})
+	}},
+	{"source", 1, func(s *schedule, _ byte) {
+		if s.measures.fault().Why != "" {
+			s.measures.up(s.now)
+			return
+		}
+		s.measures.outages = append(slices.Clone(s.measures.outages), outage{from: s.now})
+	}},
+	{"override", 1, func(s *schedule, b byte) {
+		s.decide(app0, verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry}[b%2], User: "dana", Override: true})
+	}},
+}
+
+// No unfounded verdict: the checks abort a release only if one has failed, of a version
+// that did fail requests; and nobody leaves a step with a check that has failed or is
+// undecided, but by an override, a promotion in full, or where checks only report.
+func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
+	n, a := len(old.Status.Decisions), next.Status.Analysis
+	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
+		if !slices.ContainsFunc(c.w.measures.rates, func(r rates) bool { return r.pair.New.Bad > 0 }) {
+			c.violate("no unfounded verdict", "%s aborts a version that failed no request", actor)
+		}
+		if a == nil || !slices.ContainsFunc(a.Checks, func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }) {
+			c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
+		}
+	}
+	was, is := old.Status.Active(), next.Status.Active()
+	if !sameRelease(old, next) || led(old, next) || !going(next) || is.FullyPromoted || a == nil || a.Overridden || a.Step != was.CurrentStepIndex {
+		return
+	}
+	_, release := next.Spec.Strategy.Active()
+	overrode := slices.ContainsFunc(next.Status.Decisions, func(d rollouts.Decision) bool {
+		return len(d.Overrode) > 0 && d.Revision == is.UpdateRevision && d.Step == was.CurrentStepIndex
+	})
+	if overrode || release.Analysis == nil || !beyond(is, was.CurrentStepIndex) || beyond(was, was.CurrentStepIndex) {
+		return
+	}
+	for _, k := range a.Checks {
+		bars := k.Result == rollouts.CheckFailed || k.Result == rollouts.CheckRunning
+		if bars && onFail(release.Analysis, k.Name) != rollouts.OnFailReport {
+			c.violate("no unfounded verdict", "%s leaves step %d, of which check %s is %s", actor, was.CurrentStepIndex, k.Name, k.Result)
+		}
+	}
+}
+
+// onFail is what a check does by the plan.
+func onFail(a *rollouts.Analysis, name string) rollouts.OnFail {
+	for i := range a.Checks {
+		if rollouts.CheckName(&a.Checks[i]) == name && a.Checks[i].OnFail != "" {
+			return a.Checks[i].OnFail
+		}
+	}
+	return a.OnFail
+}

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Serves the pages with answers of fixtures, as a browser gets them from kubectl proxy.
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { RolloutTree, RolloutWhy } from '../src/wire.ts';
+import * as fixtures from './fixtures.ts';
+
+export const base = '/apis/rollouts.kruise.io/v1beta1/';
+const assets = new URL('../../pkg/dashboard/assets/', import.meta.url);
+const types: Record<string, string> = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
+const policy =
+  readFileSync(new URL('../../pkg/dashboard/pages.go', import.meta.url), 'utf8')
+    .match(/policy = "([^]*?)"\n/)?.[1]
+    ?.replace(/" \+\s*"/g, '') ?? '';
+
+export class Fake {
+  trees = new Map<string, RolloutTree>([
+    ['shop/web', fixtures.tree()],
+    [
+      'finance/pay',
+      fixtures.tree('pay', { why: { ...fixtures.why('pay', false), state: 'Moving', summary: 'Step 1 of 4 of 5.0.3 brings up 4 pods; 2 are ready.' } }),
+    ],
+    ['shop/cart', fixtures.tree('cart', { why: fixtures.stalled(), update: [0, 0, 1], stable: 9, traffic: 0 })],
+  ]);
+  total = 3;
+  forbidsList = false;
+  forbidsWatch = false;
+  conflict = '';
+  planHasError = false;
+  analysis: object | undefined = fixtures.analysis;
+  readonly posted: { path: string; body: Record<string, unknown> }[] = [];
+  readonly open = new Set<ServerResponse>();
+  private readonly server = createServer((request, response) => {
+    const url = new URL(request.url!, 'http://fake');
+    let body = '';
+    request.on('data', part => {
+      body += part;
+    });
+    request.on('end', () => this.answer(request.method!, url, body, response));
+  });
+
+  async start(): Promise<string> {
+    await new Promise<void>(done => this.server.listen(0, '127.0.0.1', done));
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}${base}ui/`;
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise(done => this.server.close(done));
+  }
+
+  // send has all who watch a tree see another one.
+  send(key: string, tree: RolloutTree): void {
+    this.trees.set(key, tree);
+    for (const response of this.open)
+      if (response.req.url!.includes(`${key.replace('/', '/rollouts/')}/tree`)) response.write(`${JSON.stringify({ type: 'MODIFIED', object: tree })}\n`);
+  }
+
+  cut(): void {
+    for (const response of this.open) response.destroy();
+  }
+
+  private json(response: ServerResponse, code: number, body: unknown): void {
+    response.writeHead(code, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+  }
+
+  private refuse(response: ServerResponse, code: number, message: string): void {
+    this.json(response, code, { kind: 'Status', code, message });
+  }
+
+  private stream(response: ServerResponse, ...events: unknown[]): void {
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    response.flushHeaders();
+    for (const event of events) response.write(`${JSON.stringify(event)}\n`);
+    this.open.add(response);
+    response.on('close', () => this.open.delete(response));
+  }
+
+  private answer(method: string, url: URL, body: string, response: ServerResponse): void {
+    const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : url.pathname;
+    if (path.startsWith('ui/')) return this.page(path.slice(3) || 'index.html', response);
+    if (path.startsWith('/api/v1/')) return void response.writeHead(200, { 'Content-Type': 'text/plain' }).end('starting\nlistening on :8080\n');
+    const watched = /^watch\/namespaces\/([^/]+)\/rollouts\/([^/]+)\/tree$/.exec(path);
+    if (watched) {
+      if (this.forbidsWatch) return this.refuse(response, 403, 'rollouts.rollouts.kruise.io "web" is forbidden: cannot watch resource "rollouts/tree"');
+      return this.stream(response, { type: 'ADDED', object: this.trees.get(`${watched[1]}/${watched[2]}`) });
+    }
+    const one = /^namespaces\/([^/]+)\/rollouts(?:\/([^/]+)(?:\/([^/]+))?)?$/.exec(path);
+    if (path === 'rollouts' || (one && !one[2])) return this.list(url, path !== 'rollouts', response);
+    const tree = one && this.trees.get(`${one[1]}/${one[2]}`);
+    if (!one || !tree) return this.refuse(response, 404, `${path} is not there`);
+    if (method === 'POST' && one[3] !== 'plan') return this.decide(path, body, response);
+    const answers: Record<string, () => unknown> = {
+      tree: () => tree,
+      why: () => tree.why as RolloutWhy,
+      plan: () => fixtures.plan(this.planHasError && method === 'POST'),
+      history: () => this.past(url.searchParams.get('release')),
+      '': () => ({ status: { analysis: this.analysis } }),
+    };
+    const answer = answers[one[3] ?? ''];
+    if (!answer) return this.refuse(response, 404, 'no such verb');
+    this.json(response, 200, answer());
+  }
+
+  private past(release: string | null): unknown {
+    const all = fixtures.history();
+    if (!release) return all;
+    const releases = all
+      .releases!.filter(r => String(r.number) === release)
+      .map(r => ({
+        ...r,
+        restore: {
+          spec: { template: { spec: { containers: [{ name: 'web', image: r.images?.[0]?.to, env: [{ name: 'LOG', value: `level-${r.number}` }] }] } } },
+        },
+      }));
+    return { releases };
+  }
+
+  private list(url: URL, namespaced: boolean, response: ServerResponse): void {
+    if (this.forbidsList && !namespaced)
+      return this.refuse(response, 403, 'rollouts.rollouts.kruise.io is forbidden: User "victor" cannot list resource "rollouts" at the cluster scope');
+    if (url.searchParams.get('watch')) return this.stream(response, { type: 'BOOKMARK', object: { rows: [] } });
+    const total = url.searchParams.get('fieldSelector') ? Math.min(3, this.total) : this.total;
+    const from = Number(url.searchParams.get('continue') ?? 0);
+    this.json(response, 200, fixtures.table(from, Math.min(from + Number(url.searchParams.get('limit')), total), total));
+  }
+
+  private decide(path: string, body: string, response: ServerResponse): void {
+    this.posted.push({ path, body: JSON.parse(body) as Record<string, unknown> });
+    if (this.conflict) return this.refuse(response, 409, this.conflict);
+    this.json(response, 201, {});
+  }
+
+  private page(name: string, response: ServerResponse): void {
+    try {
+      const content = readFileSync(new URL(name, assets));
+      response.writeHead(200, { 'Content-Type': types[name.split('.').at(-1)!] ?? 'text/plain', 'Content-Security-Policy': policy }).end(content);
+    } catch {
+      this.refuse(response, 404, name);
+    }
+  }
+}

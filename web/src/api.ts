@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { Status } from './kube';
+
+// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that.
+const here = location.href.split(/[?#]/)[0]!;
+export const version = new URL('../', here);
+export const core = new URL('../../../../api/v1/', here);
+
+// A program that serves the pages to one user gives the address a secret, which no other
+// page of this machine can read.
+const secretKey = 'weir-secret';
+const given = /^#secret=([\w-]+)/.exec(location.hash);
+if (given) {
+  sessionStorage.setItem(secretKey, given[1]!);
+  history.replaceState(null, '', '#/');
+}
+
+export class Refused extends Error {
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly reason = '',
+  ) {
+    super(message);
+  }
+}
+
+// A program that keeps a token for its users asks for it so.
+export const signIn = 'weir-sign-in';
+
+// Unreached is the error of a server that does not answer.
+export class Unreached extends Error {}
+
+export function isAborted(err: unknown): boolean {
+  return err instanceof DOMException && err.name === 'AbortError';
+}
+
+export function say(err: unknown): string {
+  return err instanceof Error ? err.message : String(err);
+}
+
+type Asked = { method?: string; body?: unknown; accept?: string; signal?: AbortSignal; query?: Record<string, string> };
+
+export async function ask(path: string, asked: Asked = {}, base: URL = version): Promise<Response> {
+  const url = new URL(path, base);
+  // Browsers are sent indented JSON unless it is said.
+  for (const [key, value] of Object.entries({ pretty: 'false', ...asked.query })) url.searchParams.set(key, value);
+  const headers: Record<string, string> = { Accept: asked.accept ?? 'application/json' };
+  const secret = sessionStorage.getItem(secretKey);
+  if (secret) headers['X-Weir-Secret'] = secret;
+  if (asked.body !== undefined) headers['Content-Type'] = 'application/json';
+  let answer: Response;
+  try {
+    answer = await fetch(url, {
+      method: asked.method ?? 'GET',
+      headers,
+      signal: asked.signal ?? null,
+      credentials: 'same-origin',
+      redirect: 'error',
+      body: asked.body === undefined ? null : JSON.stringify(asked.body),
+    });
+  } catch (err) {
+    if (isAborted(err)) throw err;
+    throw new Unreached('The server does not answer.');
+  }
+  if (answer.ok) return answer;
+  throw await refusal(answer);
+}
+
+async function refusal(answer: Response): Promise<Refused> {
+  const text = await answer.text();
+  if (answer.status === 401 && answer.headers.get('WWW-Authenticate')?.startsWith('Weir-Token')) dispatchEvent(new Event(signIn));
+  try {
+    const status = JSON.parse(text) as Status;
+    if (status.message) return new Refused(answer.status, status.message, status.reason);
+  } catch {
+    // It is no status of the API: a proxy has answered.
+  }
+  return new Refused(answer.status, text.slice(0, 300) || `The server answered ${answer.status}.`);
+}
+
+export async function get<T>(path: string, asked: Asked = {}): Promise<T> {
+  return (await (await ask(path, asked)).json()) as T;
+}
+
+export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return await get<T>(path, { method: 'POST', body, ...(signal && { signal }) });
+}
+
+export function rollout(namespace: string, name: string): string {
+  return `namespaces/${encodeURIComponent(namespace)}/rollouts/${encodeURIComponent(name)}`;
+}
+
+// lines reads an answer line by line, as watches are sent.
+export async function* lines(answer: Response): AsyncGenerator<string> {
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((err: unknown) => {
+        if (isAborted(err)) throw err;
+        throw new Unreached('The connection has ended.');
+      });
+      if (done) return;
+      const parts = (rest + value).split('\n');
+      rest = parts.pop()!;
+      yield* parts.filter(part => part.trim() !== '');
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}

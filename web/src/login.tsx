@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+
+import { post, say } from './api';
+
+// Login gives a token to the program that serves the pages; it keeps it where no page can
+// read it.
+export function Login(): JSX.Element {
+  const [token, set] = useState('');
+  const [error, fail] = useState('');
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    try {
+      await post('ui/session', { token: token.trim() });
+      location.reload();
+    } catch (err) {
+      fail(say(err));
+    }
+  };
+  return (
+    <main class="login">
+      <section>
+        <h1 tabIndex={-1}>Weir</h1>
+        <form onSubmit={event => void submit(event)}>
+          <label>
+            Token of your account
+            <input type="password" autocomplete="off" required value={token} onInput={event => set(event.currentTarget.value)} />
+          </label>
+          <p class="dim small">
+            It is kept for eight hours, and used for what you see and do here. <code>kubectl create token NAME</code> makes one.
+          </p>
+          {error && (
+            <p class="note bad" role="alert">
+              {error}
+            </p>
+          )}
+          <button type="submit" class="main">
+            Sign in
+          </button>
+        </form>
+      </section>
+    </main>
+  );
+}

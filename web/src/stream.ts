@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { Refused, ask, isAborted, lines, say } from './api';
+import type { Status } from './kube';
+
+const hiddenFor = 30_000;
+const pollEvery = 5_000;
+const longestWait = 15_000;
+// A stream that ends sooner is not opened again at once.
+const shortest = 2_000;
+
+export interface Live {
+  state: 'connecting' | 'live' | 'polling' | 'offline' | 'asleep' | 'refused';
+  error?: string;
+  code?: number;
+}
+
+// What to follow: run gives one round until it ends, and polls where no watch is to be had.
+export interface Followed {
+  // watch resolves once the stream has ended as it should.
+  watch(signal: AbortSignal, live: () => void): Promise<void>;
+  poll(signal: AbortSignal): Promise<void>;
+}
+
+// follow keeps one stream per tab: it ends it half a minute after the tab is hidden, begins
+// again when it is seen, and after failures waits longer each time. It returns what ends it.
+export function follow(what: Followed, told: (live: Live) => void): () => void {
+  let round = new AbortController();
+  let wake = () => {};
+  let over = false;
+  let asleep = false;
+  let hiding: number | undefined;
+
+  const pause = (milliseconds: number) =>
+    new Promise<void>(done => {
+      const timer = setTimeout(done, milliseconds);
+      wake = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
+  const seen = () => {
+    clearTimeout(hiding);
+    if (document.hidden) {
+      hiding = setTimeout(() => {
+        asleep = true;
+        round.abort();
+        told({ state: 'asleep' });
+      }, hiddenFor);
+    } else {
+      asleep = false;
+      wake();
+    }
+  };
+  const online = () => wake();
+  const offline = () => round.abort();
+  document.addEventListener('visibilitychange', seen);
+  addEventListener('online', online);
+  addEventListener('offline', offline);
+
+  void (async () => {
+    let failures = 0;
+    let polls = false;
+    while (!over) {
+      if (asleep) {
+        await pause(3_600_000);
+        continue;
+      }
+      round = new AbortController();
+      try {
+        if (polls) {
+          await what.poll(round.signal);
+          told({ state: 'polling' });
+          failures = 0;
+          await pause(pollEvery);
+          continue;
+        }
+        const began = Date.now();
+        await what.watch(round.signal, () => {
+          failures = 0;
+          told({ state: 'live' });
+        });
+        if (Date.now() - began < shortest) await pause(shortest);
+        continue;
+      } catch (err) {
+        if (over) return;
+        const next = after(err, polls);
+        polls = next.polls;
+        if (next.live) told(next.live);
+        if (next.again) continue;
+      }
+      failures++;
+      if (!asleep) await pause(navigator.onLine ? Math.min(500 * 2 ** failures, longestWait) : longestWait);
+    }
+  })();
+
+  return () => {
+    over = true;
+    clearTimeout(hiding);
+    document.removeEventListener('visibilitychange', seen);
+    removeEventListener('online', online);
+    removeEventListener('offline', offline);
+    round.abort();
+    wake();
+  };
+}
+
+// after says how to go on after a failure.
+function after(err: unknown, polls: boolean): { polls: boolean; again?: boolean; live?: Live } {
+  if (isAborted(err) && navigator.onLine) return { polls };
+  if (!(err instanceof Refused)) return { polls, live: { state: 'offline', error: isAborted(err) ? 'There is no network.' : say(err) } };
+  // What was watched is too old, or there is no stream to be had: reading may still be possible.
+  if (err.code === 410) return { polls, again: true };
+  if (!polls && [403, 404, 405, 429].includes(err.code)) return { polls: true, again: true };
+  const busy = err.code >= 500 || err.code === 429;
+  return { polls, live: { state: busy ? 'offline' : 'refused', error: err.message, code: err.code } };
+}
+
+// events reads a watch, and ends as its server ends it.
+export async function events<T>(
+  path: string,
+  asked: { query?: Record<string, string>; accept?: string; signal: AbortSignal },
+  open: () => void,
+  each: (type: string, object: T) => void,
+): Promise<void> {
+  const answer = await ask(path, asked);
+  open();
+  for await (const line of lines(answer)) {
+    const event = JSON.parse(line) as { type: string; object: T };
+    if (event.type === 'ERROR') {
+      const status = event.object as unknown as Status;
+      throw new Refused(status.code ?? 500, status.message ?? 'The watch has ended.');
+    }
+    each(event.type, event.object);
+  }
+}
