@@ -44,7 +44,7 @@ func keepMeasurable(d *draft) {
 	case c == nil || d.Rollout.Status.ObservedGeneration != d.Rollout.Generation:
 		d.set(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure, "the checks are tried on the last 24 hours")
 		if d.healthy() { // what is known may be of the plan before
-			d.questions = append(d.questions, questionsOf(d)...)
+			d.questions = append(d.questions, questionsOf(d.facts)...)
 		}
 		return
 	}
@@ -59,9 +59,9 @@ func tryChecks(d *draft) {
 	if c.Status == metav1.ConditionTrue || c.Reason == ReasonWouldFail {
 		return
 	}
-	reason, found, open := trials(d)
+	reason, found, open := trials(d.facts)
 	if reason == ReasonNoAnswer || reason == ReasonNothing || len(open) > 0 {
-		d.questions = append(d.questions, questionsOf(d)...)
+		d.questions = append(d.questions, questionsOf(d.facts)...)
 	}
 	message := strings.Join(found, "; ")
 	switch {
@@ -78,9 +78,9 @@ func tryChecks(d *draft) {
 
 // trials is what the checks found, the gravest reason of all, and the names of those that
 // are not known yet.
-func trials(d *draft) (reason string, found, open []string) {
+func trials(f *facts) (reason string, found, open []string) {
 	reason = ReasonMeasured
-	for _, m := range d.Measured {
+	for _, m := range f.Measured {
 		name := rollouts.CheckName(&m.Check)
 		if !asksMetrics(&m.Check) {
 			continue
@@ -89,7 +89,7 @@ func trials(d *draft) (reason string, found, open []string) {
 			open = append(open, name)
 			continue
 		}
-		of, why := trial(d.facts, m)
+		of, why := trial(f, m)
 		if why == "" {
 			continue
 		}
@@ -107,11 +107,11 @@ var grave = map[string]int{ReasonWouldFail: 1, ReasonNothing: 2, ReasonNoAnswer:
 func asksMetrics(c *rollouts.Check) bool { return c.HTTP == nil && c.Job == nil && c.PodsHealthy == "" }
 
 // questionsOf ask about the last day, from a full hour on.
-func questionsOf(d *draft) []Question {
-	every := max(seconds(d.release.Analysis.EverySeconds, defaultEvery), tried)
-	from := d.Now.Truncate(time.Hour).Add(-day)
+func questionsOf(f *facts) []Question {
+	every := max(seconds(f.release.Analysis.EverySeconds, defaultEvery), tried)
+	from := f.Now.Truncate(time.Hour).Add(-day)
 	var all []Question
-	for _, c := range d.release.Analysis.Checks {
+	for _, c := range f.release.Analysis.Checks {
 		if asksMetrics(&c) {
 			all = append(all, Question{Check: c, Began: from, From: from, Every: every, Try: true})
 		}
