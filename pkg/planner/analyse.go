@@ -133,15 +133,16 @@ func sayMeasured(d *draft, _ *rollouts.Step) {
 // the plan says so.
 func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
+	var wake time.Duration
 	for _, c := range checks(f, f.progress().CurrentStepIndex) {
-		if awaitsPerson(f, &c) {
+		// One that was undecided may be measured again.
+		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !overridden(f)
+		if again || awaitsPerson(f, &c) {
 			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
+			wake = sooner(wake, c.verdict.Wake)
 		}
 	}
-	if len(open) == 0 {
-		return passed
-	}
-	return Verdict{Result: ResultWait, Message: strings.Join(open, "; ")}
+	return waitForChecks(f, open, wake)
 }
 
 func awaitsPerson(f *facts, c *checked) bool {

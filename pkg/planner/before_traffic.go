@@ -100,30 +100,28 @@ func passTraffic(d *draft, _ *rollouts.Step) {
 func TrafficHeld(r *rollouts.Rollout) []rollouts.CheckStatus {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if StateOf(r) != StateInStep || p.State != rollouts.StepTrafficRouting || plan == nil || plan.Analysis == nil {
-		return nil
-	}
-	if a == nil || a.TrafficSince == nil || a.Overridden {
+	routing := StateOf(r) == StateInStep && p.State == rollouts.StepTrafficRouting
+	if !routing || plan == nil || plan.Analysis == nil || a == nil || a.TrafficSince == nil || a.Overridden {
 		return nil
 	}
 	var held []rollouts.CheckStatus
 	for i := range plan.Analysis.Checks {
 		c := &plan.Analysis.Checks[i]
-		stored := storedCheck(a, rollouts.CheckName(c))
-		if !applies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) || stored == nil || earlier(a.TrafficSince.Time, stored) {
-			continue
-		}
-		if holds(plan.Analysis, c, stored.Result) {
+		if stored := storedCheck(a, rollouts.CheckName(c)); applies(c, rollouts.AtBeforeTraffic, p.CurrentStepIndex) && holds(plan.Analysis, c, a.TrafficSince.Time, stored) {
 			held = append(held, *stored)
 		}
 	}
 	return held
 }
 
-// holds reports whether a result of a check keeps the traffic of its step.
-func holds(a *rollouts.Analysis, c *rollouts.Check, result rollouts.CheckResult) bool {
+// holds reports whether a stored result of a check keeps the traffic of the step that began
+// to be checked then.
+func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rollouts.CheckStatus) bool {
+	if stored == nil || earlier(since, stored) {
+		return false
+	}
 	reports := cmp.Or(c.OnFail, a.OnFail) == rollouts.OnFailReport
-	switch result {
+	switch stored.Result {
 	case rollouts.CheckRunning:
 		return !reports || !gated(c)
 	case rollouts.CheckInconclusive:

@@ -132,10 +132,7 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.BeforeStepUpgrade:
 		return WaitTraffic, "traffic of " + place
 	case rollouts.StepTrafficRouting:
-		if held := TrafficHeld(r); len(held) > 0 {
-			return WaitDecision, checksWait(r, held, "checks before the traffic of "+place, place)
-		}
-		return WaitTraffic, "traffic of " + place
+		return trafficWaits(r, place)
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
@@ -152,6 +149,14 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		}
 		return WaitController, "controller" // it goes on at once
 	}
+}
+
+// trafficWaits is what the traffic of a step waits for.
+func trafficWaits(r *rollouts.Rollout, place string) (Wait, string) {
+	if held := TrafficHeld(r); len(held) > 0 {
+		return WaitDecision, checksWait(r, held, "checks before the traffic of "+place, place)
+	}
+	return WaitTraffic, "traffic of " + place
 }
 
 // checksWait is what a step waits for that has such results: a gate, or else what is said.

@@ -53,8 +53,8 @@ var measuredMoves = []move{
 func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
-		if !slices.ContainsFunc(c.w.measures.rates, func(r rates) bool { return r.pair.New.Bad > 0 }) {
-			c.violate("no unfounded verdict", "%s aborts a version that failed no request", actor)
+		if !c.w.measures.bad() {
+			c.violate("no unfounded verdict", "%s aborts a version that failed no request, nor a Service, nor a job", actor)
 		}
 		if a == nil || !slices.ContainsFunc(a.Checks, func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }) {
 			c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
@@ -77,6 +77,16 @@ func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 			c.violate("no unfounded verdict", "%s leaves step %d, of which check %s is %s", actor, was.CurrentStepIndex, k.Name, k.Result)
 		}
 	}
+}
+
+// bad reports whether a request has failed, or a Service or a job said that the version is bad.
+func (m *measures) bad() bool {
+	for _, all := range m.answers {
+		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.rates, func(r rates) bool { return r.pair.New.Bad > 0 })
 }
 
 // onFail is what a check does by the plan.

@@ -249,9 +249,9 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 			if slices.Contains(words, "gate") {
 				check.Gate = new(true)
 			}
-			for _, of := range strings.Split(get(words, "steps", ""), ",") {
+			for of := range strings.SplitSeq(get(words, "steps", ""), ",") {
 				if of != "" {
-					check.Steps = append(check.Steps, int32(s.number(of)))
+					check.Steps = append(check.Steps, s.number(of))
 				}
 			}
 			check.AsGoodAs = rollouts.AsGoodAs(get(words, "asGoodAs", ""))

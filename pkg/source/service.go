@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *Services) Get(ctx context.Context, r Request) (Answer, error) {
 	})
 	select {
 	case <-ctx.Done():
-		return Answer{}, errors.New("Weir stopped waiting for the answer")
+		return Answer{}, refusal("Weir stopped waiting for the answer")
 	case result := <-flight:
 		return result.Val.(Answer), result.Err
 	}
@@ -99,7 +100,7 @@ func (s *Services) keep(key string, a answered) {
 func (s *Services) get(ctx context.Context, r Request) (Answer, error) {
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	u, err := url.Parse("http://" + net.JoinHostPort(r.Host, fmt.Sprint(r.Port)))
+	u, err := url.Parse("http://" + net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))))
 	if err != nil {
 		return Answer{}, errors.New("the Service has no name of a host")
 	}

@@ -38,14 +38,8 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	}
 	s.measured.Check = named(check, s.question.Check)
 	s.measured.Tried = s.question.Try
-	for _, b := range besides {
-		if b.measures(&check) {
-			if s.question.Try {
-				s.measured.Answered = true
-				return true, tryAgain
-			}
-			return m.look(ctx, subject, s, check, b.ask)
-		}
+	if b := besideOf(&check); b != nil {
+		return m.look(ctx, subject, s, check, b.ask)
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
@@ -59,16 +53,13 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows)}
 	fault := s.ask(ctx, from, subject, check, asked)
-	if fault.Why == "" && !q.Try {
+	if fault.Why == "" {
 		fault = s.askPast(ctx, from, subject, check)
 	}
 	if fault.Why != "" {
 		return s.fail(fault, now)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}
-	if q.Try {
-		return true, tryAgain
-	}
 	return true, s.next().Add(q.Every + from.Lag).Sub(m.Clock.Now())
 }
 
@@ -161,7 +152,7 @@ const pastHour = time.Hour
 // askPast asks once for the hour before the release.
 func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
-	if s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
+	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
 		return judge.Fault{}
 	}
 	n := max(int(pastHour/s.question.Every), 1)

@@ -35,6 +35,16 @@ var besides = []beside{
 	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Measures).askJob},
 }
 
+// besideOf is the kind of a check that asks no source of metrics; nil of the others.
+func besideOf(c *rollouts.Check) *beside {
+	for i := range besides {
+		if besides[i].measures(c) {
+			return &besides[i]
+		}
+	}
+	return nil
+}
+
 // transient is why there is no answer now, when there may be one at the next try.
 type transient struct{ error }
 
@@ -52,6 +62,10 @@ func (m *Measures) look(
 	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error),
 ) (news bool, again time.Duration) {
 	now, q := m.Clock.Now(), s.question
+	if q.Try {
+		s.measured.Answered = true // it has no past to be tried on
+		return true, tryAgain
+	}
 	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
 		return false, q.Since.Sub(now) + time.Millisecond
 	}
@@ -62,7 +76,7 @@ func (m *Measures) look(
 	data := &s.measured.Data
 	news = !s.measured.Answered || data.Fault.Why != ""
 	s.measured.Answered, data.Fault = true, judge.Fault{}
-	if found != nil && !slices.Contains(data.Samples, judge.Sample(*found)) {
+	if found != nil && !slices.Contains(data.Samples, *found) {
 		data.Samples, news = append(data.Samples, *found), true
 	}
 	again = now.Truncate(q.Every).Add(q.Every).Sub(now)

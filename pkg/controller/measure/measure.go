@@ -228,19 +228,11 @@ func (m *Measures) next(ctx context.Context) bool {
 	if of == nil || s.question.Every == 0 {
 		return true // nobody asks any more
 	}
+	measure := m.measure
 	if s.question.Try {
-		select {
-		case m.tries <- struct{}{}:
-			defer func() { <-m.tries }()
-		default:
-			m.queue.AddAfter(t, tryLater)
-			return true
-		}
+		measure = m.try
 	}
-	news, again := m.measure(ctx, of.subject, &s)
-	if s.question.Try && again < tryAgain {
-		again *= tryLess
-	}
+	news, again := measure(ctx, of.subject, &s)
 	m.keep(t, of.subject.UID, s)
 	if news {
 		select {
@@ -250,6 +242,21 @@ func (m *Measures) next(ctx context.Context) bool {
 	}
 	m.queue.AddAfter(t, again)
 	return true
+}
+
+// try measures a check on the past, if few are tried now.
+func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
+	select {
+	case m.tries <- struct{}{}:
+		defer func() { <-m.tries }()
+	default:
+		return false, tryLater
+	}
+	news, again = m.measure(ctx, subject, s)
+	if s.measured.Data.Fault.Why != "" {
+		return news, again * tryLess
+	}
+	return news, tryAgain
 }
 
 // keep keeps what was measured, unless nobody asks any more or the windows are others.
