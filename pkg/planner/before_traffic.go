@@ -100,8 +100,7 @@ func passTraffic(d *draft, _ *rollouts.Step) {
 func TrafficHeld(r *rollouts.Rollout) []rollouts.CheckStatus {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	routing := StateOf(r) == StateInStep && p.State == rollouts.StepTrafficRouting
-	if !routing || plan == nil || plan.Analysis == nil || a == nil || a.TrafficSince == nil || a.Overridden {
+	if !checkingTraffic(r) || plan == nil || plan.Analysis == nil {
 		return nil
 	}
 	var held []rollouts.CheckStatus
@@ -112,6 +111,12 @@ func TrafficHeld(r *rollouts.Rollout) []rollouts.CheckStatus {
 		}
 	}
 	return held
+}
+
+// checkingTraffic reports whether the traffic of a step may wait for checks.
+func checkingTraffic(r *rollouts.Rollout) bool {
+	a := r.Status.Analysis
+	return StateOf(r) == StateInStep && r.Status.Active().State == rollouts.StepTrafficRouting && a != nil && a.TrafficSince != nil && !a.Overridden
 }
 
 // holds reports whether a stored result of a check keeps the traffic of the step that began
