@@ -132,6 +132,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
 	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
+	all.BoolVar(&o.Pages, "ui", o.Pages, "serve the dashboard: files for a browser, which asks for all else as its user")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
 		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")

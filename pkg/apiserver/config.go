@@ -48,7 +48,8 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(withRequest(api, g.Serializer), g.Serializer), g)
+		inner := withPages(withRequest(api, g.Serializer), o.Pages)
+		chain := genericapiserver.DefaultBuildHandlerChain(withoutCrossSite(inner, g.Serializer), g)
 		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {

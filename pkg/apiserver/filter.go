@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -18,6 +19,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 )
 
@@ -45,6 +48,23 @@ func withRequest(api http.Handler, codecs runtime.NegotiatedSerializer) http.Han
 				responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
 				return
 			}
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// withPages serves the dashboard to authorized requests, unless it is off. It has a path of
+// its own in the group, since the aggregator leads nothing else here.
+func withPages(api http.Handler, on bool) http.Handler {
+	if !on {
+		return api
+	}
+	root := "/apis/" + v1beta1.SchemeGroupVersion.String() + "/ui"
+	pages := dashboard.Pages(root + "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rest, found := strings.CutPrefix(r.URL.Path, root); found && (rest == "" || rest[0] == '/') {
+			pages.ServeHTTP(w, r)
+			return
 		}
 		api.ServeHTTP(w, r)
 	})

@@ -61,6 +61,9 @@ type Options struct {
 	// Standalone is for developers of clients: the server without a cluster.
 	Standalone StandaloneOptions
 
+	// Pages are served to browsers.
+	Pages bool
+
 	// Beside runs in the same process; nil if nothing can.
 	Beside Beside
 
@@ -84,6 +87,7 @@ func NewOptions() *Options {
 		WebhookPort:     9443,
 		ControllerUser:  defaultController,
 		LegacyApprovals: LegacyCheck,
+		Pages:           true,
 		Rules:           validation.Options{PartitionPercentLimit: validation.DefaultPartitionPercentLimit},
 		scheme:          scheme,
 		codecs:          codecs,
