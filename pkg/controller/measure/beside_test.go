@@ -25,10 +25,11 @@ var (
 	smoke  = rollouts.Check{Job: &rollouts.JobCheck{CronJob: "web-smoke"}}
 )
 
-// asks asks about a check from now on, whose step begins in two seconds.
+// asks asks about a check from now on, whose step begins in two seconds, and the first window later.
 func asks(m *measure.Measures, c rollouts.Check, passed bool) (since time.Time) {
 	since = time.Now().Truncate(time.Second).Add(2 * time.Second)
-	m.Ask(web, subject, []planner.Question{{Check: c, Began: since, From: since, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
+	first := since.Add(28 * time.Second)
+	m.Ask(web, subject, []planner.Question{{Check: c, Began: first, From: first, Every: 10 * time.Second, Since: since, Step: 2, Passed: passed}})
 	return since
 }
 
@@ -110,7 +111,7 @@ func TestJob(t *testing.T) {
 		if got := said(t, m, smoke); len(got) > 0 || len(p.jobs) != 2 {
 			t.Errorf("measured %v, and looked %d times", got, len(p.jobs))
 		}
-		want := measure.Job{Subject: subject, Check: "job", CronJob: "web-smoke", Began: since, Since: since, Step: 2}
+		want := measure.Job{Subject: subject, Check: "job", CronJob: "web-smoke", Began: since.Add(28 * time.Second), Since: since, Step: 2}
 		if diff := cmp.Diff(want, p.jobs[0]); diff != "" {
 			t.Errorf("the job (-want +got):\n%s", diff)
 		}

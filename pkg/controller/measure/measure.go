@@ -171,12 +171,14 @@ func (r *release) of(subject Subject, check string) *series {
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
-// were folded go.
+// were folded go. The first step may be looked at before the first window begins.
 func (s *series) goOn(q planner.Question) *series {
 	next := *s
 	next.question = q
 	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })
-	next.measured.Data.Samples = slices.DeleteFunc(slices.Clone(next.measured.Data.Samples), func(s judge.Sample) bool { return s.At.Before(q.From) })
+	next.measured.Data.Samples = slices.DeleteFunc(slices.Clone(next.measured.Data.Samples), func(s judge.Sample) bool {
+		return s.At.Before(q.From) && (q.Since.IsZero() || s.At.Before(q.Since))
+	})
 	return &next
 }
 
