@@ -12,8 +12,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/weir-rollouts/weir/artifacts"
 	"github.com/weir-rollouts/weir/pkg/doctor"
+	"github.com/weir-rollouts/weir/pkg/doctor/etcd"
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
 	"github.com/weir-rollouts/weir/pkg/store"
 )
@@ -73,25 +73,22 @@ func (d *diagnosis) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	observer := &observe.Observer{Etcd: observe.Etcd(d.etcd)}
 	if d.dataDir != "" {
 		address, err := store.AddressIn(d.dataDir)
 		if err != nil {
 			return err
 		}
-		observer.Etcd.Servers = append(observer.Etcd.Servers, address)
+		d.etcd.Servers = append(d.etcd.Servers, address)
 	}
-	if observer.Cluster, err = d.cluster(); err != nil {
+	cluster, err := d.cluster()
+	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	if observer.Wanted, err = doctor.ReadInstallation(artifacts.Files, observe.Form(cmd.Context(), observer.Cluster)); err != nil {
-		return err
-	}
-	facts, err := observer.Observe(cmd.Context(), doctor.Parts(checks))
+	results, err := observe.Examine(cmd.Context(), cluster, checks, etcd.Remote(d.etcd).Look)
 	if err != nil {
 		return err
 	}
-	return d.write(cmd.OutOrStdout(), doctor.Judge(checks, facts))
+	return d.write(cmd.OutOrStdout(), results)
 }
 
 // cluster says how to reach it, as kubectl finds it out.
@@ -103,12 +100,8 @@ func (d *diagnosis) cluster() (*restclient.Config, error) {
 
 // write says what was found; that there is something is an error.
 func (d *diagnosis) write(w io.Writer, results []doctor.Result) error {
-	if d.output == "json" {
-		if err := doctor.WriteJSON(w, results); err != nil {
-			return fmt.Errorf("writing what was found: %w", err)
-		}
-	} else {
-		doctor.WriteText(w, results)
+	if err := doctor.Write(w, d.output, results); err != nil {
+		return fmt.Errorf("writing what was found: %w", err)
 	}
 	if !doctor.Well(results) {
 		return errors.New("not all is well")

@@ -97,9 +97,10 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 		}
 	}
 	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII only; the default where the locale is not UTF-8")
-	a.add(root, "see", a.newList(), a.newGet(), a.newWhy())
+	a.add(root, "see", a.newList(), a.newGet(), a.newWhy(), a.newPlan(), a.newHistory(), a.newDiff())
 	a.add(root, "act", a.newVerbs()...)
-	a.add(root, "act", a.newWait())
+	a.add(root, "act", a.newWait(), a.newSet(), a.newUndo())
+	a.add(root, "other", a.newDoctor(), a.newVersion())
 	return root
 }
 

@@ -141,7 +141,16 @@ func TestRefused(t *testing.T) {
 		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
 		{[]string{"wait", "web", "--no-people"}, exitPerson, "waits for an approval"},
 		{[]string{"wait", "web", "--for=paused"}, 0, "paused: Step 2 of 3"},
-		{[]string{"get", "web", "-o", "xml"}, 1, `output format "xml"`},
+		{[]string{"get", "web", "-o", "xml"}, 1, `--output "xml" must be`},
+		{[]string{"promote", "web", "-o", "xml"}, 1, `--output "xml" must be`},
+		{[]string{"plan", "web"}, exitPerson, "Nothing was changed."},
+		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "raise it, or set maxSurge 1"},
+		{[]string{"plan"}, 1, "name a Rollout"},
+		{[]string{"diff", "web", "9"}, 1, "release 9 is not on record"},
+		{[]string{"diff", "web", "10", "12"}, 1, "the template of release 10 is not on record any more"},
+		{[]string{"set", "image", "web", "app"}, 1, `"app" must be CONTAINER=IMAGE`},
+		{[]string{"doctor", "--check=soul"}, 1, `there is no check "soul"`},
+		{[]string{"doctor", "-o", "xml"}, 1, `--output "xml" must be text or json`},
 	} {
 		r := newRecording(t)
 		out, code := r.run(t, c.args...)
@@ -160,6 +169,10 @@ func TestOutputs(t *testing.T) {
 		`"kind": "RolloutTree"`:             {"get", "web", "-o", "json"},
 		"kind: Rollout\n":                   {"do", "web", "abort", "-o", "yaml"},
 		"replicaset/web-6f9d5b7c8d":         {"get", "web"},
+		"11  succeeded  v6":                 {"history", "web"},
+		"~ spec.containers[app].image":      {"diff", "web", "12"},
+		"and 3 more changes":                {"diff", "web", "10"},
+		"kubectl-weir test\n":               {"version", "--client"},
 	} {
 		r := newRecording(t)
 		if out, code := r.run(t, args...); code != 0 || !strings.Contains(out, want) {

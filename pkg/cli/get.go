@@ -37,7 +37,7 @@ func (a *app) get(ctx context.Context, o *output, arg string) error {
 	if !o.drawn() {
 		return o.print(a.Out, tree.raw)
 	}
-	p := &picture{tree: &tree.it, wide: *o.OutputFormat == "wide"}
+	p := &picture{tree: &tree.it, wide: o.format == "wide"}
 	p.look(ctx, s)
 	c := a.screen()
 	return c.write(a.Out, c.get(p))

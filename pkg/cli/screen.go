@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"runtime"
@@ -28,12 +29,22 @@ type screen struct {
 }
 
 func (a *app) screen() screen {
-	s := screen{ascii: a.ascii || !speaksUTF8(a.environ), now: a.clock.Now()}
+	s := screen{ascii: a.ascii || !a.speaksUTF8(), now: a.clock.Now()}
 	s.colour = colorprofile.Detect(a.Out, a.environ) >= colorprofile.ANSI
 	if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.width, _, _ = term.GetSize(int(f.Fd())) // 0 is as wide as needed
 	}
 	return s
+}
+
+// env is a variable of the environment.
+func (a *app) env(name string) string {
+	for _, v := range a.environ {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // asks reports whether a person can be asked.
@@ -45,16 +56,9 @@ func isTerminal(stream any) bool {
 }
 
 // speaksUTF8 reports whether the locale has more than ASCII.
-func speaksUTF8(environ []string) bool {
-	for _, name := range []string{"LC_ALL=", "LC_CTYPE=", "LANG="} {
-		for _, v := range environ {
-			if locale, ok := strings.CutPrefix(v, name); ok && locale != "" {
-				locale = strings.ToLower(locale)
-				return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
-			}
-		}
-	}
-	return runtime.GOOS == "windows"
+func (a *app) speaksUTF8() bool {
+	locale := strings.ToLower(cmp.Or(a.env("LC_ALL"), a.env("LC_CTYPE"), a.env("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8") || locale == "" && runtime.GOOS == "windows"
 }
 
 // inASCII has for each sign one of the same width.

@@ -15,6 +15,15 @@ func Well(results []Result) bool {
 	return !slices.ContainsFunc(results, func(r Result) bool { return r.Status != OK })
 }
 
+// Write writes results as text or json.
+func Write(w io.Writer, format string, results []Result) error {
+	if format == "json" {
+		return WriteJSON(w, results)
+	}
+	WriteText(w, results)
+	return nil
+}
+
 // WriteText writes results for people.
 func WriteText(w io.Writer, results []Result) {
 	marks := map[Status]string{OK: "ok", Problem: "PROBLEM", Unknown: "unknown"}

@@ -47,7 +47,7 @@ func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
 			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + doctor.Namespace, "system:authenticated"},
 			ResourceAttributes: &asked[i],
 		}}
-		answer, err := o.typed.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		answer, err := o.typed.authorization.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if failed[i] = err; err == nil {
 			f.Access[i].Allowed = answer.Status.Allowed
 		}
@@ -58,10 +58,10 @@ func (o *Observer) access(ctx context.Context, f *doctor.Facts) error {
 // role reads the rules of a role that is not ours, but of Kubernetes.
 func (o *Observer) role(ctx context.Context, g doctor.Grant) ([]rbacv1.PolicyRule, error) {
 	if g.Role.Kind == "Role" {
-		r, err := orNil(o.typed.RbacV1().Roles(g.Namespace).Get(ctx, g.Role.Name, metav1.GetOptions{}))
+		r, err := orNil(o.typed.rbac.Roles(g.Namespace).Get(ctx, g.Role.Name, metav1.GetOptions{}))
 		return ptr.Deref(r, rbacv1.Role{}).Rules, err
 	}
-	r, err := orNil(o.typed.RbacV1().ClusterRoles().Get(ctx, g.Role.Name, metav1.GetOptions{}))
+	r, err := orNil(o.typed.rbac.ClusterRoles().Get(ctx, g.Role.Name, metav1.GetOptions{}))
 	return ptr.Deref(r, rbacv1.ClusterRole{}).Rules, err
 }
 

@@ -25,10 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	apps "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/weir-rollouts/weir/artifacts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -45,10 +46,10 @@ type Observer struct {
 	// Cluster says how to reach it.
 	Cluster *rest.Config
 	Wanted  doctor.Installation
-	// Etcd is looked at if it names a server.
-	Etcd Etcd
+	// Members looks at the members of an etcd; nil if none is looked at.
+	Members func(context.Context) []doctor.Member
 
-	typed   kubernetes.Interface
+	typed   groups
 	dynamic dynamic.Interface
 }
 
@@ -72,6 +73,27 @@ var parts = []struct {
 	{doctor.PartLease, (*Observer).lease},
 }
 
+// Examine looks at what the checks need, and judges it. members may be nil.
+func Examine(ctx context.Context, cluster *rest.Config, checks []doctor.Check, members func(context.Context) []doctor.Member) ([]doctor.Result, error) {
+	wanted, err := doctor.ReadInstallation(artifacts.Files, Form(ctx, cluster))
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{Cluster: cluster, Wanted: wanted, Members: members}
+	facts, err := o.Observe(ctx, doctor.Parts(checks))
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Judge(checks, facts), nil
+}
+
+func (o *Observer) etcd(ctx context.Context, f *doctor.Facts) error {
+	if o.Members != nil {
+		f.Members = o.Members(ctx)
+	}
+	return nil
+}
+
 // Observe reads the parts. What cannot be read is said in the facts.
 func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (doctor.Facts, error) {
 	config := rest.CopyConfig(o.Cluster)
@@ -80,7 +102,7 @@ func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (d
 	config.WarningHandler = rest.NoWarnings{}
 	o.Cluster = config
 	var err error
-	if o.typed, err = kubernetes.NewForConfig(config); err != nil {
+	if o.typed, err = newGroups(config); err != nil {
 		return doctor.Facts{}, fmt.Errorf("creating a client: %w", err)
 	}
 	if o.dynamic, err = dynamic.NewForConfig(config); err != nil {
@@ -103,13 +125,13 @@ func (o *Observer) Observe(ctx context.Context, needed sets.Set[doctor.Part]) (d
 // Form is the form that is installed. Where that cannot be read it is the usual one: the
 // checks say what cannot be read.
 func Form(ctx context.Context, cluster *rest.Config) doctor.Form {
-	client, err := kubernetes.NewForConfig(cluster)
+	client, err := apps.NewForConfig(cluster)
 	if err != nil {
 		return doctor.OneProcess
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	d, err := client.AppsV1().Deployments(doctor.Namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
+	d, err := client.Deployments(doctor.Namespace).Get(ctx, "weir-apiserver", metav1.GetOptions{})
 	if err != nil {
 		return doctor.OneProcess
 	}
@@ -152,7 +174,7 @@ func (o *Observer) cluster(ctx context.Context, f *doctor.Facts) error {
 }
 
 func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
-	c, err := orNil(o.typed.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{}))
+	c, err := orNil(o.typed.core.ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{}))
 	if c != nil {
 		f.FrontProxy = map[string]string{}
 		maps.Copy(f.FrontProxy, c.Data)
@@ -162,7 +184,7 @@ func (o *Observer) frontProxy(ctx context.Context, f *doctor.Facts) error {
 
 func (o *Observer) lease(ctx context.Context, f *doctor.Facts) error {
 	var err error
-	f.Lease, err = orNil(o.typed.CoordinationV1().Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{}))
+	f.Lease, err = orNil(o.typed.coordination.Leases(doctor.Namespace).Get(ctx, "weir-controller", metav1.GetOptions{}))
 	return err
 }
 
@@ -200,7 +222,7 @@ func (o *Observer) definitions(ctx context.Context, f *doctor.Facts) error {
 // others finds the manager of OpenKruise Rollouts and its webhooks by the names
 // that its manifests and its chart give them.
 func (o *Observer) others(ctx context.Context, f *doctor.Facts) error {
-	deployments, err := o.typed.AppsV1().Deployments("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kruise-rollout-controller-manager"})
+	deployments, err := o.typed.apps.Deployments("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kruise-rollout-controller-manager"})
 	if err != nil {
 		return err
 	}

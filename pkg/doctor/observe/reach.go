@@ -83,7 +83,7 @@ func (o *Observer) webhooks(ctx context.Context, f *doctor.Facts) error {
 	}
 	f.Webhooks = map[string]admissionv1.MutatingWebhookConfiguration{}
 	for _, want := range wanted {
-		have, err := orNil(o.typed.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, want.Name, metav1.GetOptions{}))
+		have, err := orNil(o.typed.admission.MutatingWebhookConfigurations().Get(ctx, want.Name, metav1.GetOptions{}))
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (o *Observer) webhooks(ctx context.Context, f *doctor.Facts) error {
 
 func (o *Observer) policies(ctx context.Context, f *doctor.Facts) error {
 	group := admissionv1.SchemeGroupVersion
-	resources, err := o.typed.Discovery().ServerResourcesForGroupVersion(group.String())
+	resources, err := o.typed.discovery.ServerResourcesForGroupVersion(group.String())
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (o *Observer) webhook(ctx context.Context, c admissionv1.WebhookClientConfi
 // what it stands for.
 func (o *Observer) service(ctx context.Context, namespace, name string, port int32) doctor.Served {
 	host := name + "." + namespace + ".svc"
-	s, err := o.typed.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	s, err := o.typed.core.Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return doctor.Served{Host: host, Err: err}
 	}

@@ -1,12 +1,17 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+// Package etcd answers: how are the members of an etcd?
+//
+// It is apart from pkg/doctor/observe, so that a program without an etcd needs no client
+// of one.
+package etcd
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,24 +20,29 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor"
 )
 
-// Etcd says how to reach the members of one.
-type Etcd struct {
+// dialLimit is how long a member may take.
+const dialLimit = 3 * time.Second
+
+// Remote says how to reach the members of one.
+type Remote struct {
 	// Servers are its members, as URLs; none if it is not to be looked at.
 	Servers []string
 	// CAFile, CertFile and KeyFile are for TLS.
 	CAFile, CertFile, KeyFile string
 }
 
-func (o *Observer) etcd(ctx context.Context, f *doctor.Facts) error {
-	for _, server := range o.Etcd.Servers {
-		m := doctor.Member{Address: server}
-		m.Err = o.Etcd.look(ctx, &m)
-		f.Members = append(f.Members, m)
+// Look asks each member.
+func (e Remote) Look(ctx context.Context) []doctor.Member {
+	var members []doctor.Member
+	for _, url := range e.Servers {
+		m := doctor.Member{Address: url}
+		m.Err = e.look(ctx, &m)
+		members = append(members, m)
 	}
-	return nil
+	return members
 }
 
-func (e Etcd) look(ctx context.Context, m *doctor.Member) (failed error) {
+func (e Remote) look(ctx context.Context, m *doctor.Member) (failed error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	config := clientv3.Config{Endpoints: []string{m.Address}, DialTimeout: dialLimit, Context: ctx, Logger: zap.NewNop()}
