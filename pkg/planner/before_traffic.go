@@ -142,6 +142,9 @@ func holds(a *rollouts.Analysis, c *rollouts.Check, since time.Time, stored *rol
 // step and are inconclusive, or without any: they are not asked again in this step.
 func LetTrafficThrough(r *rollouts.Rollout, next *rollouts.RolloutStatus, user string, any bool, now time.Time) {
 	at := RoundUp(now)
+	if a := r.Status.Analysis; a != nil && at.Before(a.TrafficSince) {
+		at = *a.TrafficSince // which is rounded up, too: it is of this step
+	}
 	for _, held := range TrafficHeld(r) {
 		if !any && held.Result != rollouts.CheckInconclusive {
 			continue

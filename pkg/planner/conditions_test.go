@@ -196,3 +196,27 @@ func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
 		Checks: []rollouts.CheckStatus{{Name: rollouts.CheckName(&c), Result: rollouts.CheckRunning, Time: &since}},
 	}
 }
+
+// What is let through in the second in which the checks begin stays so.
+func TestLetTrafficThrough(t *testing.T) {
+	t.Parallel()
+	since := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	r := &rollouts.Rollout{Status: rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing}}
+	r.Spec.Strategy.Canary = &rollouts.Release{}
+	r.Status.SetActivity(rollouts.ActivityInRolling, "m", since)
+	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 2, State: rollouts.StepTrafficRouting}
+	checking(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
+	next := r.Status.DeepCopy()
+	planner.LetTrafficThrough(r, next, "alice", false, since.Add(-time.Second))
+	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckRunning {
+		t.Errorf("without an override the gate is %+v", is)
+	}
+	planner.LetTrafficThrough(r, next, "alice", true, since.Add(-time.Second))
+	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckSkipped || is.Time.Before(&since) {
+		t.Errorf("the gate is %+v", is)
+	}
+	r.Status = *next
+	if held := planner.TrafficHeld(r); len(held) > 0 {
+		t.Errorf("the traffic is held by %+v", held)
+	}
+}
