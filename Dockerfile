@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# One image for all pods of artifacts/: weir-apiserver, weir-controller and, for
-# artifacts/ha, etcd. Static binaries and nothing else, run as nobody:
+# One image for all pods of artifacts/: weir-apiserver, weir-controller, for artifacts/ha
+# etcd, and for artifacts/dashboard weir-dashboard. Static binaries and nothing else, run as nobody:
 #   docker buildx build --platform=linux/amd64,linux/arm64 --tag=REPOSITORY/weir:TAG --push .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
@@ -16,6 +16,6 @@ ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
 RUN make build OUT=/out && go build -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
 
 FROM scratch
-COPY --from=build /out/weir-apiserver /out/weir-controller /out/etcd /
+COPY --from=build /out/weir-apiserver /out/weir-controller /out/weir-dashboard /out/etcd /
 USER 65532:65532
 ENTRYPOINT ["/weir-apiserver"]

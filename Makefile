@@ -129,9 +129,10 @@ microbench: ## run the benchmarks of single functions
 	go test ./... -run '^$$' -bench . -benchmem
 
 ##@ Build parts of it
-build: ## build bin/weir-apiserver, bin/weir-controller and bin/kubectl-weir; OUT=bin
+build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-weir; OUT=bin
 	hack/build.sh $(OUT)/weir-apiserver '' ./cmd/apiserver
 	hack/build.sh $(OUT)/weir-controller '' ./cmd/controller
+	hack/build.sh $(OUT)/weir-dashboard '' ./cmd/dashboard
 	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
 dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64"

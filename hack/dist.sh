@@ -43,7 +43,7 @@ pack() {
 }
 
 for platform in $platforms; do
-	for program in apiserver controller; do
+	for program in apiserver controller dashboard; do
 		name=weir-$program-$version-${platform/\//-}
 		mkdir "$stage/$name"
 		GOOS=${platform%/*} GOARCH=${platform#*/} hack/build.sh "$stage/$name/weir-$program" '' "./cmd/$program"

@@ -213,14 +213,17 @@ func (s *story) requests(c command) {
 	s.w.measures.rates = append(s.w.measures.rates, rates{s.w.now, judge.Pair{New: count(c.get("new", "0/0")), Old: count(c.get("old", "0/0"))}})
 }
 
-// source goes down, and comes back with all that happened meanwhile.
+// source goes down, and comes back with all that happened meanwhile; or it forgets the past.
 func (s *story) source(c command) {
 	m := &s.w.measures
-	if c.has("down") {
+	switch {
+	case c.has("down"):
 		m.outages = append(m.outages, outage{from: s.w.now})
-		return
+	case c.has("forgets"):
+		m.rates = nil
+	default:
+		m.up(s.w.now)
 	}
-	m.up(s.w.now)
 }
 
 // analysis is that of the lines of a plan that begin with analysis or check.

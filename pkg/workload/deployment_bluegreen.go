@@ -76,7 +76,7 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	if r.onlyNew() && !full(planner.Target{Partition: share}, n) {
 		return true
 	}
-	most := planner.Limit(rollouts.StyleBlueGreen, share, n)
+	most := brings(share, n)
 	switch {
 	case n == 0 || r.stable == nil || r.stable == r.update:
 		return n == 0
@@ -85,6 +85,12 @@ func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) 
 	default:
 		return size(r.stable) == 0 || stopped(d) || exceeds(r, n, most)
 	}
+}
+
+// brings is how many pods the native controller brings of a share, beside those of stable:
+// rounded up. A batch may be ready with one less (planner.Limit).
+func brings(share intstr.IntOrString, n int32) int32 {
+	return planner.Limit(rollouts.StyleCanary, share, n)
 }
 
 // surplus reports whether there are more pods of the new version than a share allows, which
@@ -122,7 +128,7 @@ func beside(r revisions, share intstr.IntOrString, n int32) intstr.IntOrString {
 		return share
 	}
 	sized := noted(r.update)
-	if size(r.update) > planner.Limit(rollouts.StyleBlueGreen, share, n) && (sized == 0 || sized == n) {
+	if size(r.update) > brings(share, n) && (sized == 0 || sized == n) {
 		return intstr.FromInt32(size(r.update))
 	}
 	return share

@@ -52,7 +52,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 		Alone:   alone(d),
 	}
 	s.Surge, s.Unavailable = ownersLimits(d)
-	besideStable(&s, r)
+	besideStable(&s, r, v)
 	assign(&s, d, r, another)
 	if between {
 		stayBetween(&s)
@@ -74,9 +74,12 @@ func stayBetween(s *sizes.Scaling) {
 
 // besideStable lets pods be there beside those of stable. What an abort has left goes
 // before a release begins again.
-func besideStable(s *sizes.Scaling, r revisions) {
+func besideStable(s *sizes.Scaling, r revisions, v driving) {
 	if !s.Resumes {
 		return
+	}
+	if !v.Abort {
+		s.Target = brings(v.Partition, s.Replicas)
 	}
 	if hurries(r.update) {
 		s.Target = 0

@@ -41,7 +41,7 @@ type prometheus struct {
 	t      *testing.T
 	dir    string
 	ending context.CancelFunc
-	ended  chan error
+	ended  chan struct{}
 }
 
 func startPrometheus(t *testing.T) *prometheus {
@@ -77,14 +77,17 @@ func (p *prometheus) start() {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("starting Prometheus, see hack/prometheus.sh: %v", err)
 	}
-	p.ending, p.ended = ending, make(chan error, 1)
-	go func() { p.ended <- cmd.Wait() }()
+	p.ending, p.ended = ending, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it was killed
+		close(p.ended)
+	}()
 }
 
 // end kills it: what it has not written down is lost.
 func (p *prometheus) end() {
 	p.ending()
-	_ = <-p.ended // it was killed
+	<-p.ended
 }
 
 // TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
@@ -165,9 +168,18 @@ func equalVersions(t *testing.T) {
 				a.until("an outage is over", answered(l, asked, 20*perSecond))
 				here.pods.fail(namespace, 0.005)
 			}
-			a.until("step 1 waits, or the release is aborted", a.sees(func(s *v1beta1.RolloutStatus) bool {
+			decided := a.sees(func(s *v1beta1.RolloutStatus) bool {
 				return aborting(s) || s.Canary.CurrentStepIndex == 1 && s.Canary.State == v1beta1.StepPaused
-			}))
+			})
+			for minute := 1; minute <= 3; minute++ {
+				a.until("a minute is over, or the step is decided", func(ctx context.Context) error {
+					if err := decided(ctx); err == nil {
+						return nil
+					}
+					return answered(l, asked, minute*60*perSecond)(ctx)
+				})
+			}
+			a.until("step 1 waits, or the release is aborted", decided)
 			if r := a.report(); aborting(&r.Status) {
 				t.Errorf("a version as good as the stable one was aborted: %+v", r.Status.Decisions)
 			}
@@ -249,7 +261,7 @@ func measuredApp(t *testing.T, namespace, share string) (*app, *load) {
 	t.Helper()
 	plan := through(v1beta1.Step{Replicas: step("10%", "").Replicas, Traffic: new(share)}, v1beta1.Step{Replicas: step("100%", "").Replicas})
 	plan.Analysis = &v1beta1.Analysis{
-		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(300)),
+		EverySeconds: new(int32(5)), AtLeastSeconds: new(int32(15)), WithinSeconds: new(int32(180)),
 		Checks: []v1beta1.Check{
 			{SuccessRate: new("99%")},
 			{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: 250}},

@@ -71,6 +71,9 @@ func (w *witness) seeRollout(e watch.Event) {
 		if len(releases) > 0 {
 			g.number = releases[len(releases)-1].Number
 		}
+		if reason(r) == "Aborted" {
+			g.step = now // a Rollout that is enabled again finds the release as it was aborted
+		}
 	}
 	for step := g.step; step < now && hash == g.hash; step++ {
 		if !w.mayPass(r, step) {

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command weir-dashboard serves the dashboard to those who have no kubeconfig. It has no
+// rights of its own: what a page asks for is asked as the user in front of it.
+package main
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/dashboard"
+)
+
+// options are what the flags say.
+type options struct {
+	auth, address, kubeconfig, authority string
+	certificate, key, clients            string
+	secretFile, sessionKey               string
+	as                                   dashboard.Impersonation
+}
+
+func main() {
+	var o options
+	f := pflag.NewFlagSet("weir-dashboard", pflag.ExitOnError)
+	f.StringVar(&o.auth, "auth", "token", "who a user is: token (each pastes one), bearer (the proxy in front sends one), or impersonate (the proxy in front names the user)")
+	f.StringVar(&o.address, "listen", "127.0.0.1:8080", "address and port; one that others reach needs a certificate")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty inside a pod")
+	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
+	f.StringVar(&o.certificate, "tls-cert-file", "", "serving certificate")
+	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
+	f.StringVar(&o.clients, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
+	f.StringVar(&o.sessionKey, "session-key-file", "", "file of 32 bytes that replicas share, for token; without it sessions end with the process")
+	f.StringVar(&o.secretFile, "proxy-secret-file", "", "file with what the proxy in front sends as X-Weir-Proxy, for impersonate")
+	f.StringVar(&o.as.Prefix, "impersonate-prefix", "", "what is before the name of each user and group, for impersonate")
+	f.StringVar(&o.as.UserHeader, "user-header", "X-Forwarded-User", "header with the name of the user, for impersonate")
+	f.StringVar(&o.as.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate")
+	_ = f.Parse(os.Args[1:]) // ExitOnError
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "weir-dashboard:", err)
+		os.Exit(1) //nolint:gocritic // there is nothing to release
+	}
+}
+
+func (o *options) run(ctx context.Context) error {
+	config, err := o.cluster()
+	if err != nil {
+		return err
+	}
+	who, err := o.identity(ctx, config)
+	if err != nil {
+		return err
+	}
+	handler, err := dashboard.Proxy(config, who)
+	if err != nil {
+		return err
+	}
+	listener, err := o.listen()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "weir-dashboard serves on", listener.Addr())
+	return dashboard.Serve(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listener)
+}
+
+// cluster says how to reach the cluster. Only impersonation needs an account of its own.
+func (o *options) cluster() (*rest.Config, error) {
+	inside := o.kubeconfig == ""
+	if inside && o.auth != "impersonate" {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" {
+			return nil, errors.New("outside of a pod, --kubeconfig says how to reach the cluster")
+		}
+		return &rest.Config{Host: "https://" + net.JoinHostPort(host, port), TLSClientConfig: rest.TLSClientConfig{CAFile: o.authority}}, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+	}
+	if o.auth != "impersonate" {
+		config = rest.AnonymousClientConfig(config)
+	}
+	return config, nil
+}
+
+func (o *options) identity(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
+	switch o.auth {
+	case "token":
+		return o.sessions()
+	case "bearer":
+		return dashboard.Bearer{}, nil
+	case "impersonate":
+		return o.impersonation(ctx, config)
+	}
+	return nil, fmt.Errorf("--auth %q must be token, bearer or impersonate", o.auth)
+}
+
+func (o *options) sessions() (dashboard.Identity, error) {
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	if o.sessionKey != "" {
+		var err error
+		if key, err = os.ReadFile(o.sessionKey); err != nil {
+			return nil, fmt.Errorf("reading --session-key-file: %w", err)
+		}
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("--session-key-file must have 32 bytes: %w", err)
+	}
+	sealed, err := cipher.NewGCMWithRandomNonce(block)
+	return &dashboard.Sessions{Sealed: sealed, Clock: clock.RealClock{}}, err
+}
+
+func (o *options) impersonation(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
+	if o.as.Prefix == "" || strings.HasPrefix(o.as.Prefix, "system:") {
+		return nil, errors.New("--impersonate-prefix must be there, and not begin with system:, so that nobody is taken for a user of the cluster itself")
+	}
+	if o.secretFile != "" {
+		secret, err := os.ReadFile(o.secretFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --proxy-secret-file: %w", err)
+		}
+		o.as.Secret = strings.TrimSpace(string(secret))
+	}
+	if o.as.Secret == "" && o.clients == "" {
+		return nil, errors.New("--proxy-secret-file or --client-ca-file must say how the proxy in front is known")
+	}
+	return o.as, dashboard.CheckConstrained(ctx, config, o.as.Prefix)
+}
+
+func (o *options) listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", o.address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	if o.certificate == "" {
+		if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
+			return nil, errors.Join(fmt.Errorf("--listen %s: tokens and names go over the network there; give --tls-cert-file, or listen on 127.0.0.1", o.address), listener.Close())
+		}
+		return listener, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.certificate, o.key)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading --tls-cert-file: %w", err), listener.Close())
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if o.clients != "" {
+		authority, err := os.ReadFile(o.clients)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("reading --client-ca-file: %w", err), listener.Close())
+		}
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !config.ClientCAs.AppendCertsFromPEM(authority) {
+			return nil, errors.Join(errors.New("--client-ca-file has no certificate"), listener.Close())
+		}
+	}
+	return tls.NewListener(listener, config), nil
+}
