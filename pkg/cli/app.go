@@ -100,6 +100,7 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 	a.add(root, "see", a.newList(), a.newGet(), a.newWhy(), a.newPlan(), a.newHistory(), a.newDiff())
 	a.add(root, "act", a.newVerbs()...)
 	a.add(root, "act", a.newWait(), a.newSet(), a.newUndo())
+	a.add(root, "write", a.newInit(), a.newLint(), a.newConvert())
 	a.add(root, "other", a.newDoctor(), a.newVersion())
 	return root
 }

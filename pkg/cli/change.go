@@ -242,3 +242,7 @@ func (c *change) agree(ctx context.Context, s *server, name string, workload *un
 	}
 	return nil
 }
+
+func refOf(kind schema.GroupVersionKind, name string) v1beta1.ObjectRef {
+	return v1beta1.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name}
+}

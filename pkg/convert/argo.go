@@ -1,0 +1,351 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// argoRollout converts a Rollout of Argo: to a Deployment, unless it names one, and a
+// Rollout.
+func argoRollout(s *source, all *templates) []any {
+	m, spec := meta(s), child(s.object, "spec")
+	workload, deployment := argoWorkload(m, spec)
+	r := rolloutOf(m, workload)
+	if paused, _ := take[bool](spec, "paused"); paused {
+		r.Spec.Strategy.Paused = &paused
+	}
+	if canary := child(spec, "strategy", "canary"); canary != nil {
+		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: argoCanary(s, canary, all)}
+		if deployment != nil {
+			argoLimits(canary, child(deployment, "spec"))
+		}
+	}
+	if green := child(spec, "strategy", "blueGreen"); green != nil {
+		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: argoBlueGreen(s, green, all)}
+	}
+	if deployment == nil {
+		return []any{r}
+	}
+	return []any{deployment, r}
+}
+
+// argoLimits are those of the Deployment.
+func argoLimits(canary, deployment map[string]any) {
+	rolling := map[string]any{}
+	for _, field := range []string{"maxSurge", "maxUnavailable"} {
+		if value, ok := take[any](canary, field); ok {
+			rolling[field] = value
+		}
+	}
+	if len(rolling) > 0 {
+		deployment["strategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}
+	}
+}
+
+// argoWorkload is the Deployment that is named, or else one with the same template.
+func argoWorkload(m metav1.ObjectMeta, spec map[string]any) (v1beta1.ObjectRef, map[string]any) {
+	if ref := child(spec, "workloadRef"); ref != nil {
+		return v1beta1.ObjectRef{APIVersion: text(ref, "apiVersion"), Kind: text(ref, "kind"), Name: text(ref, "name")}, nil
+	}
+	of := map[string]any{}
+	for _, field := range []string{"replicas", "selector", "template", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"} {
+		if value, ok := take[any](spec, field); ok {
+			of[field] = value
+		}
+	}
+	metadata := map[string]any{"name": m.Name}
+	if m.Namespace != "" {
+		metadata["namespace"] = m.Namespace
+	}
+	if len(m.Labels) > 0 {
+		metadata["labels"] = m.Labels
+	}
+	return v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: m.Name},
+		map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": of}
+}
+
+// argoSteps walks the steps of Argo, of which several are one step here.
+type argoSteps struct {
+	*source
+	all    *templates
+	routed bool
+	// pods is what setCanaryScale has asked for; nil follows the weight.
+	pods   *intstr.IntOrString
+	weight int64
+	// fresh reports whether the latest step has just begun, so that more belongs to it.
+	fresh  bool
+	steps  []v1beta1.Step
+	checks []v1beta1.Check
+}
+
+func argoCanary(s *source, canary map[string]any, all *templates) v1beta1.Release {
+	var release v1beta1.Release
+	a := &argoSteps{source: s, all: all, routed: argoRouting(s, canary, &release)}
+	for i, step := range objects(canary, "steps") {
+		a.step(step)
+		s.left(len(a.steps), "spec.strategy.canary.steps["+strconv.Itoa(i)+"]", step)
+	}
+	release.Steps = finish(s, a.steps)
+	if background := child(canary, "analysis"); background != nil {
+		first, _ := number(background, "startingStep")
+		if first > 0 {
+			s.note(0, "spec.strategy.canary.analysis.startingStep: %d: set steps of each check", first)
+		}
+		a.analysis(background, 0)
+	}
+	if len(a.checks) > 0 {
+		release.Analysis = &v1beta1.Analysis{Checks: a.checks}
+	}
+	return release
+}
+
+// step takes one step of Argo.
+func (a *argoSteps) step(step map[string]any) {
+	if weight, ok := number(step, "setWeight"); ok {
+		a.weight = weight
+		a.begin()
+		a.fresh = false
+	}
+	if scale := child(step, "setCanaryScale"); scale != nil {
+		a.scale(scale)
+	}
+	if header := child(step, "setHeaderRoute"); header != nil {
+		a.match(header)
+	}
+	if wait, ok := take[map[string]any](step, "pause"); ok {
+		a.pause(wait["duration"])
+	}
+	if analysis := child(step, "analysis"); analysis != nil {
+		if len(a.steps) == 0 {
+			a.begin()
+		}
+		a.analysis(analysis, len(a.steps))
+	}
+}
+
+// begin begins a step with what is set by now, or sets it in one that has just begun.
+func (a *argoSteps) begin() {
+	if !a.fresh || len(a.steps) == 0 {
+		a.steps = append(a.steps, v1beta1.Step{})
+	}
+	last := &a.steps[len(a.steps)-1]
+	last.Replicas, last.Pause = share(a.weight), pause(0)
+	if a.weight == 0 && a.pods == nil {
+		a.note(len(a.steps), "a step without new pods: it has one here")
+		last.Replicas = new(intstr.FromInt32(1))
+	}
+	if a.pods != nil {
+		last.Replicas = a.pods
+	}
+	if a.routed && a.weight > 0 && last.Matches == nil {
+		last.Traffic = new(strconv.FormatInt(a.weight, 10) + "%")
+	}
+}
+
+func (a *argoSteps) scale(scale map[string]any) {
+	a.pods = nil
+	if n, ok := number(scale, "replicas"); ok {
+		a.pods = new(intstr.FromInt32(int32(n)))
+	} else if n, ok := number(scale, "weight"); ok {
+		a.pods = share(n)
+	}
+	_, _ = take[bool](scale, "matchTrafficWeight") // which is what pods nil means
+	a.begin()
+	a.fresh = true
+}
+
+// match sends requests with a header to the new version.
+func (a *argoSteps) match(header map[string]any) {
+	text(header, "name")
+	var match v1beta1.RouteMatch
+	for i, m := range objects(header, "match") {
+		match.Headers = append(match.Headers, valueMatch(text(m, "headerName"), child(m, "headerValue")))
+		a.left(len(a.steps)+1, "setHeaderRoute.match["+strconv.Itoa(i)+"]", m)
+	}
+	if len(match.Headers) == 0 {
+		return // it takes the route away, which the next step does here
+	}
+	a.begin()
+	last := &a.steps[len(a.steps)-1]
+	if last.Traffic != nil {
+		a.note(len(a.steps), "setHeaderRoute beside setWeight: a step has matches or a share; the share %s is left out", *last.Traffic)
+	}
+	last.Matches, last.Traffic, a.fresh = []v1beta1.RouteMatch{match}, nil, true
+}
+
+// pause has the latest step wait.
+func (a *argoSteps) pause(duration any) {
+	if len(a.steps) == 0 || a.steps[len(a.steps)-1].Pause.Duration == nil {
+		a.begin()
+	}
+	last := &a.steps[len(a.steps)-1]
+	a.fresh = false
+	switch seconds, ok := seconds(duration); {
+	case duration == nil:
+		last.Pause = &v1beta1.Pause{}
+	case ok:
+		*last.Pause.Duration += int32(seconds)
+	default:
+		a.note(len(a.steps), "pause.duration: %v", duration)
+		last.Pause = &v1beta1.Pause{}
+	}
+}
+
+// seconds reads a duration of Argo, which may be a number, or of Flagger.
+func seconds(value any) (int64, bool) {
+	switch v := value.(type) {
+	case int64:
+		return v, true
+	case float64:
+		return int64(v), true
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n, true
+		}
+		d, err := time.ParseDuration(v)
+		return int64(d.Seconds()), err == nil
+	}
+	return 0, false
+}
+
+// analysis uses the checks of templates, in one step or in all.
+func (a *argoSteps) analysis(of map[string]any, step int) {
+	args := map[string]string{}
+	for _, arg := range objects(of, "args") {
+		name, value := text(arg, "name"), text(arg, "value")
+		if len(arg) > 0 || value == "" {
+			a.note(step, "analysis: argument %s: give it a value in args", name)
+		}
+		args[argName(name)] = value
+	}
+	for _, t := range objects(of, "templates") {
+		name, kind := text(t, "templateName"), "Check"
+		if cluster, _ := take[bool](t, "clusterScope"); cluster {
+			kind = "ClusterCheck"
+		}
+		names := a.all.checks[name]
+		if names == nil {
+			a.note(step, "analysis: the template %s is not among the manifests: convert it, too", name)
+			names = []string{name}
+		}
+		for _, check := range names {
+			a.use(&v1beta1.CheckRef{Kind: kind, Name: check, Args: maps.Clone(args)}, step)
+		}
+	}
+}
+
+// use adds a check in a step, or in all.
+func (a *argoSteps) use(ref *v1beta1.CheckRef, step int) {
+	at := slices.IndexFunc(a.checks, func(c v1beta1.Check) bool { return c.Name == ref.Name })
+	if at < 0 {
+		at = len(a.checks)
+		a.checks = append(a.checks, v1beta1.Check{Name: ref.Name, Use: ref})
+	} else if step == 0 {
+		a.checks[at].Steps = nil
+	}
+	if step > 0 {
+		a.checks[at].Steps = append(a.checks[at].Steps, int32(step))
+	}
+}
+
+// argoRouting takes Services and routers, and reports whether requests are routed.
+func argoRouting(s *source, canary map[string]any, release *v1beta1.Release) bool {
+	ref := v1beta1.TrafficRoutingRef{Service: text(canary, "stableService")}
+	if name := text(canary, "canaryService"); name != "" && name != ref.Service+"-canary" {
+		s.note(0, "spec.strategy.canary.canaryService: Weir makes %s-canary itself; delete the Service %s", ref.Service, name)
+	}
+	routing := child(canary, "trafficRouting")
+	ingress(s, &ref, "nginx", text(routing, "nginx", "stableIngress"))
+	more, _ := take[[]any](routing, "nginx", "stableIngresses")
+	for _, name := range more {
+		name, _ := name.(string)
+		ingress(s, &ref, "nginx", name)
+	}
+	ingress(s, &ref, "aws-alb", text(routing, "alb", "ingress"))
+	for _, service := range append(objects(routing, "istio", "virtualServices"), child(routing, "istio", "virtualService")) {
+		custom(&ref, istio, "VirtualService", text(service, "name"))
+		s.left(0, "spec.strategy.canary.trafficRouting.istio.virtualServices", service)
+	}
+	if vs := child(routing, "istio"); vs != nil {
+		delete(vs, "virtualService")
+	}
+	custom(&ref, istio, "DestinationRule", text(routing, "istio", "destinationRule", "name"))
+	custom(&ref, traefik, "TraefikService", text(routing, "traefik", "weightedTraefikServiceName"))
+	gateway(s, &ref, child(routing, "plugins", "argoproj-labs/gatewayAPI"))
+	delete(routing, "managedRoutes") // names of what setHeaderRoute makes
+	if ref.Ingress == nil && ref.Gateway == nil && len(ref.CustomNetworkRefs) == 0 {
+		if ref.Service != "" {
+			s.note(0, "spec.strategy.canary.stableService: %s: name what routes to it in trafficRoutings", ref.Service)
+		}
+		return false
+	}
+	release.TrafficRoutings = []v1beta1.TrafficRoutingRef{ref}
+	return true
+}
+
+// The versions of routers that are named.
+const (
+	istio   = "networking.istio.io/v1"
+	traefik = "traefik.io/v1alpha1"
+)
+
+// gateway takes the routes of the plugin of the Gateway API.
+func gateway(s *source, t *v1beta1.TrafficRoutingRef, plugin map[string]any) {
+	names := []string{text(plugin, "httpRoute")}
+	for _, route := range objects(plugin, "httpRoutes") {
+		names = append(names, text(route, "name"))
+	}
+	for _, name := range names {
+		switch {
+		case name == "":
+		case t.Gateway != nil:
+			s.note(0, "a second HTTPRoute: %s", name)
+		default:
+			t.Gateway = &v1beta1.GatewayRef{HTTPRouteName: &name}
+		}
+	}
+	for _, name := range append(objects(plugin, "grpcRoutes"), map[string]any{"name": text(plugin, "grpcRoute")}) {
+		custom(t, "gateway.networking.k8s.io/v1", "GRPCRoute", text(name, "name"))
+	}
+	text(plugin, "namespace")
+}
+
+// argoBlueGreen has a step with all new pods, and one with all requests.
+func argoBlueGreen(s *source, green map[string]any, all *templates) v1beta1.Release {
+	active, preview := text(green, "activeService"), text(green, "previewService")
+	s.note(0, "spec.strategy.blueGreen.activeService: %s: name what routes to it in trafficRoutings", active)
+	if preview != "" {
+		s.note(0, "spec.strategy.blueGreen.previewService: Weir makes %s-canary itself; delete the Service %s", active, preview)
+	}
+	first := v1beta1.Step{Replicas: share(100), Pause: pause(0)}
+	if n, ok := number(green, "previewReplicaCount"); ok {
+		first.Replicas = new(intstr.FromInt32(int32(n)))
+	}
+	automatic, given := take[bool](green, "autoPromotionEnabled")
+	if wait, ok := number(green, "autoPromotionSeconds"); ok {
+		first.Pause = pause(wait)
+	} else if given && !automatic {
+		first.Pause = &v1beta1.Pause{}
+	}
+	a := &argoSteps{source: s, all: all}
+	for at, field := range []string{"prePromotionAnalysis", "postPromotionAnalysis"} {
+		if analysis := child(green, field); analysis != nil {
+			a.analysis(analysis, at+1)
+		}
+	}
+	release := v1beta1.Release{Steps: []v1beta1.Step{first, {Replicas: share(100), Pause: pause(0)}}}
+	if len(a.checks) > 0 {
+		release.Analysis = &v1beta1.Analysis{Checks: a.checks}
+	}
+	return release
+}

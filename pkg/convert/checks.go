@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+)
+
+// checkName is that of the check that a metric of a template becomes.
+func checkName(template, metric string, at int) string {
+	if at == 0 {
+		return template
+	}
+	if metric == "" {
+		metric = strconv.Itoa(at + 1)
+	}
+	return template + "-" + strings.ToLower(metric)
+}
+
+// argName is the name of an argument: letters, digits and _, and none that Weir gives.
+func argName(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	if slices.Contains(weir.OfRelease, name) {
+		return name + "_arg"
+	}
+	return name
+}
+
+var argument = regexp.MustCompile(`\{\{ *args\.([A-Za-z0-9_-]+) *\}\}`)
+
+// condition of a metric: a comparison of its only value with a number.
+var condition = regexp.MustCompile(`^ *(?:result(?:\[0\])?|default\(result(?:\[0\])?, *[0-9.]+\)) *(>=|<=|>|<) *([0-9.]+) *$`)
+
+// analysisTemplate converts each metric of a template of Argo to a Check.
+func analysisTemplate(s *source, _ *templates) []any {
+	m, spec := meta(s), child(s.object, "spec")
+	var args []weir.CheckArg
+	for _, arg := range objects(spec, "args") {
+		a := weir.CheckArg{Name: argName(text(arg, "name"))}
+		if value, ok := take[string](arg, "value"); ok {
+			a.Default = &value
+		}
+		s.left(0, "spec.args["+a.Name+"]", arg)
+		args = append(args, a)
+	}
+	var made []any
+	for i, metric := range objects(spec, "metrics") {
+		name := text(metric, "name")
+		c := weir.CheckSpec{Args: args, Query: &v1beta1.QueryCheck{}}
+		query := text(metric, "provider", "prometheus", "query")
+		c.Query.PromQL = strings.TrimSpace(argument.ReplaceAllStringFunc(query, func(found string) string {
+			return "$" + argName(argument.FindStringSubmatch(found)[1])
+		}))
+		s.compare(c.Query, metric)
+		if failures, ok := number(metric, "failureLimit"); ok {
+			c.FailAfter = new(int32(failures + 1))
+			s.note(0, "spec.metrics[%s].failureLimit counts all failures, and failAfter those in a row", name)
+		}
+		if address := text(metric, "provider", "prometheus", "address"); address != "" {
+			s.note(0, "spec.metrics[%s].provider.prometheus.address: %s: name it in a MetricSource", name, address)
+		}
+		if len(child(metric, "provider", "prometheus")) == 0 && query != "" {
+			delete(metric, "provider")
+		}
+		s.left(0, "spec.metrics["+name+"]", metric)
+		if query != "" {
+			of := *m.DeepCopy()
+			of.Name = checkName(m.Name, name, i)
+			made = append(made, checkOf(of, m.Namespace == "" && s.cluster, c))
+		}
+	}
+	return made
+}
+
+// compare takes a condition as bounds of the number.
+func (s *source) compare(q *v1beta1.QueryCheck, metric map[string]any) {
+	for _, field := range []string{"successCondition", "failureCondition"} {
+		text, _ := metric[field].(string)
+		found := condition.FindStringSubmatch(text)
+		if found == nil {
+			continue
+		}
+		delete(metric, field)
+		least := strings.HasPrefix(found[1], ">") == (field == "successCondition")
+		if least {
+			q.Min = &found[2]
+		} else {
+			q.Max = &found[2]
+		}
+		if exact := strings.HasSuffix(found[1], "=") == (field == "successCondition"); !exact {
+			s.note(0, "%s: %s: the bound itself counts as good here", field, text)
+		}
+	}
+}
+
+// variables of Flagger's queries, and what Weir has for them.
+var variables = map[string]string{"namespace": "$namespace", "target": "$workload", "service": "$service", "interval": "$window"}
+
+var variable = regexp.MustCompile(`\{\{ *([a-z]+) *\}\}`)
+
+// flaggerQuery has the variables of Weir.
+func flaggerQuery(query string) string {
+	return strings.TrimSpace(variable.ReplaceAllStringFunc(query, func(found string) string {
+		return cmp.Or(variables[variable.FindStringSubmatch(found)[1]], found)
+	}))
+}
+
+// metricTemplate is in the checks of Canaries that use it. A note says what is not.
+func metricTemplate(s *source, _ *templates) []any {
+	meta(s)
+	spec := child(s.object, "spec")
+	if rest := variable.FindString(flaggerQuery(text(spec, "query"))); rest != "" {
+		s.note(0, "spec.query: %s", rest)
+	}
+	if kind := text(spec, "provider", "type"); kind != "prometheus" {
+		s.note(0, "spec.provider.type: %s", kind)
+	}
+	if address := text(spec, "provider", "address"); address != "" {
+		s.note(0, "spec.provider.address: %s: name it in a MetricSource", address)
+	}
+	return nil
+}
+
+// flaggerMetric converts a metric of a Canary.
+func flaggerMetric(s *source, metric map[string]any, all *templates, failAfter *int32) (v1beta1.Check, bool) {
+	name := text(metric, "name")
+	least, most := bound(metric, "min"), bound(metric, "max")
+	text(metric, "interval") // the window is that of the analysis
+	query := flaggerQuery(text(metric, "query"))
+	if template := text(metric, "templateRef", "name"); template != "" {
+		query = s.flaggerTemplate(metric, template, all)
+	}
+	s.left(0, "spec.analysis.metrics["+name+"]", metric)
+	milliseconds, err := strconv.ParseInt(most, 10, 32)
+	switch {
+	case query != "" && (least != "" || most != ""):
+		q := &v1beta1.QueryCheck{PromQL: query, Min: given(least), Max: given(most)}
+		return v1beta1.Check{Name: name, Query: q, FailAfter: failAfter}, true
+	case name == "request-success-rate" && least != "":
+		return v1beta1.Check{SuccessRate: new(least + "%")}, true
+	case name == "request-duration" && err == nil:
+		return v1beta1.Check{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: int32(milliseconds)}}, true
+	}
+	s.note(0, "spec.analysis.metrics: %s, min %q, max %q", name, least, most)
+	return v1beta1.Check{}, false
+}
+
+// flaggerTemplate is the query of a template that a metric names.
+func (s *source) flaggerTemplate(metric map[string]any, name string, all *templates) string {
+	text(metric, "templateRef", "namespace")
+	query := all.queries[name]
+	if query == "" {
+		s.note(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it, too", name)
+	}
+	return query
+}
+
+func given(value string) *string {
+	if value == "" {
+		return nil
+	}
+	return &value
+}
+
+func bound(metric map[string]any, which string) string {
+	value, ok := take[any](metric, "thresholdRange", which)
+	if !ok || value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}

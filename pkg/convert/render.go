@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// Render writes manifests, with what was not converted as comments at its place.
+func Render(results []Result) ([]byte, error) {
+	var b bytes.Buffer
+	for _, r := range results {
+		if b.Len() > 0 {
+			b.WriteString("---\n")
+		}
+		if r.Object == nil {
+			b.WriteString(comment("from "+r.From, r.Notes) + "\n")
+			continue
+		}
+		node, err := nodeOf(r)
+		if err != nil {
+			return nil, err
+		}
+		encoder := yaml.NewEncoder(&b)
+		encoder.SetIndent(2)
+		if err := encoder.Encode(node); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// comment has a line for each note.
+func comment(title string, notes []Note) string {
+	var lines []string
+	if title != "" {
+		lines = append(lines, "# "+title)
+	}
+	for _, n := range notes {
+		lines = append(lines, "# not converted: "+strings.ReplaceAll(n.Text, "\n", " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func nodeOf(r Result) (*yaml.Node, error) {
+	data, err := json.Marshal(r.Object)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	text, err := sigsyaml.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	root := document.Content[0]
+	place(root, r)
+	return root, nil
+}
+
+// place puts each note at its step, or above all.
+func place(root *yaml.Node, r Result) {
+	steps := find(root, "spec", "strategy", "canary", "steps")
+	if steps == nil {
+		steps = find(root, "spec", "strategy", "blueGreen", "steps")
+	}
+	var whole []Note
+	byStep := map[int][]Note{}
+	for _, n := range r.Notes {
+		if steps == nil || n.Step < 1 || n.Step > len(steps.Content) {
+			whole = append(whole, n)
+		} else {
+			byStep[n.Step] = append(byStep[n.Step], n)
+		}
+	}
+	for step, notes := range byStep {
+		steps.Content[step-1].HeadComment = comment("", notes)
+	}
+	root.HeadComment = comment("from "+r.From, whole)
+}
+
+// find is the node of a field; nil if it is not there.
+func find(node *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		var next *yaml.Node
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == key {
+				next = node.Content[i+1]
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		node = next
+	}
+	return node
+}
