@@ -58,6 +58,9 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 	}
 	var out []planner.Measured
 	for _, c := range release.Analysis.Checks {
+		if c.PodsHealthy != "" {
+			continue // its pods are seen
+		}
 		m := planner.Measured{Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
@@ -135,6 +138,7 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 			if rate := get(words, "successRate", ""); rate != "" {
 				check.SuccessRate = &rate
 			}
+			check.PodsHealthy = rollouts.PodsHealthy(get(words, "podsHealthy", ""))
 			check.AsGoodAs = rollouts.AsGoodAs(get(words, "asGoodAs", ""))
 			if a == nil {
 				a = &rollouts.Analysis{}
