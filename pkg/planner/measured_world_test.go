@@ -72,7 +72,7 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 	var out []planner.Measured
 	for _, c := range release.Analysis.Checks {
 		if c.PodsHealthy != "" {
-			continue
+			continue // its pods are seen
 		}
 		if r.Status.Phase == rollouts.PhaseHealthy {
 			out = append(out, a.lastDay(c))
@@ -257,6 +257,7 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 					check.Steps = append(check.Steps, s.number(of))
 				}
 			}
+			check.PodsHealthy = rollouts.PodsHealthy(get(words, "podsHealthy", ""))
 			check.AsGoodAs = rollouts.AsGoodAs(get(words, "asGoodAs", ""))
 			if a == nil {
 				a = &rollouts.Analysis{}

@@ -81,6 +81,7 @@ var verbs = map[string]func(*story, command){
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
+	"kill":   (*story).kill,   // v2 times=2
 	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
 	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
 	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
