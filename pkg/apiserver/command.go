@@ -152,6 +152,7 @@ func (o *Options) flags() *pflag.FlagSet {
 	if o.Beside != nil {
 		o.Beside.AddFlags(all)
 	}
+	o.Views.addFlags(all)
 	o.TLS.addFlags(all)
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)

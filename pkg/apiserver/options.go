@@ -58,6 +58,8 @@ type Options struct {
 	LegacyApprovals string
 	// Rules are what an administrator decides about validation.
 	Rules validation.Options
+	// Views are the reads that are not stored.
+	Views ViewOptions
 	// Standalone is for developers of clients: the server without a cluster.
 	Standalone StandaloneOptions
 
@@ -87,6 +89,7 @@ func NewOptions() *Options {
 		WebhookPort:     9443,
 		ControllerUser:  defaultController,
 		LegacyApprovals: LegacyCheck,
+		Views:           newViewOptions(),
 		Pages:           true,
 		Rules:           validation.Options{PartitionPercentLimit: validation.DefaultPartitionPercentLimit},
 		scheme:          scheme,
@@ -128,6 +131,7 @@ func (o *Options) Validate() error {
 			o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow,
 			fmt.Sprintf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow),
 		},
+		refusal{o.Views.MaxOpenTrees < 0, fmt.Sprintf("--max-open-trees %d must not be negative", o.Views.MaxOpenTrees)},
 		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
 		refusal{o.besides() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},
 	) {

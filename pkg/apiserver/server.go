@@ -35,6 +35,10 @@ func (c *Config) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
+	views, err := c.views()
+	if err != nil {
+		return nil, err
+	}
 	endpoints, err := rollouts.NewStorage(rollout.Config{
 		Scheme:          c.options.scheme,
 		Options:         c.Generic.RESTOptionsGetter,
@@ -44,7 +48,7 @@ func (c *Config) New() (*Server, error) {
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
 		Finder:          c.finder,
-	})
+	}, views)
 	if err != nil {
 		return nil, err
 	}

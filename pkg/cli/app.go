@@ -101,7 +101,7 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 	a.add(root, "act", a.newVerbs()...)
 	a.add(root, "act", a.newWait(), a.newSet(), a.newUndo())
 	a.add(root, "write", a.newInit(), a.newLint(), a.newConvert())
-	a.add(root, "other", a.newDoctor(), a.newVersion())
+	a.add(root, "other", a.newDashboard(), a.newDoctor(), a.newVersion())
 	return root
 }
 

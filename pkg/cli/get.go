@@ -21,14 +21,18 @@ func (a *app) newGet() *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
 	}
 	o := addOutput(cmd, "wide")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.get(cmd.Context(), o, args[0]) }
+	watch := cmd.Flags().BoolP("watch", "w", false, "draw it live, with keys to act; without a terminal, a line for each change")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.get(cmd.Context(), o, args[0], *watch) }
 	return cmd
 }
 
-func (a *app) get(ctx context.Context, o *output, arg string) error {
+func (a *app) get(ctx context.Context, o *output, arg string, watch bool) error {
 	s, name, err := a.open(ctx, arg)
 	if err != nil {
 		return err
+	}
+	if watch && o.drawn() {
+		return a.watch(ctx, s, name, o.format == "wide")
 	}
 	tree, err := read[v1beta1.RolloutTree](ctx, s, name, "tree")
 	if err != nil {

@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -166,29 +167,20 @@ func (l *listing) follow(ctx context.Context, s *server, from string, may func(s
 		return explain(err, "")
 	}
 	defer stream.Close()
-	decoder := json.NewDecoder(stream)
 	var columns []metav1.TableColumnDefinition
-	for {
-		var event struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		if err := decoder.Decode(&event); err != nil {
-			if err == io.EOF || ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("the watch has ended: %w", err)
-		}
+	err = events(stream, func(_ string, object []byte) error {
 		var table metav1.Table
-		if err := json.Unmarshal(event.Object, &table); err != nil || table.Kind != "Table" {
-			return fmt.Errorf("the watch has ended: %s", plain(string(event.Object)))
+		if err := json.Unmarshal(object, &table); err != nil {
+			return err
 		}
 		if columns == nil {
 			columns = table.ColumnDefinitions
 		}
 		table.ColumnDefinitions = columns // later events have none
-		if err := l.draw(&table, may, true); err != nil {
-			return err
-		}
+		return l.draw(&table, may, true)
+	})
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return ctx.Err()
 	}
+	return fmt.Errorf("the watch has ended: %w", err)
 }

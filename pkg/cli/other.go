@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
 )
@@ -50,6 +51,19 @@ func (a *app) newDoctor() *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	cmd.Flags().StringSliceVar(&names, "check", nil, "only these checks")
 	return cmd
+}
+
+func (a *app) newDashboard() *cobra.Command {
+	return &cobra.Command{
+		Use: "dashboard", Short: "Serve the dashboard on this machine, to you alone", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := a.config()
+			if err != nil {
+				return err
+			}
+			return dashboard.ServeLocal(cmd.Context(), config, func(address string) { fmt.Fprintln(a.Out, address) })
+		},
+	}
 }
 
 func (a *app) newVersion() *cobra.Command {

@@ -33,7 +33,7 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 		all.Trouble = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
 	}
 	for i, r := range o.Routers {
-		all = together(all, observe(o, r), i == 0)
+		all = together(all, ObserveRouter(o, r), i == 0)
 	}
 	if all.Barred = o.barred(); all.Barred == "" && all.Missing == "" && all.Trouble == "" {
 		all.Impossible = impossible(o, steps)
@@ -56,8 +56,8 @@ func withServices(all planner.Route, o Objects) planner.Route {
 	return all
 }
 
-// observe returns what one router does, or what keeps it from doing anything.
-func observe(o Objects, r Router) planner.Route {
+// ObserveRouter returns what one of the routers does, or what keeps it from doing anything.
+func ObserveRouter(o Objects, r Router) planner.Route {
 	var seen planner.Route
 	provider, err := find(r)
 	if r.exists() {

@@ -54,7 +54,7 @@ func Trouble(pods []corev1.Pod, whose string, now time.Time) (message string, ag
 		if Well(&pods[i]) {
 			continue
 		}
-		cause, left := troubleOf(&pods[i], now)
+		cause, left := Cause(&pods[i], now)
 		if cause != "" {
 			count[cause]++
 		} else if again == 0 || left < again {
@@ -75,8 +75,9 @@ func Well(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || c != nil && c.Status == corev1.ConditionTrue
 }
 
-// troubleOf is the cause, or else how long it may go on like this.
-func troubleOf(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
+// Cause says why a pod is not ready that is not well, or else how long it may go on like
+// this.
+func Cause(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
 	for _, a := range podProblems {
 		cause := a.of(pod)
 		if cause == "" {

@@ -226,37 +226,24 @@ func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 
 // observeTraffic reads the Services and routers of the plan, if it has any.
 func (p passes) observeTraffic(ctx context.Context, obs *Observation, row workload.Row) error {
-	style, plan := obs.Rollout.Spec.Strategy.Active()
-	if plan == nil || len(plan.TrafficRoutings) == 0 {
+	objects, ref := traffic.OfRollout(obs.Rollout, cluster.OwnedBy(obs.Rollout))
+	if ref == nil {
 		return nil
 	}
-	ref := plan.TrafficRoutings[0]
-	obs.objects = traffic.Objects{
-		Owner:       cluster.OwnedBy(obs.Rollout),
-		RevisionKey: row.RevisionKey,
-		Shared:      plan.DisableCanaryService,
-		Routers:     traffic.Routers(ref, "spec.strategy."+style.Key()+".trafficRoutings[0]"),
-		Held:        obs.Rollout.Status.Network != nil,
-		Originals:   planner.Originals(obs.Rollout),
-		Made:        planner.Made(obs.Rollout),
-	}
+	objects.RevisionKey = row.RevisionKey
 	if obs.workload != nil {
-		obs.objects.Template = obs.workload.Row.PodLabels(obs.workload.Object)
+		objects.Template = obs.workload.Row.PodLabels(obs.workload.Object)
 	}
-	if p := obs.Rollout.Status.Active(); p != nil {
-		obs.objects.StableRevision = p.StableRevision
-	}
+	obs.objects = objects
 	var err error
 	if obs.objects.Others, err = p.Others(ctx, obs.Rollout); err != nil {
 		return err
 	}
-	if m := plan.PodTemplateMetadata; m != nil && row.Style == rollouts.StyleCanary {
-		obs.objects.PodLabels = m.Labels
-	}
 	if err := p.ReadNetwork(ctx, obs.Rollout.Namespace, ref.Service, &obs.objects); err != nil {
 		return err
 	}
-	route := traffic.ObserveSteps(obs.objects, ref, plan.Steps)
+	_, plan := obs.Rollout.Spec.Strategy.Active()
+	route := traffic.ObserveSteps(obs.objects, *ref, plan.Steps)
 	obs.Facts.Route = &route
 	obs.Facts.Originals, obs.Facts.Doubted = traffic.Originals(obs.objects), traffic.Doubted(obs.objects)
 	return nil

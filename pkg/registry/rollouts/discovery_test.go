@@ -37,7 +37,7 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("preferred %s, versions (-want +got):\n%s", group.PreferredVersion.Version, diff)
 	}
 	const all, status = "create,delete,deletecollection,get,list,patch,update,watch", "get,patch,update"
-	want := []string{
+	stored := []string{
 		"batchreleases BatchRelease " + all,
 		"batchreleases/status BatchRelease " + status,
 		"rollouts Rollout " + all,
@@ -55,9 +55,11 @@ func TestDiscovery(t *testing.T) {
 		"rollouthistories RolloutHistory " + all, "rollouthistories/status RolloutHistory " + status,
 		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
+	views := []string{"rollouts/tree RolloutTree get,watch"}
 	for _, path := range []string{v1beta1Path, v1alpha1Path} {
+		want := slices.Sorted(slices.Values(slices.Concat(stored, views)))
 		if path == v1alpha1Path {
-			want = slices.Sorted(slices.Values(append(want, older...)))
+			want = slices.Sorted(slices.Values(slices.Concat(stored, older)))
 		}
 		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
 		var got []string

@@ -6,6 +6,8 @@
 package rollouts
 
 import (
+	"errors"
+
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -14,6 +16,7 @@ import (
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/tree"
 )
 
 // Endpoints are those of a group by version and resource.
@@ -21,7 +24,7 @@ type Endpoints map[string]map[string]rest.Storage
 
 // NewStorage is the table of endpoints by group. All versions are served by the very
 // same stores, so that there is one watch cache for each kind.
-func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
+func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options}
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
@@ -45,5 +48,17 @@ func NewStorage(c rollout.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
-	return groups, nil
+	return groups, addTree(groups[rollouts.GroupName][v1beta1.SchemeGroupVersion.Version], t)
+}
+
+// addTree adds the tree, which is made of what other endpoints store.
+func addTree(served map[string]rest.Storage, c tree.Config) error {
+	var isRollouts, isBatches bool
+	c.Rollouts, isRollouts = served["rollouts"].(tree.Store)
+	c.BatchReleases, isBatches = served["batchreleases"].(tree.Store)
+	if !isRollouts || !isBatches {
+		return errors.New("the endpoints of rollouts and batchreleases can not be watched")
+	}
+	served["rollouts/tree"] = tree.NewREST(c)
+	return nil
 }

@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// What happens to the live view, besides keys and sizes.
+type (
+	treeCame  struct{ tree *v1beta1.RolloutTree }
+	moreCame  struct{ picture *picture }
+	wasLost   struct{ err error }
+	timeCame  time.Time
+	doubtCame struct{ plan *v1beta1.RolloutPlan }
+	wasSent   struct {
+		verb string
+		err  error
+	}
+)
+
+// live is the live view. Update and View have no effects: these are commands.
+type live struct {
+	screen screen
+	height int
+	// top is the first line that is drawn.
+	top     int
+	picture picture
+	// said is the last thing that happened, and help reports whether all keys are drawn.
+	said   string
+	lost   string
+	help   bool
+	dialog *dialog
+	// more, send, and doubt are effects.
+	more  func(*v1beta1.RolloutTree) tea.Cmd
+	send  func(v1beta1.Action, *dialog) tea.Cmd
+	doubt func(v1beta1.Action) tea.Cmd
+}
+
+// verbKeys are those of the verbs; others get numbers.
+var verbKeys = map[string]string{
+	"promote": "p", "promote --full": "f", "abort": "a", "rollback": "b", "retry": "r", "pause": "z", "resume": "u", "jump": "j",
+}
+
+// key of an action, by its place among those that are possible.
+func keyOf(a *v1beta1.Action, at int) (key, name string) {
+	name = a.Verb
+	if isFull(a) {
+		name += " --full"
+	}
+	if key = verbKeys[name]; key == "" {
+		key = strconv.Itoa(at + 1)
+	}
+	return key, name
+}
+
+// possible are the actions that have a key.
+func (m *live) possible() []v1beta1.Action {
+	if m.picture.tree == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.picture.tree.Why.Actions), func(a v1beta1.Action) bool { return !a.Possible || !a.Allowed })
+}
+
+func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return timeCame(t) }) }
+
+// Init implements tea.Model.
+func (m *live) Init() tea.Cmd { return tick() }
+
+// Update implements tea.Model.
+func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	switch v := message.(type) {
+	case tea.WindowSizeMsg:
+		m.screen.width, m.height = v.Width, v.Height
+	case timeCame:
+		m.screen.now = time.Time(v).In(m.screen.now.Location())
+		return m, tick()
+	case tea.KeyPressMsg:
+		return m, m.press(v)
+	case treeCame:
+		return m, m.took(v.tree)
+	default:
+		m.hear(message)
+	}
+	return m, nil
+}
+
+// hear takes what the server has answered, and what is pasted.
+func (m *live) hear(message tea.Msg) {
+	switch v := message.(type) {
+	case moreCame:
+		m.picture.plan, m.picture.release = v.picture.plan, v.picture.release
+	case wasLost:
+		m.lost = plain(v.err.Error())
+	case wasSent:
+		m.said = v.verb + " accepted"
+		if v.err != nil {
+			m.said = v.verb + ": " + plain(v.err.Error())
+		}
+	case doubtCame:
+		if m.dialog != nil && hasErrors(v.plan) {
+			m.dialog.doubts = v.plan
+		}
+	case tea.PasteMsg:
+		if m.dialog != nil {
+			m.dialog.enterText(v.Content)
+		}
+	}
+}
+
+// took takes a new state. A dialog about what is no longer so is closed.
+func (m *live) took(t *v1beta1.RolloutTree) tea.Cmd {
+	m.picture.tree, m.lost = t, ""
+	if m.picture.ready == nil {
+		m.picture.ready = map[string][]int32{}
+	}
+	for _, n := range t.Nodes {
+		if n.Role == "revision" && n.Ready != nil {
+			samples := append(m.picture.ready[n.ID], *n.Ready)
+			m.picture.ready[n.ID] = samples[max(len(samples)-mostSparks, 0):]
+		}
+	}
+	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possible(), d.isAbout) {
+		m.dialog, m.said = nil, "the release has moved on meanwhile: "+t.Why.Summary
+	}
+	return m.more(t)
+}
+
+func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
+	switch {
+	case k.String() == "ctrl+c":
+		return tea.Quit
+	case k.String() == "ctrl+z":
+		return tea.Suspend
+	case m.dialog != nil:
+		return m.answer(k)
+	}
+	switch k.String() {
+	case "q", "esc":
+		return tea.Quit
+	case "t":
+		m.picture.wide = !m.picture.wide
+	case "?":
+		m.help = !m.help
+	case "up", "pgup", "home":
+		m.top = max(m.top-m.jump(k.String()), 0)
+	case "down", "pgdown":
+		m.top += m.jump(k.String())
+	default:
+		return m.open(k.String())
+	}
+	return nil
+}
+
+// open opens the dialog of the action that has a key.
+func (m *live) open(pressed string) tea.Cmd {
+	for at, a := range m.possible() {
+		if key, _ := keyOf(&a, at); key == pressed {
+			m.dialog, m.said = newDialog(a), ""
+			return m.doubt(a)
+		}
+	}
+	return nil
+}
+
+// jump is by how many lines a key moves.
+func (m *live) jump(key string) int {
+	return map[string]int{"up": 1, "down": 1, "home": m.top}[key] + map[bool]int{true: max(m.height-2, 1)}[strings.HasPrefix(key, "pg")]
+}
+
+// answer takes a key of the dialog.
+func (m *live) answer(k tea.KeyPressMsg) tea.Cmd {
+	d := m.dialog
+	switch k.String() {
+	case "esc":
+		m.dialog, m.said = nil, "nothing was changed"
+	case "backspace":
+		d.erase()
+	case "enter":
+		if !d.next() {
+			return nil
+		}
+		m.dialog, m.said = nil, d.action.Verb+" is sent"
+		return m.send(d.action, d)
+	default:
+		d.enterText(k.Text)
+	}
+	return nil
+}
+
+// View implements tea.Model.
+func (m *live) View() tea.View {
+	v := tea.NewView(m.draw())
+	v.AltScreen = true
+	return v
+}
+
+// draw has the release above, and the dialog or the keys at the bottom.
+func (m *live) draw() string {
+	above := "…"
+	if m.picture.tree != nil {
+		above = m.screen.finish(m.screen.get(&m.picture))
+	}
+	below := m.keys()
+	if m.dialog != nil {
+		below = m.dialog.draw(m.screen)
+	}
+	for _, text := range []string{m.said, m.lost} {
+		if text != "" {
+			below = m.screen.wrap(text, "  ") + "\n" + below
+		}
+	}
+	if m.lost != "" {
+		below = m.screen.paint(red, "no answer, trying again: ") + below
+	}
+	below = m.screen.finish(below)
+	lines := strings.Split(strings.TrimRight(above, "\n"), "\n")
+	room := m.height - strings.Count(below, "\n") - 1
+	if m.height > 0 && len(lines) > room {
+		m.top = min(m.top, len(lines)-max(room, 1))
+		lines = lines[m.top:][:max(room, 1)]
+	}
+	return strings.Join(lines, "\n") + "\n" + below
+}
+
+// keys are those that do something now.
+func (m *live) keys() string {
+	var parts []string
+	for at, a := range m.possible() {
+		key, name := keyOf(&a, at)
+		if m.help {
+			name += ": " + effect(&a) + "\n"
+		}
+		parts = append(parts, m.screen.paint(bold, key)+" "+name)
+	}
+	parts = append(parts, m.screen.paint(bold, "t")+" pods", m.screen.paint(bold, "?")+" all keys", m.screen.paint(bold, "q")+" quit")
+	if m.help {
+		parts = append(parts, "arrows, page up and down, home: move", "ctrl+z: suspend")
+	}
+	return m.screen.wrap(strings.ReplaceAll(strings.Join(parts, "  "), "\n  ", "\n"), "")
+}
+
+// watch runs the live view, or prints lines where there is no terminal.
+func (a *app) watch(ctx context.Context, s *server, name string, wide bool) error {
+	if !a.asks() || a.env("TERM") == "dumb" {
+		return a.lines(ctx, s, name)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m := &live{screen: a.screen(), picture: picture{wide: wide}}
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithoutSignalHandler(),
+		tea.WithColorProfile(colorprofile.Detect(a.Out, a.environ)))
+	a.effects(ctx, s, name, m)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- a.trees(ctx, s, name, func(t *v1beta1.RolloutTree) { program.Send(treeCame{t}) }, func(err error) { program.Send(wasLost{err}) })
+		program.Quit()
+	}()
+	_, err := program.Run()
+	stop()
+	if gone := <-ended; !errors.Is(gone, context.Canceled) {
+		return gone
+	}
+	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+		return context.Canceled
+	}
+	return err
+}
+
+// effects gives the view what it needs of the server.
+func (a *app) effects(ctx context.Context, s *server, name string, m *live) {
+	seen := ""
+	m.more = func(t *v1beta1.RolloutTree) tea.Cmd {
+		if key := t.ResourceVersion + t.Why.ResourceVersion + t.Why.WaitingFor.What; key != seen || key == "" {
+			seen = key
+			return func() tea.Msg {
+				p := &picture{tree: t}
+				p.look(ctx, s)
+				return moreCame{p}
+			}
+		}
+		return nil
+	}
+	m.doubt = func(action v1beta1.Action) tea.Cmd {
+		return func() tea.Msg {
+			after := &v1beta1.AfterVerb{Verb: action.Verb, Full: isFull(&action)}
+			plan, err := s.forecast(ctx, name, v1beta1.PlanSpec{After: after})
+			if err != nil {
+				return nil // the plan is a courtesy
+			}
+			return doubtCame{&plan.it}
+		}
+	}
+	m.send = func(action v1beta1.Action, d *dialog) tea.Cmd {
+		quiet := *a
+		quiet.ErrOut = io.Discard
+		decide := &decision{app: &quiet, verb: action.Verb, full: isFull(&action), reason: d.value("reason"), override: d.has("override")}
+		if step := d.value("step"); step != "" {
+			if err := decide.parseStep(step); err != nil {
+				return func() tea.Msg { return wasSent{action.Verb, err} }
+			}
+		}
+		return func() tea.Msg {
+			body, err := decide.body(&action)
+			if err == nil {
+				_, err = decide.send(ctx, s, action.Path, body)
+			}
+			return wasSent{action.Verb, err}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/weir-rollouts/weir/internal/golden"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// viewing is a live view without a server.
+type viewing struct {
+	*live
+	sent []string
+}
+
+func newViewing(t *testing.T, width, height int) *viewing {
+	t.Helper()
+	v := &viewing{live: &live{screen: screen{now: now}}}
+	v.more = func(*v1beta1.RolloutTree) tea.Cmd { return nil }
+	v.doubt = func(v1beta1.Action) tea.Cmd { return nil }
+	v.send = func(a v1beta1.Action, d *dialog) tea.Cmd {
+		v.sent = append(v.sent, a.Verb+" "+d.value("reason")+d.value("step"))
+		return nil
+	}
+	history := recorded[v1beta1.RolloutReleases](t, "history")
+	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
+	v.Update(moreCame{&picture{plan: recorded[v1beta1.RolloutPlan](t, "plan"), release: &history.Releases[0]}})
+	return v
+}
+
+// press types keys: names of one, or text.
+func (v *viewing) press(keys ...string) (quit bool) {
+	for _, k := range keys {
+		message := tea.KeyPressMsg{Text: k}
+		if code, special := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace, "down": tea.KeyDown, "pgdown": tea.KeyPgDown, "home": tea.KeyHome}[k]; special {
+			message = tea.KeyPressMsg{Code: code}
+		} else if k == "ctrl+c" {
+			message = tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+		}
+		if _, cmd := v.Update(message); cmd != nil {
+			_, quit = cmd().(tea.QuitMsg)
+		}
+	}
+	return quit
+}
+
+// The view fits into the terminal, whatever its size, with and without a dialog.
+func TestLiveSizes(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{30, 12}, {40, 20}, {80, 24}, {160, 50}} {
+		for name, keys := range map[string][]string{"live": nil, "live-dialog": {"p", "error rate is fine"}, "live-help": {"?"}, "live-scrolled": {"pgdown", "down"}} {
+			v := newViewing(t, size[0], size[1])
+			v.press(keys...)
+			got := v.draw()
+			if lines := strings.Count(got, "\n") + 1; lines > size[1] && name != "live-help" && size[1] > 12 {
+				t.Errorf("%s at %v has %d lines", name, size, lines)
+			}
+			for line := range strings.Lines(got) {
+				if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > size[0] {
+					t.Errorf("%s at %v has a wider line: %s", name, size, line)
+				}
+			}
+			golden.File(t, fmt.Sprintf("%s-%d.txt", name, size[0]), got)
+		}
+	}
+}
+
+// A key acts after a confirmation, only where the server says that it may, and only while
+// what was on the screen holds.
+func TestLiveActs(t *testing.T) {
+	t.Parallel()
+	v := newViewing(t, 80, 24)
+	v.press("p", "why not", "backspace", "enter")
+	if len(v.sent) != 1 || v.sent[0] != "promote why no" {
+		t.Errorf("sent %q", v.sent)
+	}
+	if v.press("b", "enter", "r", "enter", "a", "esc", "p", "esc"); len(v.sent) != 1 {
+		t.Errorf("sent what is not possible, not allowed or not confirmed: %q", v.sent)
+	}
+	v.press("p")
+	moved := recorded[v1beta1.RolloutTree](t, "tree")
+	moved.Why.Actions[0].Body.Raw = []byte(`{"expect":{"step":3}}`)
+	moved.Why.Summary = "Step 3 of 3 of v8 waits for its pods."
+	v.Update(treeCame{moved})
+	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.draw(), "the release has moved on meanwhile: Step 3") {
+		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.draw())
+	}
+	v.Update(wasSent{"promote", errors.New("conflict")})
+	v.Update(wasLost{errors.New("connection refused")})
+	for _, want := range []string{"promote: conflict", "no answer, trying again: ", "connection refused"} {
+		if !strings.Contains(v.draw(), want) {
+			t.Errorf("the view lacks %q:\n%s", want, v.draw())
+		}
+	}
+	v.Update(treeCame{moved})
+	if strings.Contains(v.draw(), "connection refused") {
+		t.Error("the connection is back, and the view does not say so")
+	}
+	v.Update(timeCame(now.Add(time.Minute)))
+	if !v.press("q") || !v.press("ctrl+c") {
+		t.Error("neither q nor ctrl+c quits")
+	}
+}
+
+// What a verb needs is asked for before it is sent.
+func TestLiveNeeds(t *testing.T) {
+	t.Parallel()
+	v := newViewing(t, 80, 24)
+	tree := recorded[v1beta1.RolloutTree](t, "tree")
+	tree.Why.Actions = []v1beta1.Action{
+		{Verb: "jump", Title: "Jump", Possible: true, Allowed: true, Needs: []string{"step"}},
+		{Verb: "dance", Title: "Dance", Possible: true, Allowed: true, Needs: []string{"reason", "override"}},
+	}
+	v.Update(treeCame{tree})
+	v.press("j", "enter", "2", "enter", "enter")
+	v.press("2", "enter", "because", "enter")
+	if len(v.sent) != 2 || v.sent[0] != "jump 2" || v.sent[1] != "dance because" {
+		t.Errorf("sent %q", v.sent)
+	}
+	v.press("2")
+	v.Update(doubtCame{recorded[v1beta1.RolloutPlan](t, "plan")})
+	if text := v.draw(); !strings.Contains(text, "overrides the checks") || !strings.Contains(text, "ERROR") {
+		t.Errorf("the dialog is\n%s", text)
+	}
+}

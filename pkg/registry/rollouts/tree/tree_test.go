@@ -1,0 +1,383 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tree_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+func untyped(t *testing.T, o apiruntime.Object) apiruntime.Object {
+	t.Helper()
+	kinds, _, err := scheme.Scheme.ObjectKinds(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := apiruntime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: m}
+	u.SetGroupVersionKind(kinds[0])
+	return u
+}
+
+func about(namespace, name string, labels map[string]string, owner *metav1.OwnerReference) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name), Labels: labels}
+	if owner != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return m
+}
+
+func ownedBy(kind, namespace, name string) *metav1.OwnerReference {
+	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID(namespace + "-" + name), Controller: new(true)}
+}
+
+var (
+	app  = map[string]string{"app": "web"}
+	hash = map[string]string{"app": "web", "pod-template-hash": "v1"}
+)
+
+func podOf(namespace string, n int, ready bool) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: about(namespace, fmt.Sprintf("web-v1-%03d", n), hash, ownedBy("ReplicaSet", namespace, "web-v1")),
+		Spec:       corev1.PodSpec{NodeName: "node-a", Containers: []corev1.Container{{Name: "app", Image: "web:v1", Env: []corev1.EnvVar{{Name: "SECRET"}}}}},
+	}
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+	if !ready {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "app", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		}}
+	}
+	return p
+}
+
+// application is a Deployment and its Rollout, both named web.
+func (w *world) application(t *testing.T, namespace string, pods int) {
+	t.Helper()
+	size := new(int32(pods))
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "web:v1"}}}}
+	hashed := *template.DeepCopy()
+	hashed.Labels = hash
+	path := networkingv1.HTTPIngressPath{Path: "/", PathType: new(networkingv1.PathTypePrefix)}
+	path.Backend.Service = &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}
+	objects := []apiruntime.Object{
+		&appsv1.Deployment{
+			ObjectMeta: about(namespace, "web", app, nil),
+			Spec:       appsv1.DeploymentSpec{Replicas: size, Selector: &metav1.LabelSelector{MatchLabels: app}, Template: template},
+		},
+		&appsv1.ReplicaSet{
+			ObjectMeta: about(namespace, "web-v1", hash, ownedBy("Deployment", namespace, "web")),
+			Spec:       appsv1.ReplicaSetSpec{Replicas: size, Selector: &metav1.LabelSelector{MatchLabels: hash}, Template: hashed},
+			Status:     appsv1.ReplicaSetStatus{Replicas: *size, ReadyReplicas: *size},
+		},
+		&corev1.Service{ObjectMeta: about(namespace, "web-service", app, nil), Spec: corev1.ServiceSpec{Selector: maps.Clone(app)}},
+		&networkingv1.Ingress{ObjectMeta: about(namespace, "web-ingress", nil, nil), Spec: networkingv1.IngressSpec{
+			Rules: []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{path}}}}},
+		}},
+		&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: about(namespace, "web-hpa", nil, nil), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+		}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: about(namespace, "web-pdb", nil, nil), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: app}}},
+	}
+	for n := range pods {
+		objects = append(objects, podOf(namespace, n, true))
+	}
+	w.add(t, objects...)
+	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	r.Spec.WorkloadRef = v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: v1beta1.Release{
+		Steps:           []v1beta1.Step{{Traffic: new("20%"), Replicas: new(intstr.FromString("20%"))}},
+		TrafficRoutings: []v1beta1.TrafficRoutingRef{{Service: "web-service", Ingress: &v1beta1.IngressRef{Name: "web-ingress"}}},
+	}}
+	if _, err := w.as(t, admin).RolloutsV1beta1().Rollouts(namespace).Create(t.Context(), r, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rows are the nodes as role/name, and what is hidden, each on a line.
+func rows(tree *v1beta1.RolloutTree) string {
+	var lines []string
+	for _, n := range tree.Nodes {
+		line := n.Role + " " + n.Name + " " + n.Health
+		if n.Pods != nil && n.Ready != nil {
+			line += fmt.Sprintf(" %d/%d", *n.Ready, *n.Pods)
+		}
+		lines = append(lines, strings.TrimSpace(line+" "+n.Message))
+	}
+	for _, h := range tree.Hidden {
+		line := "hidden " + h.Kind + ": " + h.Permission
+		if h.Count != nil {
+			line += fmt.Sprintf(" (%d)", *h.Count)
+		}
+		lines = append(lines, strings.TrimSpace(line+" "+h.Message))
+	}
+	return strings.Join(lines, "\n")
+}
+
+const whole = `rollout web Progressing
+workload web Healthy 2/2
+revision web-v1 Healthy 2/2
+pod web-v1-000 Healthy
+pod web-v1-001 Healthy
+scaler web-hpa Healthy
+budget web-pdb Healthy it allows 0 disruptions
+service web-service Healthy it selects pods of every revision
+router web-ingress Healthy`
+
+// Each sees what they may, and is told what is hidden and what would show it.
+func TestTree(t *testing.T) {
+	the.application(t, "tree", 2)
+	tests := map[string]struct {
+		user   string
+		denied []string
+		want   []string
+		code   metav1.StatusReason
+	}{
+		"everything":  {user: vera, want: strings.Split(whole, "\n")},
+		"no pods":     {user: pat, denied: []string{"list pods"}, want: []string{"revision web-v1 Healthy 2/2", "hidden Pod: list pods (2)"}},
+		"no sets":     {user: pat, denied: []string{"list replicasets"}, want: []string{"workload web Progressing", "hidden ReplicaSet: list replicasets.apps", "hidden Pod: list replicasets.apps"}},
+		"no workload": {user: pat, denied: []string{"get deployments"}, want: []string{"hidden Deployment: get deployments.apps"}},
+		"no network":  {user: pat, denied: []string{"get services", "get ingresses"}, want: []string{"hidden Service: get services", "hidden Ingress: get ingresses.networking.k8s.io"}},
+		"no batch":    {user: pat, denied: []string{"get batchreleases"}, want: []string{"hidden BatchRelease: get batchreleases.rollouts.kruise.io"}},
+		"no rollout":  {user: pat, denied: []string{"get rollouts"}, code: metav1.StatusReasonForbidden},
+		"no tree":     {user: pat, denied: []string{"get rollouts/tree"}, code: metav1.StatusReasonForbidden},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			the.deny(t, tt.denied...)
+			tree, err := the.as(t, tt.user).RolloutsV1beta1().Rollouts("tree").GetTree(t.Context(), "web", metav1.GetOptions{})
+			if code := apierrors.ReasonForError(err); code != tt.code && (tt.code != "" || err != nil) {
+				t.Fatalf("got the error %v, want %s", err, tt.code)
+			}
+			if err != nil {
+				return
+			}
+			got := rows(tree)
+			for _, want := range tt.want {
+				if !slices.Contains(strings.Split(got, "\n"), want) {
+					t.Errorf("there is no line %q in:\n%s", want, got)
+				}
+			}
+		})
+	}
+}
+
+// What the account of the server may not read is hidden, and so is what fails.
+func TestUnreadable(t *testing.T) {
+	the.application(t, "unreadable", 1)
+	fail := true
+	the.cluster.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, apiruntime.Object, error) {
+		return fail && a.GetNamespace() == "unreadable", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
+	})
+	defer func() { fail = false }()
+	tree, err := the.as(t, vera).RolloutsV1beta1().Rollouts("unreadable").GetTree(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "hidden Pod: list pods (1) weir-apiserver may not read them; the ClusterRole weir-apiserver-views grants it"; !strings.Contains(rows(tree), want) {
+		t.Errorf("there is no line %q in:\n%s", want, rows(tree))
+	}
+}
+
+// A stream begins with the state, and goes on with what changes in it.
+func TestStream(t *testing.T) {
+	the.application(t, "stream", 2)
+	s, err := the.stream(t, vera, "stream", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if got := rows(the.tree(t, s, watch.Added)); got != whole {
+		t.Errorf("got:\n%s\nwant:\n%s", got, whole)
+	}
+	the.update(t, podOf("stream", 1, false))
+	got := rows(the.tree(t, s, watch.Modified))
+	if want := "pod web-v1-001 Degraded container app: CrashLoopBackOff"; !strings.Contains(got, want) {
+		t.Errorf("there is no line %q in:\n%s", want, got)
+	}
+	the.remove(t, corev1.SchemeGroupVersion.WithResource("pods"), "stream", "web-v1-001")
+	if got := rows(the.tree(t, s, watch.Modified)); strings.Contains(got, "web-v1-001") {
+		t.Errorf("a pod that is gone is in:\n%s", got)
+	}
+	if err := the.as(t, admin).RolloutsV1beta1().Rollouts("stream").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for e := the.next(t, s); e.Type != watch.Deleted; e = the.next(t, s) {
+		if e.Type != watch.Modified {
+			t.Fatalf("got the event %s %v, want %s", e.Type, e.Object, watch.Deleted)
+		}
+		release(t, "stream")
+	}
+	if e := the.next(t, s); e.Type != "closed" {
+		t.Errorf("got the event %s after the Rollout was gone", e.Type)
+	}
+}
+
+// release takes the finalizer off a Rollout that is deleted, as weir-controller does.
+func release(t *testing.T, namespace string) {
+	t.Helper()
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	_, err := the.as(t, admin).RolloutsV1beta1().Rollouts(namespace).Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
+
+// A right that is taken away narrows a stream, and the last one ends it.
+func TestRights(t *testing.T) {
+	the.application(t, "rights", 2)
+	s, err := the.stream(t, pat, "rights", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	the.tree(t, s, watch.Added)
+	the.deny(t, "list pods")
+	if got := rows(the.tree(t, s, watch.Modified)); !strings.Contains(got, "hidden Pod: list pods") || strings.Contains(got, "pod web") {
+		t.Errorf("without the right to list pods there is:\n%s", got)
+	}
+	the.eventually(t, "the watch of pods to end", func() bool { return the.watched()["pods"] == 0 })
+	the.deny(t, "watch rollouts/tree")
+	e := the.next(t, s)
+	status, ok := e.Object.(*metav1.Status)
+	if !ok || e.Type != watch.Error || status.Reason != metav1.StatusReasonForbidden {
+		t.Errorf("got the event %s %v, want a refusal", e.Type, e.Object)
+	}
+	if e := the.next(t, s); e.Type != "closed" {
+		t.Errorf("got the event %s after the refusal", e.Type)
+	}
+}
+
+// Nobody watches for ever.
+func TestLongest(t *testing.T) {
+	the.application(t, "longest", 1)
+	s, err := the.stream(t, vera, "longest", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	the.tree(t, s, watch.Added)
+	began := the.clock.Now()
+	if e := the.next(t, s); e.Type != "closed" {
+		t.Errorf("got the event %s %v", e.Type, e.Object)
+	}
+	if took := the.clock.Since(began).Minutes(); took < 9 || took > 11 {
+		t.Errorf("the stream ended after %.1f minutes", took)
+	}
+}
+
+// More trees than are served at once are refused, and what nobody looks at makes room.
+func TestMost(t *testing.T) {
+	var streams []watch.Interface
+	for i := range 3 {
+		namespace := fmt.Sprintf("most-%d", i)
+		the.application(t, namespace, 1)
+		s, err := the.stream(t, vera, namespace, "web")
+		if refused := apierrors.IsTooManyRequests(err); refused != (i == 2) {
+			t.Fatalf("tree %d: %v", i, err)
+		}
+		if err == nil {
+			the.tree(t, s, watch.Added)
+			streams = append(streams, s)
+		}
+	}
+	streams[0].Stop()
+	the.eventually(t, "room", func() bool {
+		s, err := the.stream(t, vera, "most-2", "web")
+		if err == nil {
+			s.Stop()
+		}
+		return err == nil
+	})
+	streams[1].Stop()
+	the.quiet(t)
+}
+
+// A hundred viewers have one set of watches, and nothing is held when they have left.
+func TestNobodyLooks(t *testing.T) {
+	the.application(t, "crowd", 150)
+	the.quiet(t)
+	before := heap()
+	viewers, clients := make([]watch.Interface, 100), []string{vera, pat}
+	the.deny(t, "list horizontalpodautoscalers")
+	for i := range viewers {
+		var err error
+		if viewers[i], err = the.stream(t, clients[i%2], "crowd", "web"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range viewers {
+		if tree := the.tree(t, s, watch.Added); len(tree.Nodes) < 155 {
+			t.Fatalf("there are %d nodes", len(tree.Nodes))
+		}
+	}
+	want := map[string]int{
+		"deployments": 1, "replicasets": 1, "pods": 1, "services": 2, "ingresses": 2,
+		"horizontalpodautoscalers": 1, "poddisruptionbudgets": 1,
+	}
+	if got := the.watched(); !maps.Equal(got, want) {
+		t.Errorf("there are the watches %v, want %v", got, want)
+	}
+	for _, s := range viewers {
+		s.Stop()
+	}
+	the.quiet(t)
+	the.eventually(t, "memory to be back", func() bool { return heap() < before+2<<20 })
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// quiet waits until nothing of a tree goes on.
+func (w *world) quiet(t *testing.T) {
+	t.Helper()
+	var running string
+	defer func() {
+		if t.Failed() {
+			t.Log(running)
+		}
+	}()
+	w.eventually(t, "quiet", func() bool {
+		var all bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+			t.Fatal(err)
+		}
+		running = all.String()
+		return len(w.watched()) == 0 && !strings.Contains(running, "registry/rollouts/tree.(*")
+	})
+}

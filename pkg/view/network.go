@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// addNetwork adds Services and routers. Those that are made for a release are left out
+// where they do not exist.
+func (b *builder) addNetwork() {
+	for _, read := range b.seen.networkReads() {
+		if !b.seen.Answers[read].seen() {
+			continue
+		}
+		o := b.seen.one(read)
+		switch {
+		case read.Role == roleService && read.Name == b.facts.network.Stable.Name, o != nil && read.Role == roleService:
+			b.add(b.service(read, o))
+		case read.Role == roleRouter:
+			b.addRouter(read, o)
+		}
+	}
+}
+
+// service makes the node of a Service. It serves the revision that it selects.
+func (b *builder) service(read Read, o object.Object) rollouts.Node {
+	n := node(roleService, read.Kind, read.Name, o, b.root)
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return n
+	}
+	value := s.Spec.Selector[b.facts.row.RevisionKey]
+	n.Revision = b.facts.revisionOf(value)
+	if value == "" {
+		n.Message = cmp.Or(n.Message, "it selects pods of every revision")
+	} else {
+		n.Message = cmp.Or(n.Message, "it selects the pods of revision "+value)
+	}
+	if b.facts.weight != nil && n.Revision != "" {
+		n.Traffic = b.facts.share(n.Revision, 0, 0)
+	}
+	return n
+}
+
+// addRouter adds a router, or what is made beside it for a release.
+func (b *builder) addRouter(read Read, o object.Object) {
+	for _, r := range b.facts.network.Routers {
+		if r.Kind != read.Kind.GroupKind() {
+			continue
+		}
+		switch read.Name {
+		case r.Name:
+			n := node(roleRouter, read.Kind, read.Name, o, b.root)
+			if o != nil {
+				b.judgeRouter(&n, r)
+			}
+			b.add(n)
+		case r.Name + rollouts.CanarySuffix:
+			if o != nil && r.Doubled() {
+				n := node(roleRouter, read.Kind, read.Name, o, "")
+				n.Parent, n.Revision, n.Traffic = b.routerID(r), "update", b.facts.weight
+				b.add(n)
+			}
+		}
+	}
+}
+
+// routerID is that of the owner's router.
+func (b *builder) routerID(r traffic.Router) string {
+	if r.Object != nil {
+		return string(r.Object.GetUID())
+	}
+	return b.root
+}
+
+// judgeRouter says what a router does.
+func (b *builder) judgeRouter(n *rollouts.Node, r traffic.Router) {
+	route := traffic.ObserveRouter(b.facts.network, r)
+	if n.Message = cmp.Or(route.Trouble, route.Refused); n.Message != "" {
+		n.Health = degraded
+		return
+	}
+	switch {
+	case route.Pending != "":
+		n.Health, n.Message = progressing, route.Pending
+	case route.Edited:
+		n.Health, n.Message = degraded, "somebody else has changed what it was told"
+	case route.Routed && route.Weight != nil:
+		n.Traffic, n.Message = route.Weight, fmt.Sprintf("%d %% of the requests go to the update revision", *route.Weight)
+	case len(route.Matches) > 0:
+		n.Message = "requests go to the update revision by their content"
+	}
+}
+
+func (b *builder) addScalers() {
+	if !b.seen.Answers[Read{Role: roleScaler, Kind: scalerKind}].seen() || b.main == "" {
+		return
+	}
+	found := b.seen.scalers(&b.facts)
+	for _, o := range found[:min(len(found), most)] {
+		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		if !ok {
+			continue
+		}
+		n := node(roleScaler, scalerKind, "", h, b.main)
+		n.Desired, n.Pods = new(h.Status.DesiredReplicas), new(h.Status.CurrentReplicas)
+		if workload.Scaled(h) != h.Spec.ScaleTargetRef.Name {
+			n.Health, n.Message = suspended, "it is disabled until the release ends"
+		}
+		b.add(n)
+	}
+}
+
+// addBudgets adds the budgets that select pods of the workload.
+func (b *builder) addBudgets() {
+	if b.main == "" {
+		return
+	}
+	pods, added := labels.Set(b.facts.row.PodLabels(b.facts.object)), 0
+	for _, o := range b.seen.Answers[Read{Role: roleBudget, Kind: budgetKind}].Objects {
+		p, ok := o.(*policyv1.PodDisruptionBudget)
+		if !ok || added == most {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
+		if err != nil || !selector.Matches(pods) {
+			continue
+		}
+		n := node(roleBudget, budgetKind, "", p, b.main)
+		n.Desired, n.Ready = new(p.Status.DesiredHealthy), new(p.Status.CurrentHealthy)
+		n.Message = cmp.Or(n.Message, fmt.Sprintf("it allows %d disruptions", p.Status.DisruptionsAllowed))
+		added++
+		b.add(n)
+	}
+}

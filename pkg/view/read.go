@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package view answers which objects belong to a Rollout, and how each of them is: the
+// tree. It is pure: it says what to read, and makes nodes of the answers with the code that
+// decides. It must not know who reads, nor for whom.
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// Roles of nodes.
+const (
+	roleRollout  = "rollout"
+	roleBatch    = "batchRelease"
+	roleWorkload = "workload"
+	roleRevision = "revision"
+	rolePod      = "pod"
+	rolePods     = "pods"
+	roleService  = "service"
+	roleRouter   = "router"
+	roleScaler   = "scaler"
+	roleBudget   = "budget"
+)
+
+// Read is a question about objects of the namespace: one by its name, or those that a
+// selector of labels selects.
+type Read struct {
+	Role         string
+	Kind         schema.GroupVersionKind
+	Name, Labels string
+}
+
+// Resource is that of the kind.
+func (r Read) Resource() schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(r.Kind)
+	return resource
+}
+
+// Verb is what the viewer has to be allowed.
+func (r Read) Verb() string {
+	if r.Name != "" {
+		return "get"
+	}
+	return "list"
+}
+
+// Permission says that in a message.
+func (r Read) Permission() string {
+	return r.Verb() + " " + r.Resource().GroupResource().String()
+}
+
+// Answer is what came of a Read.
+type Answer struct {
+	Objects []object.Object
+	// Forbidden reports whether the viewer may not see them.
+	Forbidden bool
+	// Failure says why they could not be read; empty if they could.
+	Failure string
+}
+
+func (a Answer) seen() bool { return !a.Forbidden && a.Failure == "" }
+
+// Seen is a Rollout, and the answers to what was read for a viewer.
+type Seen struct {
+	Rollout *rollouts.Rollout
+	Answers map[Read]Answer
+}
+
+// Next are the reads that are still to be done. Some depend on the answers to others.
+func (s *Seen) Next() []Read {
+	return slices.DeleteFunc(s.reads(), func(r Read) bool {
+		_, done := s.Answers[r]
+		return done
+	})
+}
+
+var (
+	batchKind   = v1beta1.SchemeGroupVersion.WithKind("BatchRelease")
+	podKind     = corev1.SchemeGroupVersion.WithKind("Pod")
+	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
+	scalerKind  = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
+	budgetKind  = policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
+)
+
+// reads are all of them, as far as the answers tell.
+func (s *Seen) reads() []Read {
+	reads := []Read{s.batchRead()}
+	row, ok := s.row()
+	if ok {
+		main := s.workloadRead(row)
+		reads = append(reads, main)
+		if found := s.one(main); found != nil {
+			reads = append(reads, s.ownedReads(row, found)...)
+		}
+		reads = append(reads, Read{Role: roleScaler, Kind: scalerKind}, Read{Role: roleBudget, Kind: budgetKind})
+	}
+	return append(reads, s.networkReads()...)
+}
+
+func (s *Seen) batchRead() Read {
+	return Read{Role: roleBatch, Kind: batchKind, Name: s.Rollout.Name}
+}
+
+func (s *Seen) workloadRead(row workload.Row) Read {
+	return Read{Role: roleWorkload, Kind: row.GVK, Name: s.Rollout.Spec.WorkloadRef.Name}
+}
+
+// ownedReads are those of what the workload owns, and of what is made beside it.
+func (s *Seen) ownedReads(row workload.Row, found object.Object) []Read {
+	selector := selectorOf(found)
+	if selector == "" {
+		return nil
+	}
+	var reads []Read
+	if row.Extra {
+		reads = append(reads, extraRead(row, found.GetName()))
+	}
+	if sets := setRead(row, selector); sets != nil {
+		reads = append(reads, *sets)
+		if !s.Answers[*sets].seen() && !slices.Contains(row.Owns, podKind) {
+			return reads // whose the pods are is not known
+		}
+	}
+	return append(reads, podRead(selector))
+}
+
+// setRead is that of what keeps the templates of revisions.
+func setRead(row workload.Row, selector string) *Read {
+	for _, kind := range row.Owns {
+		if kind != podKind {
+			return &Read{Role: roleRevision, Kind: kind, Labels: selector}
+		}
+	}
+	return nil
+}
+
+func extraRead(row workload.Row, name string) Read {
+	return Read{Role: roleWorkload, Kind: row.GVK, Labels: labels.Set{rollouts.LabelCanaryDeployment: name}.String()}
+}
+
+func podRead(selector string) Read { return Read{Role: rolePod, Kind: podKind, Labels: selector} }
+
+// networkReads are those of Services and routers. A router of which no row of the table
+// knows the kind is routed by a script; it is not read.
+func (s *Seen) networkReads() []Read {
+	o, ref := traffic.OfRollout(s.Rollout, s.owner())
+	if ref == nil {
+		return nil
+	}
+	var reads []Read
+	add := func(role string, kind schema.GroupVersionKind, name string, beside bool) {
+		reads = append(reads, Read{Role: role, Kind: kind, Name: name})
+		if beside {
+			reads = append(reads, Read{Role: role, Kind: kind, Name: name + rollouts.CanarySuffix})
+		}
+	}
+	add(roleService, serviceKind, ref.Service, !o.Shared)
+	for _, r := range o.Routers {
+		if r.Known() {
+			add(roleRouter, kindOf(r), r.Name, r.Doubled())
+		}
+	}
+	return reads
+}
+
+// kindOf is the kind of a router in a version that each cluster with the kind serves.
+func kindOf(r traffic.Router) schema.GroupVersionKind {
+	version := r.Version
+	if version == "" {
+		version = "v1"
+	}
+	return r.Kind.WithVersion(version)
+}
+
+// row is that of the workload.
+func (s *Seen) row() (workload.Row, bool) {
+	ref := s.Rollout.Spec.WorkloadRef
+	if ref == nil {
+		return workload.Row{}, false
+	}
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&s.Rollout.Spec.Strategy, ref))
+	if !ok {
+		row, ok = workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition)
+	}
+	return row, ok
+}
+
+func (s *Seen) owner() metav1.OwnerReference {
+	return *metav1.NewControllerRef(s.Rollout, v1beta1.SchemeGroupVersion.WithKind("Rollout"))
+}
+
+// one is the object of a name; nil if it is not there, or not seen.
+func (s *Seen) one(r Read) object.Object {
+	for _, o := range s.Answers[r].Objects {
+		if o.GetName() == r.Name {
+			return o
+		}
+	}
+	return nil
+}
+
+// selectorOf selects the pods of a workload and what it owns beside them; empty if that
+// cannot be read.
+func selectorOf(found object.Object) string {
+	u, ok := found.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	m, _, err := unstructured.NestedMap(u.Object, "spec", "selector")
+	if err != nil || len(m) == 0 {
+		return ""
+	}
+	var selector metav1.LabelSelector
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, &selector); err != nil {
+		return ""
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return ""
+	}
+	return parsed.String()
+}
+
+// typed are the kinds that are read by their types.
+var typed = map[schema.GroupVersionKind]func() object.Object{
+	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):         func() object.Object { return &appsv1.ReplicaSet{} },
+	appsv1.SchemeGroupVersion.WithKind("ControllerRevision"): func() object.Object { return &appsv1.ControllerRevision{} },
+	networkingv1.SchemeGroupVersion.WithKind("Ingress"):      func() object.Object { return &networkingv1.Ingress{} },
+
+	serviceKind: func() object.Object { return &corev1.Service{} },
+	podKind:     func() object.Object { return &corev1.Pod{} },
+	scalerKind:  func() object.Object { return &autoscalingv2.HorizontalPodAutoscaler{} },
+	budgetKind:  func() object.Object { return &policyv1.PodDisruptionBudget{} },
+}
+
+// Trimmed is an object with what a node needs.
+func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
+	u.SetManagedFields(nil)
+	empty := typed[r.Kind]
+	if empty == nil {
+		return u, nil
+	}
+	into := empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", strings.ToLower(r.Kind.Kind), u.GetName(), err)
+	}
+	if pod, ok := into.(*corev1.Pod); ok {
+		trimPod(pod)
+	}
+	return into, nil
+}
+
+// trimPod drops most of what users write into pods.
+func trimPod(p *corev1.Pod) {
+	p.Annotations = nil
+	var containers []corev1.Container
+	for _, c := range p.Spec.Containers {
+		containers = append(containers, corev1.Container{Name: c.Name, Image: c.Image})
+	}
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: containers}
+}
