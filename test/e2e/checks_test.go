@@ -92,7 +92,7 @@ func (a *app) ranOnce() {
 		for _, v := range j.Spec.Template.Spec.Containers[0].Env {
 			env[v.Name] = v.Value
 		}
-		got = append(got, fmt.Sprint(owner.Kind, owner.UID == r.UID, env["WEIR_NEW_SERVICE"], env["WEIR_STEP"], env["WEIR_REVISION"] == r.Status.Canary.PodTemplateHash))
+		got = append(got, fmt.Sprintf("%s %t %s %s %t", owner.Kind, owner.UID == r.UID, env["WEIR_NEW_SERVICE"], env["WEIR_STEP"], env["WEIR_REVISION"] == r.Status.Canary.PodTemplateHash))
 	}
 	a.same("the jobs", []string{"Rollout true web-canary 1 true"}, got)
 }
