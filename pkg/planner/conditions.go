@@ -42,6 +42,7 @@ const (
 	WaitApproval   Wait = "approval"
 	WaitTime       Wait = "time"
 	WaitDecision   Wait = "decision"
+	WaitChecks     Wait = "checks"
 	WaitWorkload   Wait = "workload"
 	WaitController Wait = "controller"
 )
@@ -136,12 +137,12 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitDecision, checksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
+		return WaitChecks, checksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
-		if !timed(release.Step(p.CurrentStepIndex)) || p.LastUpdateTime == nil {
+		until := PauseEnds(r)
+		if until.IsZero() {
 			return WaitApproval, "approval of " + place
 		}
-		until := p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second)
 		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
 	default:
 		if p.Message != "" {
@@ -154,7 +155,7 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 // trafficWaits is what the traffic of a step waits for.
 func trafficWaits(r *rollouts.Rollout, place string) (Wait, string) {
 	if held := TrafficHeld(r); len(held) > 0 {
-		return WaitDecision, checksWait(r, held, "checks before the traffic of "+place, place)
+		return WaitChecks, checksWait(r, held, "checks before the traffic of "+place, place)
 	}
 	return WaitTraffic, "traffic of " + place
 }
@@ -175,6 +176,16 @@ func isGate(plan *rollouts.Release, name string) bool {
 	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
 		return rollouts.CheckName(&c) == name && gated(&c)
 	})
+}
+
+// PauseEnds is when the pause of the step that waits ends by itself; zero where it does not.
+func PauseEnds(r *rollouts.Rollout) metav1.Time {
+	p := r.Status.Active()
+	_, release := r.Spec.Strategy.Active()
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !timed(release.Step(p.CurrentStepIndex)) {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
 }
 
 // timed reports whether a step goes on by itself.

@@ -55,19 +55,19 @@ func TestWaitingFor(t *testing.T) {
 		"gate": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepTrafficRouting)(r)
 			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, entered)
-		}, planner.WaitDecision, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
+		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
 		"gate of a step": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepMetricsAnalysis)(r)
 			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true)}, entered)
-		}, planner.WaitDecision, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
+		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
 		"smoke": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepTrafficRouting)(r)
 			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}, At: rollouts.AtBeforeTraffic}, entered)
-		}, planner.WaitDecision, "checks before the traffic of step 2/2", entered},
+		}, planner.WaitChecks, "checks before the traffic of step 2/2", entered},
 		"measured": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepMetricsAnalysis)(r)
 			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}}, entered)
-		}, planner.WaitDecision, "metrics of step 2/2", entered},
+		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
 		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
 		"unrouted": {func(r *rollouts.Rollout) {

@@ -247,6 +247,7 @@ export interface RequestCount {
 export interface Wave {
   start: number;
   stop: number;
+  times: number;
 }
 
 export interface Then {

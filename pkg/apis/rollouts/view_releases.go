@@ -52,3 +52,13 @@ type Change struct {
 	// To is the value after, as JSON; missing for a field that goes.
 	To string
 }
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HistoryOptions are the parameters of GET …/history.
+type HistoryOptions struct {
+	metav1.TypeMeta
+
+	// Release is the number of one release, which comes with what restores it; 0 for all.
+	Release int64
+}

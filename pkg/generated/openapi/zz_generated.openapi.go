@@ -114,6 +114,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
 		v1beta1.HiddenKind{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref),
+		v1beta1.HistoryOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HistoryOptions(ref),
 		v1beta1.ImageChange{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ImageChange(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
 		v1beta1.JobCheck{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_JobCheck(ref),
@@ -5597,6 +5598,40 @@ func schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_HistoryOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HistoryOptions are the parameters of GET …/history.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"release": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Release is the number of one release, which comes with what restores it; 0 for all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ImageChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6477,7 +6512,7 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step is counted from 1.",
+							Description: "Step is counted from 1; 0 for what is not a step of the plan.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -6485,7 +6520,7 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "State is Done, Current or Next.",
+							Description: "State is Done, Current, Next, Back for an abort, or End for giving the workload back.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -8503,7 +8538,7 @@ func schema_pkg_apis_rollouts_v1beta1_WaitingFor(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"for": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For is one word: Time, Approval, Analysis, Pods, Traffic and others; missing where nothing is waited for. The set is open: show What for a word that is not known.",
+							Description: "For is one word, such as approval, time, checks, pods or traffic; missing where nothing is waited for. The set is open: show What for a word that is not known.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -8545,7 +8580,7 @@ func schema_pkg_apis_rollouts_v1beta1_Wave(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Wave is one change of the sizes of both versions.",
+				Description: "Wave is a change of the sizes of both versions, several times in a row if they are alike.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"start": {
@@ -8564,7 +8599,16 @@ func schema_pkg_apis_rollouts_v1beta1_Wave(ref common.ReferenceCallback) common.
 							Format:      "int32",
 						},
 					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Times is how often, one after the other.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
+				Required: []string{"times"},
 			},
 		},
 	}

@@ -7,6 +7,7 @@ package rollouts
 
 import (
 	"errors"
+	"maps"
 
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -48,6 +49,10 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
+	// What is computed is for clients of today: the older version has none of it.
+	stored := groups[rollouts.GroupName]["v1alpha1"]
+	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
+	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)
 	return groups, addTree(groups[rollouts.GroupName][v1beta1.SchemeGroupVersion.Version], t)
 }
 

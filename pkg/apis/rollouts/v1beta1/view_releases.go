@@ -70,3 +70,15 @@ type Change struct {
 	// +optional
 	To string `json:"to,omitempty"`
 }
+
+// +k8s:conversion-gen:explicit-from=net/url.Values
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HistoryOptions are the parameters of GET …/history.
+type HistoryOptions struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Release is the number of one release, which comes with what restores it; 0 for all.
+	// +optional
+	Release int64 `json:"release,omitempty"`
+}
