@@ -192,6 +192,8 @@ const (
 	ViaVerb   Via = "verb"
 	ViaStatus Via = "status"
 	ViaSpec   Via = "spec"
+	// ViaAnnotation is a decision by the annotation rollouts.kruise.io/decide.
+	ViaAnnotation Via = "annotation"
 	// ViaAnalysis is a decision of the checks of the plan.
 	ViaAnalysis Via = "analysis"
 )
@@ -263,6 +265,9 @@ const (
 	// AnnotationOriginalSpec on a router keeps the spec of its owner while a release needs
 	// another one.
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
+	// AnnotationDecide decides about the release under way, for clients that can not send a
+	// verb. It is taken off and never stored.
+	AnnotationDecide = "rollouts.kruise.io/decide"
 	// AnnotationRouted on a router is its current route, in the form of a step.
 	AnnotationRouted = "rollouts.kruise.io/routed"
 	// AnnotationRoutedBy on a router names the user's script that has routed it.
