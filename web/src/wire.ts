@@ -40,6 +40,7 @@ export interface AnalysisStatus {
   since?: string;
   stepSince?: string;
   step?: number;
+  trafficSince?: string;
   overridden?: boolean;
   checks?: CheckStatus[];
 }

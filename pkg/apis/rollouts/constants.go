@@ -111,12 +111,15 @@ const (
 	// ConditionRoutable is false while the Service or a router that a step needs belongs
 	// to somebody else, or somebody undoes Weir's changes of it, and absent otherwise.
 	ConditionRoutable ConditionType = "Routable"
+	// ConditionMeasurable is false where a check of the plan measures nothing, or would have
+	// failed the version in service.
+	ConditionMeasurable ConditionType = "Measurable"
 )
 
 // ConditionTypes are all of the above.
 var ConditionTypes = []ConditionType{
 	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
-	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable,
+	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable, ConditionMeasurable,
 }
 
 // StallReason is the reason of a condition Stalled that Weir writes. Others use other

@@ -3724,6 +3724,12 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 							Format:      "int32",
 						},
 					},
+					"trafficSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficSince is when the checks before the traffic of the current step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"overridden": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Overridden reports whether checks only report for the rest of this attempt.",
@@ -4820,7 +4826,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"failAfter": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3, and 1 of a gate.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -8795,7 +8801,7 @@ func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) commo
 					},
 					"failAfter": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3, and 1 of a gate.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

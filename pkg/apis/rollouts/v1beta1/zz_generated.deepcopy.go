@@ -139,6 +139,10 @@ func (in *AnalysisStatus) DeepCopyInto(out *AnalysisStatus) {
 		in, out := &in.StepSince, &out.StepSince
 		*out = (*in).DeepCopy()
 	}
+	if in.TrafficSince != nil {
+		in, out := &in.TrafficSince, &out.TrafficSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Checks != nil {
 		in, out := &in.Checks, &out.Checks
 		*out = make([]CheckStatus, len(*in))
