@@ -21,6 +21,7 @@ import (
 var owned = []struct{ file, role, heading string }{
 	{"base/rbac-apiserver.yaml", "ClusterRole weir-apiserver", "### weir-apiserver, everywhere"},
 	{"base/rbac-apiserver.yaml", "Role weir-apiserver", "### weir-apiserver, in weir-system"},
+	{"base/rbac-views.yaml", "ClusterRole weir-apiserver-views", "### weir-apiserver, for answers about Rollouts"},
 	{"etcd/rbac.yaml", "Role weir-apiserver-etcd", "### weir-apiserver, in weir-system with artifacts/ha"},
 	{"base/rbac-controller.yaml", "ClusterRole weir-controller", "### weir-controller, everywhere"},
 	{"base/rbac-controller.yaml", "Role weir-controller", "### weir-controller, in weir-system"},

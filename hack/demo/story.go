@@ -108,6 +108,9 @@ func (s *story) hold(ctx context.Context) {
 	s.sees(ctx, s.weight("20"))
 	s.types(ctx, developer, "kubectl get services -l app=echoserver -o wide")
 	s.types(ctx, developer, "kubectl get rollouts")
+	s.out.say("What it waits for, what each verb would do, and what the plan still has in store can be read, too.")
+	s.types(ctx, viewer, "kubectl get --raw "+rolloutPath+`/why | grep -o '"summary":"[^"]*"'`)
+	s.types(ctx, viewer, "kubectl get --raw "+rolloutPath+`/plan | grep -o '"step":[0-9]*,"state":"[A-Za-z]*","update":[0-9]*,"stable":[0-9]*'`)
 	s.sees(ctx, s.waitsAt(1))
 }
 

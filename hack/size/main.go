@@ -29,7 +29,7 @@ const (
 	mostFile     = 350
 	mostFunction = 50
 	mostMethods  = 25
-	mostWords    = 26_000
+	mostWords    = 27_200
 )
 
 // count is what was found.

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	options *Options
 	// finder looks up what Rollouts name; nil where there is no cluster.
 	finder rollout.Finder
+	// reader reads what views are made of; nil where there is no cluster.
+	reader view.Cluster
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
 	// rollouts are what admission looks up, once there are endpoints.
@@ -71,12 +74,8 @@ func (o *Options) Config() (*Config, error) {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
 	c.setAccess()
-	if cluster := c.Generic.ClientConfig; cluster != nil {
-		finder, err := newFinder(cluster)
-		if err != nil {
-			return nil, err
-		}
-		c.finder = finder
+	if err := c.setClients(); err != nil {
+		return nil, err
 	}
 	if err := c.setStorage(); err != nil {
 		return nil, err
@@ -85,6 +84,21 @@ func (o *Options) Config() (*Config, error) {
 		return nil, err
 	}
 	return c, c.setWebhook()
+}
+
+// setClients sets what looks at the cluster, where there is one.
+func (c *Config) setClients() error {
+	cluster := c.Generic.ClientConfig
+	if cluster == nil {
+		return nil
+	}
+	finder, err := newFinder(cluster)
+	if err != nil {
+		return err
+	}
+	c.finder = finder
+	c.reader, err = newReader(cluster)
+	return err
 }
 
 // setAccess sets who may connect and what they may do.

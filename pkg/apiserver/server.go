@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
@@ -48,12 +48,13 @@ func (c *Config) New() (*Server, error) {
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
 		Finder:          c.finder,
+		Cluster:         c.reader,
 	}, views)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range groups {
-		group := genericapiserver.NewDefaultAPIGroupInfo(name, c.options.scheme, metav1.ParameterCodec, c.options.codecs)
+		group := genericapiserver.NewDefaultAPIGroupInfo(name, c.options.scheme, runtime.NewParameterCodec(c.options.scheme), c.options.codecs)
 		group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
 		group.VersionedResourcesStorageMap = endpoints[name]
 		if err := generic.InstallAPIGroup(&group); err != nil {

@@ -41,6 +41,7 @@ const (
 	WaitApproval   Wait = "approval"
 	WaitTime       Wait = "time"
 	WaitDecision   Wait = "decision"
+	WaitChecks     Wait = "checks"
 	WaitWorkload   Wait = "workload"
 	WaitController Wait = "controller"
 )
@@ -133,12 +134,12 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitDecision, "metrics of " + place
+		return WaitChecks, "metrics of " + place
 	case rollouts.StepPaused:
-		if !timed(release.Step(p.CurrentStepIndex)) || p.LastUpdateTime == nil {
+		until := PauseEnds(r)
+		if until.IsZero() {
 			return WaitApproval, "approval of " + place
 		}
-		until := p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second)
 		return WaitTime, "end of " + place + " at " + until.UTC().Format(time.RFC3339)
 	default:
 		if p.Message != "" {
@@ -146,6 +147,16 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		}
 		return WaitController, "controller" // it goes on at once
 	}
+}
+
+// PauseEnds is when the pause of the step that waits ends by itself; zero where it does not.
+func PauseEnds(r *rollouts.Rollout) metav1.Time {
+	p := r.Status.Active()
+	_, release := r.Spec.Strategy.Active()
+	if p == nil || p.State != rollouts.StepPaused || p.LastUpdateTime == nil || !timed(release.Step(p.CurrentStepIndex)) {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(p.LastUpdateTime.Add(time.Duration(*release.Step(p.CurrentStepIndex).Pause.Duration) * time.Second))
 }
 
 // timed reports whether a step goes on by itself.

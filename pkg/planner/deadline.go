@@ -19,12 +19,12 @@ import (
 // When it has passed, the condition Stalled says what stands still and what
 // would help. Nothing else happens: gates hold, and nobody's word is presumed.
 
-// nativeDeadline is the native controller's default, in seconds.
-const nativeDeadline = 600
+// DefaultDeadline is the native controller's default, in seconds.
+const DefaultDeadline int32 = 600
 
 // progressDeadline is the deadline; zero means that there is none.
 func progressDeadline(f *facts) time.Duration {
-	seconds := int32(nativeDeadline)
+	seconds := DefaultDeadline
 	switch {
 	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
 		seconds = *f.release.ProgressDeadlineSeconds
@@ -86,6 +86,14 @@ func judgeDeadline(d *draft, deadline time.Duration, p *rollouts.Progress) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
 	d.set(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
+}
+
+// SplitHelp splits the message of a missed deadline into what was seen and what would help.
+func SplitHelp(message string) (seen, help string) {
+	if at := strings.LastIndex(message, "; "); at >= 0 {
+		return message[:at], message[at+2:]
+	}
+	return message, ""
 }
 
 // working reports whether the release waits for pods or for the network, and for

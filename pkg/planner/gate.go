@@ -107,8 +107,17 @@ var allOfThem = intstr.FromString("100%")
 // skipsGates reports whether a step passes without approval or pause: everything was promoted,
 // or it is the last one and exactly "100%", since nothing is left to protect.
 func skipsGates(f *facts, step *rollouts.Step) bool {
-	last := int(f.progress().CurrentStepIndex) == len(f.release.Steps)
-	return f.progress().FullyPromoted || last && f.style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
+	return f.progress().FullyPromoted || unguarded(f.style, int(f.progress().CurrentStepIndex) == len(f.release.Steps), step)
+}
+
+func unguarded(style rollouts.Style, last bool, step *rollouts.Step) bool {
+	return last && style != rollouts.StyleBlueGreen && step.Replicas != nil && *step.Replicas == allOfThem
+}
+
+// Unguarded reports whether a step of a plan passes without approval or pause.
+func Unguarded(style rollouts.Style, release *rollouts.Release, index int32) bool {
+	step := release.Step(index)
+	return step != nil && unguarded(style, int(index) == len(release.Steps), step)
 }
 
 // jumpGracePeriod is how long a jump by nextStepIndex stays out of StepPaused: clients

@@ -25,6 +25,14 @@ func (d Target) Limit(replicas int32) int32 {
 	return limit
 }
 
+// Full reports whether the share means all pods, however many there are.
+func (d Target) Full(replicas int32) bool {
+	if d.Partition.Type == intstr.String {
+		return d.Partition == allOfThem
+	}
+	return replicas > 0 && d.Limit(replicas) >= replicas
+}
+
 // Limit is how many pods a share allows of the workload.
 func (w *Workload) Limit(style rollouts.Style, share intstr.IntOrString) int32 {
 	return w.less(share, Limit(style, share, w.Replicas))

@@ -28,12 +28,19 @@ func planTo(f *facts, step int32) rollouts.ReleasePlan {
 	if s := f.release.Step(step); s != nil && f.w.Replicas == 0 {
 		plan.Paused = guards(f, s)
 	}
-	for _, s := range f.release.Steps {
+	plan.Batches = BatchesOf(f.release)
+	return plan
+}
+
+// BatchesOf are the batches of a release.
+func BatchesOf(release *rollouts.Release) []rollouts.Batch {
+	var batches []rollouts.Batch
+	for _, s := range release.Steps {
 		if s.Replicas != nil {
-			plan.Batches = append(plan.Batches, rollouts.Batch{CanaryReplicas: *s.Replicas})
+			batches = append(batches, rollouts.Batch{CanaryReplicas: *s.Replicas})
 		}
 	}
-	return plan
+	return batches
 }
 
 // lastPlan gives the workload back: while its template is of the revision, or

@@ -35,6 +35,8 @@ type transcript struct {
 	deeds bool
 	// labels writes down those of pods of a release without a name, too.
 	labels bool
+	// foretold compares with a forecast; nil if there is none.
+	foretold *foretold
 }
 
 func (t *transcript) did(what string) {
@@ -204,6 +206,9 @@ func (t *transcript) labelled() bool {
 func (t *transcript) died(who, before string) { t.line(who, "crash before its %s", before) }
 
 func (t *transcript) wrote(actor string, old, next object.Object) {
+	if t.foretold != nil {
+		t.foretold.wrote(old, next)
+	}
 	t.learn(next)
 	switch set := newer(old, next).(type) {
 	case *appsv1.ReplicaSet:

@@ -73,7 +73,7 @@ func lingers(rs *appsv1.ReplicaSet) bool {
 // new version than a share allows, and from then on until stable is whole.
 func withoutStable(d *appsv1.Deployment, r revisions, share intstr.IntOrString) bool {
 	n := replicas(d)
-	if r.onlyNew() && !full(planner.Target{Partition: share}, n) {
+	if r.onlyNew() && !(planner.Target{Partition: share}).Full(n) {
 		return true
 	}
 	most := brings(share, n)

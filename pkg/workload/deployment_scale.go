@@ -43,7 +43,7 @@ func (deployment) Scaling(obj object.Object, owned []object.Object) (sizes.Scali
 		Replicas: n,
 		Target:   v.target().Limit(n),
 		// The extra Deployment of a canary release has the share, and never the sets.
-		Full: full(v.target(), n) && v.RollingStyle != rollouts.StyleCanary,
+		Full: v.target().Full(n) && v.RollingStyle != rollouts.StyleCanary,
 		// A blue-green release that is sized here keeps its share while stable comes back.
 		Abort:   v.Abort || v.RollingStyle == rollouts.StyleBlueGreen,
 		Resumes: v.RollingStyle == rollouts.StyleBlueGreen,
@@ -154,7 +154,7 @@ func giveWay(s *sizes.Scaling, i int) {
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	target := readTarget(d)
 	return target != nil && !target.Abort && target.Revision != "" && r.releases(d, target.Revision) && replicas(d) > 0 &&
-		!full(*target, replicas(d))
+		!target.Full(replicas(d))
 }
 
 // left is the newest set that has pods, or -1.
@@ -166,14 +166,6 @@ func left(sets []sizes.Set) int {
 		}
 	}
 	return at
-}
-
-// full reports whether a share means all pods, however many there are.
-func full(to planner.Target, replicas int32) bool {
-	if to.Partition.Type == intstr.String {
-		return to.Partition.StrVal == "100%"
-	}
-	return replicas > 0 && to.Limit(replicas) >= replicas
 }
 
 // limits are the owner's surge, rounded up, and unavailable, rounded down. One

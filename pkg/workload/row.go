@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/sizes"
@@ -111,6 +113,18 @@ func (r Row) Sets(obj object.Object, owned []object.Object, scale sizes.Scale) (
 		return nil, nil
 	}
 	return r.sets.Sets(obj, owned, scale)
+}
+
+// Limits are how many pods the owner allows to come beside those that there are to be, and
+// to be missing.
+func (r Row) Limits(obj object.Object) (surge, unavailable int32) {
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		return ownersLimits(o)
+	case *CloneSet:
+		surge = scaled(o.Spec.UpdateStrategy.MaxSurge, orElse(o.Spec.Replicas, 1), true)
+	}
+	return surge, r.Observe(obj, nil).Unavailable
 }
 
 // Tell writes to the workload what its status cannot say, for those who drive it by its

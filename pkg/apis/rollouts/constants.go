@@ -236,6 +236,8 @@ const (
 	// AnnotationRollbackInBatch on a Rollout, when "true", takes the stable template
 	// for a release of its own, step by step.
 	AnnotationRollbackInBatch = "rollouts.kruise.io/rollback-in-batch"
+	// AnnotationContact on a Rollout says whom to ask about its releases.
+	AnnotationContact = "rollouts.kruise.io/contact"
 	// AnnotationRollingStyle names the style in v1alpha1.
 	AnnotationRollingStyle = "rollouts.kruise.io/rolling-style"
 	// AnnotationTrafficRouting names a TrafficRouting object in v1alpha1.

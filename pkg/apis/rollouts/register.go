@@ -39,7 +39,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&RolloutHistory{}, &RolloutHistoryList{},
 		&PromoteOptions{}, &AbortOptions{}, &RollbackOptions{}, &RetryOptions{},
 		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
-		&RolloutWhy{}, &RolloutTree{}, &RolloutPlan{}, &RolloutReleases{},
+		&RolloutWhy{}, &RolloutTree{}, &RolloutPlan{}, &RolloutReleases{}, &HistoryOptions{},
 	)
 	return nil
 }

@@ -73,9 +73,9 @@ type PeakResources struct {
 
 // PlannedStep is what a step will do.
 type PlannedStep struct {
-	// Step is counted from 1.
+	// Step is counted from 1; 0 for what is not a step of the plan.
 	Step int32
-	// State is Done, Current or Next.
+	// State is Done, Current, Next, Back for an abort, or End for giving the workload back.
 	State string
 	// Update is how many pods of the new version there will be.
 	Update int32
@@ -99,12 +99,14 @@ type PlannedStep struct {
 	Usual *metav1.Duration
 }
 
-// Wave is one change of the sizes of both versions.
+// Wave is a change of the sizes of both versions, several times in a row if they are alike.
 type Wave struct {
 	// Start is how many new pods are started.
 	Start int32
 	// Stop is how many pods are stopped.
 	Stop int32
+	// Times is how often, one after the other.
+	Times int32
 }
 
 // Then is what ends a step.

@@ -114,6 +114,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.Header{}.OpenAPIModelName():                  schema_pkg_apis_rollouts_v1beta1_Header(ref),
 		v1beta1.HeaderModifier{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HeaderModifier(ref),
 		v1beta1.HiddenKind{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref),
+		v1beta1.HistoryOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1beta1_HistoryOptions(ref),
 		v1beta1.ImageChange{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ImageChange(ref),
 		v1beta1.IngressRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_IngressRef(ref),
 		v1beta1.JobCheck{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1beta1_JobCheck(ref),
@@ -139,6 +140,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
 		v1beta1.ReleaseRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref),
 		v1beta1.RequestCount{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RequestCount(ref),
+		v1beta1.Restore{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Restore(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
 		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
@@ -5591,6 +5593,40 @@ func schema_pkg_apis_rollouts_v1beta1_HiddenKind(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_rollouts_v1beta1_HistoryOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HistoryOptions are the parameters of GET …/history.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"release": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Release is the number of one release, which comes with what restores it; 0 for all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1beta1_ImageChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6170,15 +6206,15 @@ func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) 
 					},
 					"restore": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Restore is a merge patch of the workload that sets the template of this release again; only where one release was asked for.",
-							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+							Description: "Restore sets the template of this release again; only where one release was asked for.",
+							Ref:         ref(v1beta1.Restore{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.Restore{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -6471,7 +6507,7 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step is counted from 1.",
+							Description: "Step is counted from 1; 0 for what is not a step of the plan.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -6479,7 +6515,7 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "State is Done, Current or Next.",
+							Description: "State is Done, Current, Next, Back for an abort, or End for giving the workload back.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -7262,6 +7298,45 @@ func schema_pkg_apis_rollouts_v1beta1_RequestCount(ref common.ReferenceCallback)
 				Required: []string{"total", "bad"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_Restore(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Restore is a patch of the workload.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Object is the workload.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.ObjectRef{}.OpenAPIModelName()),
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Type is the media type of the patch, such as application/json-patch+json.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"patch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Patch is what to send.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"object", "type", "patch"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.ObjectRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -8497,7 +8572,7 @@ func schema_pkg_apis_rollouts_v1beta1_WaitingFor(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"for": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For is one word: Time, Approval, Analysis, Pods, Traffic and others; missing where nothing is waited for. The set is open: show What for a word that is not known.",
+							Description: "For is one word, such as approval, time, checks, pods or traffic; missing where nothing is waited for. The set is open: show What for a word that is not known.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -8539,7 +8614,7 @@ func schema_pkg_apis_rollouts_v1beta1_Wave(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Wave is one change of the sizes of both versions.",
+				Description: "Wave is a change of the sizes of both versions, several times in a row if they are alike.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"start": {
@@ -8558,7 +8633,16 @@ func schema_pkg_apis_rollouts_v1beta1_Wave(ref common.ReferenceCallback) common.
 							Format:      "int32",
 						},
 					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Times is how often, one after the other.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
+				Required: []string{"times"},
 			},
 		},
 	}

@@ -55,12 +55,10 @@ func TestDiscovery(t *testing.T) {
 		"rollouthistories RolloutHistory " + all, "rollouthistories/status RolloutHistory " + status,
 		"trafficroutings TrafficRouting " + all, "trafficroutings/status TrafficRouting " + status,
 	}
-	views := []string{"rollouts/tree RolloutTree get,watch"}
-	for _, path := range []string{v1beta1Path, v1alpha1Path} {
-		want := slices.Sorted(slices.Values(slices.Concat(stored, views)))
-		if path == v1alpha1Path {
-			want = slices.Sorted(slices.Values(slices.Concat(stored, older)))
-		}
+	// What is computed is for clients of today.
+	views := []string{"rollouts/history RolloutReleases get", "rollouts/plan RolloutPlan create,get", "rollouts/tree RolloutTree get,watch", "rollouts/why RolloutWhy get"}
+	for path, more := range map[string][]string{v1beta1Path: views, v1alpha1Path: older} {
+		want := slices.Sorted(slices.Values(slices.Concat(stored, more)))
 		list := decoded[metav1.APIResourceList](t, call(t, request{as: admin, method: "GET", path: path}).must(t, http.StatusOK))
 		var got []string
 		for _, r := range list.APIResources {
@@ -123,7 +121,10 @@ func TestOpenAPI(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	releasing(t, ns, "web")
+	patch(t, admin, one(v1beta1Path, ns, releasing(t, ns, "web").Name), `{"spec":{"strategy":{"canary":{"steps":[
+		{"replicas":"20%","traffic":"20%"},{"replicas":"50%"},{"replicas":"100%"}]}}}}`).must(t, http.StatusOK)
+	verb(t, alice, v1beta1Path, ns, "pause", nil).must(t, http.StatusCreated)
+	verb(t, alice, v1beta1Path, ns, "resume", nil).must(t, http.StatusCreated)
 	create(t, ns, "idle", "idle")
 	for _, version := range []string{v1beta1Path, v1alpha1Path} {
 		a := call(t, request{as: admin, method: "GET", path: list(version, ns), headers: map[string]string{
@@ -136,17 +137,17 @@ func TestTable(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{
 			"Name string 0", "STATUS string 0", "CANARY_STEP integer 0", "CANARY_STATE string 0", "MESSAGE string 0", "AGE date 0",
-			"WAITING-FOR string 1", "SINCE date 1",
+			"WAITING-FOR string 1", "SINCE date 1", "STEP string 1", "NEW string 1", "TRAFFIC string 1", "BY string 1",
 		}, columns); diff != "" {
 			t.Errorf("%s: columns (-want +got):\n%s", version, diff)
 		}
 		var rows [][]any
 		for _, r := range table.Rows {
-			rows = append(rows, append(r.Cells[:5], r.Cells[6]))
+			rows = append(rows, slices.Concat(r.Cells[:5], r.Cells[6:7], r.Cells[8:]))
 		}
 		want := [][]any{
-			{"idle", "Initial", nil, nil, nil, "workload"},
-			{"web", "Progressing", float64(1), "StepPaused", "waiting", "approval of step 1/3"},
+			{"idle", "Initial", nil, nil, nil, "workload", nil, nil, nil, nil},
+			{"web", "Progressing", float64(1), "StepPaused", "Rollout is in step(1/3), and you need manually confirm to enter the next step", "approval of step 1/3", "1/3", "2/2", "20%", alice},
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Errorf("%s: rows (-want +got):\n%s", version, diff)

@@ -32,6 +32,9 @@ const (
 	alice = "alice"
 	// dave writes Rollouts and their status, but may not approve.
 	dave = "dave"
+	// victor reads, and nora reads what is computed only.
+	victor = "victor"
+	nora   = "nora"
 )
 
 const (
@@ -54,6 +57,7 @@ func run(m *testing.M) int {
 	users := []user.DefaultInfo{
 		{Name: admin, Groups: []string{user.SystemPrivilegedGroup}},
 		{Name: controller}, {Name: alice, UID: "uid-of-alice"}, {Name: dave},
+		{Name: victor}, {Name: nora},
 	}
 	if server, err = apiservertest.Start(dir, users, allowed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -77,6 +81,10 @@ func allowed(a authorizer.Attributes) bool {
 		return action != "create rollouts/promote" && action != "create rollouts/abort"
 	case alice:
 		return action != "update rollouts/progress" && action != "create rollouts/abort"
+	case victor:
+		return a.GetVerb() == "get" || action == "create rollouts/plan" || action == "create rollouts/promote"
+	case nora:
+		return a.GetVerb() == "get" && a.GetSubresource() != ""
 	case dave:
 		return a.GetSubresource() == "" || a.GetSubresource() == "status"
 	}

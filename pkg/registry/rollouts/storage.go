@@ -6,8 +6,11 @@
 package rollouts
 
 import (
+	"context"
 	"errors"
+	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -48,6 +51,10 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
+	// They are for clients of today: the older version has none.
+	stored := groups[rollouts.GroupName]["v1alpha1"]
+	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
+	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)
 	return groups, addTree(groups[rollouts.GroupName][v1beta1.SchemeGroupVersion.Version], t)
 }
 
@@ -56,8 +63,16 @@ func addTree(served map[string]rest.Storage, c tree.Config) error {
 	var isRollouts, isBatches bool
 	c.Rollouts, isRollouts = served["rollouts"].(tree.Store)
 	c.BatchReleases, isBatches = served["batchreleases"].(tree.Store)
-	if !isRollouts || !isBatches {
+	why, isWhy := served["rollouts/why"].(rest.Getter)
+	if !isRollouts || !isBatches || !isWhy {
 		return errors.New("the endpoints of rollouts and batchreleases can not be watched")
+	}
+	c.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
+		obj, err := why.Get(ctx, r.Name, &metav1.GetOptions{})
+		if err != nil {
+			return rollouts.RolloutWhy{}, err
+		}
+		return *obj.(*rollouts.RolloutWhy), nil
 	}
 	served["rollouts/tree"] = tree.NewREST(c)
 	return nil

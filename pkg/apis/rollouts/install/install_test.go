@@ -23,7 +23,7 @@ func TestInstall(t *testing.T) {
 	}
 	kinds := []string{"Rollout", "RolloutList", "BatchRelease", "BatchReleaseList", "PromoteOptions", "AbortOptions",
 		"RollbackOptions", "RetryOptions", "PauseOptions", "ResumeOptions", "JumpOptions"}
-	views := []string{"RolloutWhy", "RolloutTree", "RolloutPlan", "RolloutReleases"}
+	views := []string{"RolloutWhy", "RolloutTree", "RolloutPlan", "RolloutReleases", "HistoryOptions"}
 	older := []string{"TrafficRouting", "TrafficRoutingList", "RolloutHistory", "RolloutHistoryList"}
 	for _, version := range append(want, rollouts.SchemeGroupVersion) {
 		for _, kind := range older {

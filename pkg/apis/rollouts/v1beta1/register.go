@@ -36,7 +36,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BatchRelease{}, &BatchReleaseList{},
 		&PromoteOptions{}, &AbortOptions{}, &RollbackOptions{}, &RetryOptions{},
 		&PauseOptions{}, &ResumeOptions{}, &JumpOptions{},
-		&RolloutWhy{}, &RolloutTree{}, &RolloutPlan{}, &RolloutReleases{},
+		&RolloutWhy{}, &RolloutTree{}, &RolloutPlan{}, &RolloutReleases{}, &HistoryOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return rollouts.AddFieldSelectors(scheme, SchemeGroupVersion)

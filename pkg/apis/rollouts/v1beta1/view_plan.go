@@ -95,9 +95,9 @@ type PeakResources struct {
 
 // PlannedStep is what a step will do.
 type PlannedStep struct {
-	// Step is counted from 1.
+	// Step is counted from 1; 0 for what is not a step of the plan.
 	Step int32 `json:"step"`
-	// State is Done, Current or Next.
+	// State is Done, Current, Next, Back for an abort, or End for giving the workload back.
 	State string `json:"state"`
 	// Update is how many pods of the new version there will be.
 	// +optional
@@ -131,7 +131,7 @@ type PlannedStep struct {
 	Usual *metav1.Duration `json:"usual,omitempty"`
 }
 
-// Wave is one change of the sizes of both versions.
+// Wave is a change of the sizes of both versions, several times in a row if they are alike.
 type Wave struct {
 	// Start is how many new pods are started.
 	// +optional
@@ -139,6 +139,8 @@ type Wave struct {
 	// Stop is how many pods are stopped.
 	// +optional
 	Stop int32 `json:"stop"`
+	// Times is how often, one after the other.
+	Times int32 `json:"times"`
 }
 
 // Then is what ends a step.

@@ -74,8 +74,8 @@ type ImageChange struct {
 
 // WaitingFor is what a release waits for, and for how long.
 type WaitingFor struct {
-	// For is one word: Time, Approval, Analysis, Pods, Traffic and others; missing where
-	// nothing is waited for. The set is open: show What for a word that is not known.
+	// For is one word, such as approval, time, checks, pods or traffic; missing where nothing
+	// is waited for. The set is open: show What for a word that is not known.
 	// +optional
 	For string `json:"for,omitempty"`
 	// What says it to a person.

@@ -169,6 +169,11 @@ func (in HiddenKind) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HistoryOptions) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.HistoryOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ImageChange) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ImageChange"
 }
@@ -291,6 +296,11 @@ func (in ReleaseRef) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RequestCount) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.RequestCount"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Restore) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.Restore"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -32,6 +34,10 @@ type command struct {
 	kind    string
 	newBody func() body
 	own     func(body body, c *verb.Command)
+	// title is what a button would say, at the step under way; nil for the name.
+	title func(step int32) string
+	// full is the other way to use it; nil if there is none.
+	full func(body) (title string)
 }
 
 // body is what every verb is sent.
@@ -48,9 +54,19 @@ var commands = []command{
 		own: func(b body, c *verb.Command) {
 			c.Full, c.Override = b.(*rollouts.PromoteOptions).Full, b.(*rollouts.PromoteOptions).Override
 		},
+		title: func(step int32) string {
+			if step == 0 {
+				return "Promote"
+			}
+			return fmt.Sprintf("Promote step %d", step)
+		},
+		full: func(b body) string {
+			b.(*rollouts.PromoteOptions).Full = true
+			return "Promote every further step"
+		},
 	},
 	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
-	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }},
+	{verb: rollouts.VerbRollback, kind: "RollbackOptions", newBody: func() body { return &rollouts.RollbackOptions{} }, title: called("Roll back")},
 	{
 		verb: rollouts.VerbRetry, kind: "RetryOptions", newBody: func() body { return &rollouts.RetryOptions{} },
 		own: func(b body, c *verb.Command) { c.Override = b.(*rollouts.RetryOptions).Override },
@@ -59,12 +75,61 @@ var commands = []command{
 	{verb: rollouts.VerbResume, kind: "ResumeOptions", newBody: func() body { return &rollouts.ResumeOptions{} }},
 	{
 		verb: rollouts.VerbJump, kind: "JumpOptions", newBody: func() body { return &rollouts.JumpOptions{} },
-		own: func(b body, c *verb.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
+		own:   func(b body, c *verb.Command) { c.Step = b.(*rollouts.JumpOptions).Step },
+		title: called("Jump to a step"),
 	},
 }
 
-// BodyOf is the kind of body that a verb is sent; empty if there is no such verb.
+func called(title string) func(int32) string { return func(int32) string { return title } }
+
+// Uses are the ways to use the verbs, in the order of the table.
+func Uses() []view.Use {
+	var uses []view.Use
+	for _, c := range commands {
+		title := c.title
+		if title == nil {
+			title = called(strings.ToUpper(string(c.verb[:1])) + string(c.verb[1:]))
+		}
+		uses = append(uses, c.use(title, c.newBody))
+		if c.full != nil {
+			uses = append(uses, c.use(called(c.full(c.newBody())), func() body {
+				b := c.newBody()
+				c.full(b)
+				return b
+			}))
+		}
+	}
+	return uses
+}
+
+func (c command) use(title func(int32) string, newBody func() body) view.Use {
+	return view.Use{
+		Verb: c.verb, Title: title,
+		Body: func(expect *rollouts.Expectation) runtime.Object {
+			b := newBody()
+			b.Common().Expect = expect
+			return b
+		},
+		Command: func(sent runtime.Object) verb.Command {
+			return c.command(verb.Command{Verb: c.verb, Via: rollouts.ViaVerb}, sent.(body))
+		},
+	}
+}
+
+// command adds to a command what its body asks for.
+func (c command) command(asked verb.Command, sent body) verb.Command {
+	asked.Options = *sent.Common()
+	if c.own != nil {
+		c.own(sent, &asked)
+	}
+	return asked
+}
+
+// BodyOf is the kind of body that a verb, or a question, is sent; empty if there is none such.
 func BodyOf(verb string) string {
+	if verb == view.Plan {
+		return "RolloutPlan"
+	}
 	for _, c := range commands {
 		if string(c.verb) == verb {
 			return c.kind
@@ -127,11 +192,7 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 	if err := c.validate(ctx, name, sent, validate); err != nil {
 		return nil, err
 	}
-	asked := commandFrom(ctx, c.verb, rollouts.ViaVerb, c.clock)
-	asked.Options = *sent.Common()
-	if c.own != nil {
-		c.own(sent, &asked)
-	}
+	asked := c.command.command(commandFrom(ctx, c.verb, rollouts.ViaVerb, c.clock), sent)
 	if err := c.mayOverride(ctx, name, asked); err != nil {
 		return nil, err
 	}

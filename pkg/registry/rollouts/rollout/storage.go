@@ -22,6 +22,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 )
 
 // Config is what the endpoints of Rollouts need.
@@ -39,6 +40,8 @@ type Config struct {
 	Rules validation.Options
 	// Finder looks up what Rollouts name; nil where there is no cluster.
 	Finder Finder
+	// Cluster is what a caller may see of it; nil where there is no cluster.
+	Cluster view.Cluster
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
@@ -58,6 +61,15 @@ func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 		served["rollouts/"+string(row.verb)] = &CommandREST{command: row, store: e.commands, permissions: e.rollout.drivers.permissions, earlier: e.rollout.earlier, clock: e.rollout.clock, answer: answer}
 	}
 	return served
+}
+
+// Views names the endpoints of what is computed about Rollouts.
+func (e *Endpoints) Views(c Config, batches, histories rest.StandardStorage) map[string]rest.Storage {
+	return view.Serve(view.Config{
+		Scheme: c.Scheme, Authorizer: c.Authorizer, Clock: c.Clock, Cluster: c.Cluster,
+		Rollouts: e.rollout, Batches: batches, Histories: histories, Uses: Uses(),
+		Rules: c.Rules, Claimed: e.rollout.claims.Check,
+	})
 }
 
 type (

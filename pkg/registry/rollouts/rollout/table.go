@@ -4,6 +4,9 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
+
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +26,10 @@ var table = plain.Table[*rollouts.Rollout]{
 	Wide: []metav1.TableColumnDefinition{
 		{Name: "WAITING-FOR", Type: "string", Priority: 1, Description: "What the rollout waits for."},
 		{Name: "SINCE", Type: "date", Priority: 1, Description: "Since when it waits for it."},
+		{Name: "STEP", Type: "string", Priority: 1, Description: "The current step, and how many there are."},
+		{Name: "NEW", Type: "string", Priority: 1, Description: "How many pods of the new version are ready, and how many there are."},
+		{Name: "TRAFFIC", Type: "string", Priority: 1, Description: "The share of the requests that the new version gets."},
+		{Name: "BY", Type: "string", Priority: 1, Description: "Who used the latest verb in this release."},
 	},
 	Cells: func(r *rollouts.Rollout) (cells, wide []any) {
 		var step, state, since any
@@ -33,6 +40,47 @@ var table = plain.Table[*rollouts.Rollout]{
 		if !waiting.Since.IsZero() {
 			since = metatable.ConvertToHumanReadableDateType(waiting.Since)
 		}
-		return []any{plain.Text(r.Status.Phase), step, state, plain.Text(r.Status.Message)}, []any{waiting.What, since}
+		return []any{plain.Text(r.Status.Phase), step, state, plain.Text(r.Status.Message)}, append([]any{waiting.What, since}, progress(r)...)
 	},
+}
+
+// progress are the cells about a release under way.
+func progress(r *rollouts.Rollout) []any {
+	p, cells := r.Status.Active(), make([]any, 4)
+	_, release := r.Spec.Strategy.Active()
+	if p == nil || p.CurrentStepIndex == 0 || r.Status.Phase != rollouts.PhaseProgressing {
+		return cells
+	}
+	if release != nil {
+		cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
+	}
+	cells[1] = fmt.Sprintf("%d/%d", p.UpdateReadyReplicas, p.UpdateReplicas)
+	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && inPlace(r, p) {
+		cells[2] = *step.Traffic
+	}
+	if d := latest(&r.Status); d != nil {
+		cells[3] = d.User
+		if d.Via == rollouts.ViaAnalysis {
+			cells[3] = "checks"
+		}
+	}
+	return cells
+}
+
+// inPlace reports whether the traffic of the step is in place.
+func inPlace(r *rollouts.Rollout, p *rollouts.Progress) bool {
+	passed := []rollouts.StepState{rollouts.StepMetricsAnalysis, rollouts.StepPaused, rollouts.StepReady}
+	return planner.StateOf(r) == planner.StateInStep && slices.Contains(passed, p.State)
+}
+
+// latest is the latest decision of the release under way, or nil.
+func latest(s *rollouts.RolloutStatus) *rollouts.Decision {
+	if len(s.Decisions) == 0 {
+		return nil
+	}
+	d := &s.Decisions[len(s.Decisions)-1]
+	if n := len(s.Releases); n > 0 && d.ID < s.Releases[n-1].FirstDecision {
+		return nil
+	}
+	return d
 }

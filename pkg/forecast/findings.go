@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Severities of findings.
+const (
+	Error   = "Error"
+	Warning = "Warning"
+	Info    = "Info"
+)
+
+// Around is what a release meets. What was not looked at is missing.
+type Around struct {
+	// New and Old are the templates; Old is New where it is not known.
+	New, Old *corev1.PodTemplateSpec
+	// Same reports whether the template is the stable one.
+	Same    bool
+	Quotas  []corev1.ResourceQuota
+	Budgets []policyv1.PodDisruptionBudget
+	// Scalers are those of the workload.
+	Scalers []autoscalingv2.HorizontalPodAutoscaler
+	Route   *planner.Route
+}
+
+// Peak is the most pods at once, and what they ask for, and the fewest that are ready.
+func (f Forecast) Peak(a Around) (peak rollouts.PeakResources, floor int32) {
+	floor = f.Moments[0].Ready
+	cpu, memory := 0.0, 0.0
+	for _, m := range f.Moments {
+		peak.Pods, floor = max(peak.Pods, m.Update+m.Stable), min(floor, m.Ready)
+		cpu, memory = max(cpu, a.asked(m, corev1.ResourceCPU)), max(memory, a.asked(m, corev1.ResourceMemory))
+	}
+	peak.CPU, peak.Memory = quantity(cpu, resource.DecimalSI), quantity(memory, resource.BinarySI)
+	return peak, floor
+}
+
+// quantity is in whole thousandths, or in whole bytes; nil for nothing.
+func quantity(n float64, format resource.Format) *resource.Quantity {
+	switch {
+	case n == 0:
+		return nil
+	case format == resource.BinarySI:
+		return resource.NewQuantity(int64(n), format)
+	default:
+		return resource.NewMilliQuantity(int64(n*1000+0.5), format)
+	}
+}
+
+// asked is what the pods of a moment count of a resource, as quotas name it.
+func (a Around) asked(m Moment, name corev1.ResourceName) float64 {
+	return float64(m.Update)*each(a.New, name) + float64(m.Stable)*each(a.Old, name)
+}
+
+// each is what a pod counts.
+func each(t *corev1.PodTemplateSpec, name corev1.ResourceName) float64 {
+	var sum float64
+	for _, c := range t.Spec.Containers {
+		var q resource.Quantity
+		switch name {
+		case corev1.ResourcePods, "count/pods":
+			return 1
+		case corev1.ResourceCPU, corev1.ResourceRequestsCPU:
+			q = c.Resources.Requests[corev1.ResourceCPU]
+		case corev1.ResourceMemory, corev1.ResourceRequestsMemory:
+			q = c.Resources.Requests[corev1.ResourceMemory]
+		case corev1.ResourceLimitsCPU:
+			q = c.Resources.Limits[corev1.ResourceCPU]
+		case corev1.ResourceLimitsMemory:
+			q = c.Resources.Limits[corev1.ResourceMemory]
+		}
+		sum += q.AsApproximateFloat64()
+	}
+	return sum
+}
+
+// Findings are what will go wrong, or may; errors come first.
+func (f Forecast) Findings(b Begin, a Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	for _, find := range []func(Begin, Around) []rollouts.Finding{f.quotas, f.routers, f.loads, f.budgets, f.scalers, template} {
+		all = append(all, find(b, a)...)
+	}
+	order := []string{Error, Warning, Info}
+	slices.SortStableFunc(all, func(x, y rollouts.Finding) int {
+		return cmp.Compare(slices.Index(order, x.Severity), slices.Index(order, y.Severity))
+	})
+	return all
+}
+
+func ref(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
+	return &rollouts.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: o.GetName()}
+}
+
+// quotas leave too little for some moment: the step stands still then.
+func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	for i := range a.Quotas {
+		q := &a.Quotas[i]
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			all = append(all, rollouts.Finding{Severity: Info, Code: "quota", Object: ref("v1", "ResourceQuota", q), Message: "the quota has scopes, and was not looked at"})
+			continue
+		}
+		for name, hard := range q.Status.Hard {
+			used := q.Status.Used[name]
+			left := hard.AsApproximateFloat64() - used.AsApproximateFloat64()
+			at := slices.IndexFunc(f.Moments, func(m Moment) bool { return a.asked(m, name)-a.asked(f.Moments[0], name) > left+1e-9 })
+			if at < 0 {
+				continue
+			}
+			hard.Sub(used)
+			m := f.Moments[at]
+			all = append(all, rollouts.Finding{
+				Severity: Error, Step: m.Step, Code: "quota", Object: ref("v1", "ResourceQuota", q),
+				Message: fmt.Sprintf("%s of %s are left, and %d new and %d old pods ask for %s more; the step will stand still", hard.String(), name,
+					m.Update, m.Stable, quantity(a.asked(m, name)-a.asked(f.Moments[0], name), resource.DecimalSI)),
+				Fix: "raise the quota, or let fewer pods come beside the others",
+			})
+		}
+	}
+	slices.SortFunc(all, func(x, y rollouts.Finding) int { return cmp.Compare(x.Object.Name+x.Message, y.Object.Name+y.Message) })
+	return all
+}
+
+// routers cannot do what a step wants.
+func (f Forecast) routers(b Begin, a Around) []rollouts.Finding {
+	_, plan := b.Rollout.Spec.Strategy.Active()
+	if a.Route == nil || plan == nil {
+		return nil
+	}
+	var all []rollouts.Finding
+	for i := range plan.Steps {
+		n := int32(i) + 1 //nolint:gosec // validation bounds the steps
+		route := a.Route.At(n)
+		if why := route.Obstacle(); why != "" && plan.Steps[i].Routed() {
+			all = append(all, rollouts.Finding{Severity: Error, Step: n, Code: "router", Message: why, Fix: "create or change it, or take the traffic out of the step"})
+		}
+	}
+	return all
+}
+
+func (f Forecast) loads(Begin, Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	for _, s := range f.Steps {
+		if s.State != Done && Load(s) > 1.5 {
+			all = append(all, rollouts.Finding{
+				Severity: Warning, Step: s.Step, Code: "load", Message: fmt.Sprintf("each new pod gets %.1f times the average load", Load(s)),
+				Fix: "give the step more pods, or less traffic",
+			})
+		}
+	}
+	return all
+}
+
+// budgets hinder others while a step waits, or promise more than the release keeps.
+func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	_, floor := f.Peak(a)
+	for i := range a.Budgets {
+		p := &a.Budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(a.New.Labels)) {
+			continue
+		}
+		finding := rollouts.Finding{Severity: Warning, Code: "budget", Object: ref("policy/v1", "PodDisruptionBudget", p), Fix: "let the budget allow one disruption more"}
+		wanted := healthy(p, int(b.Workload.Replicas))
+		for _, s := range f.Steps {
+			if s.State != Done && s.Step > 0 && s.Then.For != "none" && int(s.Update+s.Stable) <= wanted {
+				finding.Step, finding.Message = s.Step, "the budget allows no disruption while the step waits, so that drains of nodes hang"
+				all = append(all, finding)
+				break
+			}
+		}
+		if int(floor) < wanted {
+			finding.Step, finding.Fix = 0, "set maxUnavailable 0"
+			finding.Message = fmt.Sprintf("the budget wants %d ready pods, and the release itself leaves %d", wanted, floor)
+			all = append(all, finding)
+		}
+	}
+	return all
+}
+
+// healthy is how many pods a budget wants.
+func healthy(p *policyv1.PodDisruptionBudget, expected int) int {
+	if p.Spec.MinAvailable != nil {
+		n, _ := intstr.GetScaledValueFromIntOrPercent(p.Spec.MinAvailable, expected, true)
+		return n
+	}
+	n, _ := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(p.Spec.MaxUnavailable, intstr.FromInt32(1)), expected, true)
+	return expected - n
+}
+
+func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	style, plan := b.Rollout.Spec.Strategy.Active()
+	peak, _ := f.Peak(a)
+	for i := range a.Scalers {
+		h := &a.Scalers[i]
+		add := func(severity string, step int32, message, fix string) {
+			all = append(all, rollouts.Finding{Severity: severity, Step: step, Code: "scaler", Object: ref("autoscaling/v2", "HorizontalPodAutoscaler", h), Message: message, Fix: fix})
+		}
+		for n, s := range plan.Steps {
+			if s.Replicas != nil && s.Replicas.Type == intstr.Int {
+				add(Warning, int32(n)+1, "the step asks for a number of pods, and the autoscaler changes how many there are", "ask for a percentage") //nolint:gosec // validation bounds the steps
+				break
+			}
+		}
+		if h.Spec.MaxReplicas < peak.Pods {
+			add(Warning, 0, fmt.Sprintf("there will be up to %d pods, and maxReplicas is %d", peak.Pods, h.Spec.MaxReplicas), "raise maxReplicas, or expect no more pods under load meanwhile")
+		}
+		if style == rollouts.StyleBlueGreen {
+			add(Info, 0, "the autoscaler is disabled while the release is under way", "")
+		}
+	}
+	return all
+}
+
+func template(_ Begin, a Around) []rollouts.Finding {
+	var all []rollouts.Finding
+	if a.Same {
+		all = append(all, rollouts.Finding{Severity: Warning, Code: "template", Message: "the template is the one that serves: nothing would be released"})
+	}
+	if !slices.ContainsFunc(a.New.Spec.Containers, func(c corev1.Container) bool { return c.ReadinessProbe != nil }) {
+		all = append(all, rollouts.Finding{Severity: Warning, Code: "probe", Message: "no container has a readiness probe: a pod counts as ready as soon as it runs", Fix: "add a readinessProbe"})
+	}
+	return all
+}

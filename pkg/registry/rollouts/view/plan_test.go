@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// cluster has objects as kube-apiserver would answer them.
+type cluster []unstructured.Unstructured
+
+func (c cluster) Get(_ context.Context, kind schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
+	for i := range c {
+		if c[i].GroupVersionKind() == kind && c[i].GetName() == name {
+			return &c[i], nil
+		}
+	}
+	return nil, nil
+}
+
+func (c cluster) List(_ context.Context, kind schema.GroupVersionKind, _, _ string) ([]unstructured.Unstructured, error) {
+	return slices.DeleteFunc(slices.Clone(c), func(u unstructured.Unstructured) bool { return u.GroupVersionKind() != kind }), nil
+}
+
+// stored are objects of our own.
+type stored map[string]runtime.Object
+
+func (s stored) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	if o, ok := s[name]; ok {
+		return o, nil
+	}
+	return nil, apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
+}
+
+// noHistories is a store without any.
+type noHistories struct{ rest.StandardStorage }
+
+func (noHistories) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
+	return nil, apierrors.NewNotFound(rollouts.Resource("rollouthistories"), "any")
+}
+
+func (noHistories) List(context.Context, *internalversion.ListOptions) (runtime.Object, error) {
+	return &rollouts.RolloutHistoryList{}, nil
+}
+
+const things = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, uid: d, generation: 1}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 3, maxUnavailable: 0}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: "web:v7", resources: {requests: {cpu: 500m, memory: 64Mi}}}]}
+status: {observedGeneration: 1, replicas: 10, updatedReplicas: 10, readyReplicas: 10, availableReplicas: 10}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: web-7
+  namespace: shop
+  generation: 1
+  labels: {app: web, pod-template-hash: "7"}
+  annotations: {deployment.kubernetes.io/revision: "1"}
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d, controller: true}]
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web, pod-template-hash: "7"}}
+  template:
+    metadata: {labels: {app: web, pod-template-hash: "7"}}
+    spec: {containers: [{name: app, image: "web:v7", resources: {requests: {cpu: 500m, memory: 64Mi}}}]}
+status: {observedGeneration: 1, replicas: 10, readyReplicas: 10, availableReplicas: 10}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: compute, namespace: shop}
+status: {hard: {requests.cpu: 6500m, pods: 100}, used: {requests.cpu: "5", pods: 10}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: shop}
+spec: {minAvailable: 10, selector: {matchLabels: {app: web}}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec: {maxReplicas: 10, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}}
+`
+
+const plan = `
+metadata: {name: web, namespace: shop, uid: r, resourceVersion: "1"}
+spec:
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  strategy:
+    canary:
+      trafficRoutings: [{service: web, ingress: {name: web}}]
+      steps:
+      - {replicas: 1, traffic: 20%}
+      - {replicas: 50%, traffic: 50%, pause: {duration: 600}}
+      - {replicas: 100%}
+status: {phase: Healthy}
+`
+
+// asker is the endpoint in a cluster with those things, and who may not see some.
+func asker(t *testing.T, denied ...string) *planREST {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	wire, r := &v1beta1.Rollout{}, &rollouts.Rollout{}
+	if err := yaml.Unmarshal([]byte(plan), wire); err != nil {
+		t.Fatal(err)
+	}
+	if err := scheme.Convert(wire, r, nil); err != nil {
+		t.Fatal(err)
+	}
+	var c cluster
+	for document := range strings.SplitSeq(things, "\n---\n") {
+		u := unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		c = append(c, u)
+	}
+	allowed := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if slices.Contains(denied, a.GetVerb()+" "+a.GetResource()) {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		return authorizer.DecisionAllow, "", nil
+	})
+	config := Config{
+		Scheme: scheme, Authorizer: allowed, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Cluster: c,
+		Rollouts: stored{"web": r}, Batches: stored{}, Histories: noHistories{},
+	}
+	return &planREST{whys{config, access{config.Authorizer, config.Cluster, config.Rollouts}}}
+}
+
+func asked(t *testing.T) context.Context {
+	return genericapirequest.WithUser(genericapirequest.WithNamespace(t.Context(), "shop"), &user.DefaultInfo{Name: "alice"})
+}
+
+func accept(context.Context, runtime.Object) error { return nil }
+
+func (p *planREST) of(t *testing.T, spec rollouts.PlanSpec) rollouts.PlanStatus {
+	t.Helper()
+	out, err := p.Create(asked(t), "web", &rollouts.RolloutPlan{Spec: spec}, accept, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*rollouts.RolloutPlan).Status
+}
+
+func lines(s rollouts.PlanStatus) []string {
+	var out []string
+	for _, p := range s.Steps {
+		traffic := "-"
+		if p.Traffic != nil {
+			traffic = strconv.Itoa(int(*p.Traffic))
+		}
+		out = append(out, fmt.Sprintf("%d %s: %d+%d, peak %d, ready %d, traffic %s, %s, then %s", p.Step, p.State, p.Update, p.Stable, p.Peak, p.MinReady, traffic, p.PerPod, p.Then.For))
+	}
+	return out
+}
+
+func codes(s rollouts.PlanStatus) []string {
+	var out []string
+	for _, f := range s.Findings {
+		out = append(out, fmt.Sprintf("%s %s %d", f.Severity, f.Code, f.Step))
+	}
+	return out
+}
+
+// A plan of another image: sizes, load, and what stands in its way.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	got := asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+	if diff := cmp.Diff([]string{
+		"1 Next: 1+9, peak 11, ready 10, traffic 20, 2.0x, then approval",
+		"2 Next: 5+5, peak 13, ready 10, traffic 50, 1.0x, then time",
+		"3 Next: 10+0, peak 13, ready 10, traffic -, , then none",
+	}, lines(got)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"Error router 1", "Error router 2", "Warning load 1", "Warning budget 1", "Warning scaler 1", "Warning scaler 0", "Warning probe 0",
+	}, codes(got)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s\n%+v", diff, got.Findings)
+	}
+	if got.Peak.Pods != 13 || got.Peak.CPU.String() != "6500m" || got.Peak.Memory.String() != "832Mi" || got.Floor != 10 || len(got.Unknown) != 0 {
+		t.Errorf("peak %+v, floor %d, unknown %v", got.Peak, got.Floor, got.Unknown)
+	}
+}
+
+// A quota that is one pod short is an error of the step that needs the pod.
+func TestPlanOfQuota(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	for i, u := range p.Config.Cluster.(cluster) {
+		if u.GetKind() == "ResourceQuota" {
+			if err := unstructured.SetNestedField(p.Config.Cluster.(cluster)[i].Object, "6400m", "status", "hard", "requests.cpu"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+	if c := codes(got); c[0] != "Error quota 2" || !strings.Contains(got.Findings[0].Message, "1400m of requests.cpu are left") {
+		t.Errorf("findings %+v", got.Findings)
+	}
+}
+
+// What the caller may not see is not looked at, and said to be unknown.
+func TestPlanOfOthers(t *testing.T) {
+	t.Parallel()
+	got := asker(t, "list resourcequotas", "list poddisruptionbudgets").of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+	want := []string{"it takes permission to list poddisruptionbudgets.policy", "it takes permission to list resourcequotas"}
+	if diff := cmp.Diff(want, got.Unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
+	}
+	if slices.Contains(codes(got), "Warning budget 1") {
+		t.Errorf("findings %+v", got.Findings)
+	}
+	if got = asker(t, "get deployments").of(t, rollouts.PlanSpec{}); len(got.Steps) != 0 || got.Unknown[0] != "it takes permission to get deployments.apps" {
+		t.Errorf("it is planned all the same: %+v", got)
+	}
+	_, err := asker(t, "get rollouts").Get(asked(t), "web", &metav1.GetOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("without permission for the Rollout: %v", err)
+	}
+}
+
+// Other questions: another size, the same template, another plan, one that is wrong, and a
+// verb.
+func TestPlanOfQuestions(t *testing.T) {
+	t.Parallel()
+	four := int32(4)
+	got := asker(t).of(t, rollouts.PlanSpec{Replicas: &four, Images: map[string]string{"app": "web:v8"}})
+	if got.Steps[1].Update != 2 || got.Steps[1].Stable != 2 {
+		t.Errorf("of another size: %v", lines(got))
+	}
+	if got = asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v7"}}); !slices.Contains(codes(got), "Warning template 0") || len(got.Steps) != 0 {
+		t.Errorf("of the same template: %v %v", lines(got), codes(got))
+	}
+	other := asker(t).Rollouts.(stored)["web"].(*rollouts.Rollout).Spec.DeepCopy()
+	other.Strategy.Canary.TrafficRoutings = nil
+	other.Strategy.Canary.Steps = other.Strategy.Canary.Steps[2:]
+	got = asker(t).of(t, rollouts.PlanSpec{Rollout: other})
+	if len(got.Steps) != 1 || got.Steps[0].Waves[0].Start != 3 || slices.Contains(codes(got), "Error router 1") {
+		t.Errorf("of another plan: %v %v", lines(got), codes(got))
+	}
+	other.Strategy.Canary.Steps[0].Replicas = nil
+	if got = asker(t).of(t, rollouts.PlanSpec{Rollout: other}); got.Findings[0].Code != "validation" || !strings.Contains(got.Findings[0].Message, "steps[0].replicas") {
+		t.Errorf("of a wrong plan: %+v", got.Findings)
+	}
+	if got = asker(t).of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "promote"}}); got.Findings[0].Code != "verb" || !strings.Contains(got.Findings[0].Message, "no release is in progress") {
+		t.Errorf("after a verb at rest: %+v", got.Findings)
+	}
+	if got = asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"other": "x"}}); !strings.Contains(got.Findings[0].Message, `no container "other"`) {
+		t.Errorf("of no container: %+v", got.Findings)
+	}
+}
+
+// The Rollout need not exist, nor the workload.
+func TestPlanOfNothing(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	spec := p.Rollouts.(stored)["web"].(*rollouts.Rollout).Spec.DeepCopy()
+	spec.WorkloadRef.Name, spec.Strategy.Canary.TrafficRoutings = "new", nil
+	sent := runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":4,"selector":{"matchLabels":{"app":"new"}},"template":{"metadata":{"labels":{"app":"new"}},"spec":{"containers":[{"name":"app","image":"a"}]}}}}`)}
+	out, err := p.Create(asked(t), "new", &rollouts.RolloutPlan{Spec: rollouts.PlanSpec{Rollout: spec, Workload: sent}}, accept, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.(*rollouts.RolloutPlan).Status; len(got.Steps) != 3 || got.Steps[2].Update != 4 {
+		t.Errorf("%v %+v", lines(got), got.Findings)
+	}
+	if _, err := p.Create(asked(t), "new", &rollouts.RolloutPlan{}, accept, &metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("of nothing at all: %v", err)
+	}
+}
+
+// After an approval the plan goes on at the next step, and after an abort it goes back.
+func TestPlanAfter(t *testing.T) {
+	t.Parallel()
+	under := func() *planREST {
+		p := asker(t)
+		r := p.Rollouts.(stored)["web"].(*rollouts.Rollout)
+		r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, Canary: &rollouts.Progress{
+			StableRevision: "7", UpdateRevision: "8", PodTemplateHash: "8", CurrentStepIndex: 1, NextStepIndex: 2, State: rollouts.StepPaused,
+		}}
+		r.Status.SetActivity(rollouts.ActivityInRolling, "m", metav1.Time{})
+		return p
+	}
+	got := under().of(t, rollouts.PlanSpec{})
+	if got.Steps[0].State != "Current" {
+		t.Errorf("under way: %v", lines(got))
+	}
+	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "promote"}})
+	if got.Steps[0].State != "Done" || got.Steps[1].State != "Current" {
+		t.Errorf("after an approval: %v", lines(got))
+	}
+	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
+	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
+		t.Errorf("after an abort: %v", lines(got))
+	}
+}

@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+func why(t *testing.T, as, ns string) v1beta1.RolloutWhy {
+	t.Helper()
+	return decoded[v1beta1.RolloutWhy](t, call(t, request{as: as, method: "GET", path: one(v1beta1Path, ns, "web") + "/why"}).must(t, http.StatusOK))
+}
+
+// standing is where a Rollout may be.
+type standing struct {
+	status func(s *v1beta1.RolloutStatus, p *v1beta1.Progress)
+	spec   string
+	state  string
+	says   string
+}
+
+func inStep(state v1beta1.StepState) func(*v1beta1.RolloutStatus, *v1beta1.Progress) {
+	return func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.State = state }
+}
+
+func doing(reason string) func(*v1beta1.RolloutStatus, *v1beta1.Progress) {
+	return func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Conditions[0].Reason = reason }
+}
+
+func stalledBy(reason, message string) func(*v1beta1.RolloutStatus, *v1beta1.Progress) {
+	return func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.State = v1beta1.StepUpgrade
+		s.Conditions = append(s.Conditions, v1beta1.Condition{Type: "Stalled", Status: metav1.ConditionTrue, Reason: reason, Message: message})
+	}
+}
+
+func checked(state v1beta1.StepState, result v1beta1.CheckResult) func(*v1beta1.RolloutStatus, *v1beta1.Progress) {
+	return func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.State = state
+		s.Analysis = &v1beta1.AnalysisStatus{Revision: "v2", Step: 1, Checks: []v1beta1.CheckStatus{{
+			Name: "successRate", Result: result, Why: "97.1 % of at least 99 %", New: &v1beta1.RequestCount{Total: 1000, Bad: 29},
+		}}}
+	}
+}
+
+const withChecks = `{"spec":{"strategy":{"canary":{"analysis":{"onFail":"Wait","checks":[{"successRate":"99%"}]}}}}}`
+
+var states = map[string]standing{
+	"at rest":          {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release is under way."},
+	"new":              {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waits for: workload"},
+	"initializing":     {doing("Initializing"), "", "Moving", "about to start"},
+	"before its pods":  {inStep(v1beta1.BeforeStepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its traffic, since 14 minutes."},
+	"pods":             {inStep(v1beta1.StepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its pods, since 14 minutes."},
+	"traffic":          {inStep(v1beta1.StepTrafficRouting), "", "Moving", "its traffic"},
+	"waiting":          {inStep(v1beta1.StepPaused), "", "Waiting", "Step 1 of 3 of v2 waits for an approval, since 14 minutes."},
+	"waiting for time": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 }, "", "Waiting", "Step 2 of 3 of v2 waits for the end of its pause at 20"},
+	"approved":         {inStep(v1beta1.StepReady), "", "Moving", "the controller"},
+	"measuring":        {checked(v1beta1.StepMetricsAnalysis, v1beta1.CheckRunning), withChecks, "Waiting", "its checks"},
+	"failed checks":    {checked(v1beta1.StepPaused, v1beta1.CheckFailed), withChecks, "Waiting", "an approval"},
+	"stalled":          {stalledBy("ProgressDeadlineExceeded", "no progress; fix the pods"), "", "Stalled", "is stalled, and waits for its pods"},
+	"paused": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.Paused = true
+		s.Conditions[0].Reason = "Paused"
+	}, "", "Paused", "The release was paused; resume it first."},
+	"paused by spec": {doing("Paused"), `{"spec":{"strategy":{"paused":true}}}`, "Paused", "set spec.strategy.paused to false"},
+	"fully promoted": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.FullyPromoted, p.State = true, v1beta1.StepUpgrade
+	}, "", "Moving", "its pods"},
+	"refused":     {stalledBy("RevisionRefused", "another template"), "", "Stalled", "refused while revision v2 is released"},
+	"superseding": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.FinalisingStep = "RestoreStableService" }, "", "Moving", "taking the place of revision v2"},
+	"aborting":    {doing("Aborting"), "", "Aborting", "It waits for: pods of the stable revision"},
+	"aborted":     {doing("Aborted"), "", "Aborted", "retry starts it again at step 1"},
+	"rolling back": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.RollingBack = true
+		s.Conditions[0].Reason = "Aborted"
+	}, "", "Aborting", "stable template"},
+	"finalising":       {doing("Finalising"), "", "Ending", "every step is done"},
+	"cancelling":       {doing("Cancelling"), "", "Ending", "being cancelled"},
+	"disabling":        {doing("InRolling"), `{"spec":{"disabled":true}}`, "Ending", "the rollout is being disabled"},
+	"disabled":         {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Disabled", nil }, "", "AtRest", "The Rollout is disabled"},
+	"workload is gone": {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Message = "Workload Not Found" }, "", "Ending", "the workload is gone"},
+	"crashing": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.State, p.Message = v1beta1.StepUpgrade, "2 of 2 new pods: CrashLoopBackOff"
+	}, "", "Moving", "since 14 minutes: 2 of 2 new pods: CrashLoopBackOff."},
+}
+
+// at is a Rollout that stands there.
+func (s standing) at(t *testing.T, ns string) {
+	t.Helper()
+	r := releasing(t, ns, "web")
+	s.status(&r.Status, &r.Status.Canary.Progress)
+	if r.Status.Canary != nil {
+		r.Status.Canary.LastUpdateTime = &metav1.Time{Time: time.Now().Add(-14*time.Minute - time.Second)}
+	}
+	call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+	if s.spec != "" {
+		patch(t, admin, one(v1beta1Path, ns, "web"), s.spec).must(t, http.StatusOK)
+	}
+}
+
+// What an action says is what the verb then answers, wherever the release stands and
+// whoever asks.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	for name, s := range states {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			s.at(t, ns)
+			for _, who := range []string{admin, alice, victor, controller} {
+				w := why(t, who, ns)
+				if w.State != s.state || !strings.Contains(w.Summary, s.says) && !strings.Contains(strings.ToLower(w.Summary), s.says) {
+					t.Errorf("it is %s, %q; want %s, and to say %q", w.State, w.Summary, s.state, s.says)
+				}
+				if len(w.Actions) != len(actions) {
+					t.Errorf("%d actions, want %d", len(w.Actions), len(actions))
+				}
+				for i, a := range w.Actions {
+					if a.Verb != actions[i] {
+						t.Errorf("action %d is %s, want %s", i, a.Verb, actions[i])
+					}
+					checkAction(t, who, a)
+				}
+			}
+		})
+	}
+}
+
+var actions = []string{"promote", "promote", "abort", "rollback", "retry", "pause", "resume", "jump"}
+
+// checkAction sends what an action says, and adds what it needs.
+func checkAction(t *testing.T, who string, a v1beta1.Action) {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal(a.Body.Raw, &body); err != nil {
+		t.Fatal(err)
+	}
+	for _, need := range a.Needs {
+		body[need] = map[string]any{"step": 1, "reason": "it is known", "override": true}[need]
+	}
+	got := call(t, request{as: who, method: "POST", path: v1beta1Path + "/" + a.Path + "?dryRun=All", body: body})
+	changes := got.code == http.StatusCreated && len(got.warnings) == 0
+	switch {
+	case !a.Allowed:
+		if got.code != http.StatusForbidden {
+			t.Errorf("%s: %s is not allowed, and answered %d: %s", who, a.Title, got.code, got.body)
+		}
+	case a.Possible != changes:
+		t.Errorf("%s: %s is possible: %t (%s), and answered %d %v: %s", who, a.Title, a.Possible, a.Reason, got.code, got.warnings, got.body)
+	case got.code != http.StatusCreated && got.code != http.StatusConflict:
+		t.Errorf("%s: %s answered %d: %s", who, a.Title, got.code, got.body)
+	case a.Reason == "":
+		t.Errorf("%s: %s has no reason", who, a.Title)
+	}
+}
+
+// Causes come with their numbers, and say what would help.
+func TestCauses(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	states["failed checks"].at(t, ns)
+	w := why(t, victor, ns)
+	if len(w.Causes) != 1 || w.Causes[0].About != "checks" || !strings.Contains(w.Causes[0].Message, "of 1000 requests to the new version 29 were bad") || w.Causes[0].Advice == "" {
+		t.Errorf("causes %+v", w.Causes)
+	}
+	if a := w.Actions[0]; !slices.Equal(a.Needs, []string{"reason", "override"}) || !a.Possible {
+		t.Errorf("promote %+v", a)
+	}
+	ns += "-stalled"
+	states["stalled"].at(t, ns)
+	w = why(t, victor, ns)
+	if len(w.Causes) != 1 || w.Causes[0].About != "deadline" || w.Causes[0].Message != "no progress" || w.Causes[0].Advice != "fix the pods" || w.Causes[0].Objects[0].Kind != "Deployment" {
+		t.Errorf("causes %+v", w.Causes)
+	}
+}
+
+// A body is refused once the Rollout has moved on.
+func TestActionOfBefore(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	states["waiting"].at(t, ns)
+	a := why(t, alice, ns).Actions[0]
+	send := request{as: alice, method: "POST", path: v1beta1Path + "/" + a.Path, body: string(a.Body.Raw)}
+	call(t, send).must(t, http.StatusCreated)
+	if m := call(t, send).must(t, http.StatusConflict).status().Message; !strings.Contains(m, "expected step 1") {
+		t.Errorf("it was refused with %q", m)
+	}
+}
+
+// Each answer takes two permissions, and one of them for each.
+func TestViewPermissions(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	for _, view := range []string{"why", "history", "plan"} {
+		path := one(v1beta1Path, ns, "web") + "/" + view
+		for who, code := range map[string]int{admin: http.StatusOK, victor: http.StatusOK, dave: http.StatusForbidden, nora: http.StatusForbidden} {
+			call(t, request{as: who, method: "GET", path: path}).must(t, code)
+		}
+		call(t, request{as: victor, method: "GET", path: one(v1beta1Path, ns, "other") + "/" + view}).must(t, http.StatusNotFound)
+		call(t, request{as: admin, method: "GET", path: one(v1alpha1Path, ns, "web") + "/" + view}).must(t, http.StatusNotFound)
+	}
+}
+
+// A plan is asked for with a body, and takes a permission of its own. Nothing is stored.
+func TestAskPlan(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	before := releasing(t, ns, "web")
+	for who, code := range map[string]int{victor: http.StatusCreated, dave: http.StatusForbidden, nora: http.StatusForbidden} {
+		for _, body := range []string{"", `{"spec":{"after":{"verb":"abort"}}}`} {
+			call(t, request{as: who, method: "POST", path: one(v1beta1Path, ns, "web") + "/plan", body: body}).must(t, code)
+		}
+	}
+	if after := get(t, ns, "web"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was stored: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+	}
+	wrong := call(t, request{as: victor, method: "POST", path: one(v1beta1Path, ns, "web") + "/plan", body: `{"kind":"Rollout"}`}).must(t, http.StatusBadRequest)
+	if m := wrong.status().Message; !strings.Contains(m, "send a RolloutPlan") {
+		t.Errorf("another kind: %s", m)
+	}
+	call(t, request{as: victor, method: "POST", path: one(v1beta1Path, ns, "none") + "/plan"}).must(t, http.StatusNotFound)
+}
