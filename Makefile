@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web-deps demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants bench microbench build dist kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -19,6 +19,7 @@ FUZZ_TIME ?= 30s
 SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
 TIMES ?= 10
+SHOTS ?= bin/screenshots
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
@@ -44,6 +45,9 @@ cluster-down: ## end the control plane in DIR=
 	bin/weir-cluster down "$(DIR)"
 
 ##@ Change it, every day
+web: build ## work on the dashboard: its pages beside a server without a cluster, again as web/src changes
+	hack/web.sh watch
+
 story: ## run one story of the planner and print its transcript: S=partition/brief
 	@cd pkg/planner/testdata; [[ -f '$(S).txt' ]] || { echo 'make story S=…, which is one of'; ls */*.txt | sed 's/\.txt$$//'; exit 1; }
 	@go test ./pkg/planner -run '^TestStories$$/^$(subst /,$$/^,$(S))$$' && cat 'pkg/planner/testdata/$(S).txt'
@@ -88,6 +92,13 @@ e2e-traffic: build kube traefik ## releases under load, through a real proxy: re
 
 e2e-metrics: build kube traefik prometheus ## releases judged by a real Prometheus: bad versions aborted in time, good ones not; SHORT=1 for three of them
 	$(go_e2e) -tags e2e,traffic,metrics -v -timeout 40m -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
+
+e2e-web: build kube ## the dashboard in a real browser: keyboard, screen reader, phone, two people; ONLY=pages needs no control plane
+	hack/web-e2e.sh $(ONLY)
+
+screenshots: build kube ## the same, with pictures of each state in SHOTS= (bin/screenshots)
+	mkdir -p $(SHOTS)
+	WEIR_WEB_SHOTS=$(abspath $(SHOTS)) hack/web-e2e.sh $(ONLY)
 
 flakes: ## run RUN='TestA|TestB' TIMES= (10) times on a busy machine, and count
 	@hack/flakes.sh '$(RUN)' $(TIMES)
@@ -135,8 +146,8 @@ build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-
 	hack/build.sh $(OUT)/weir-dashboard '' ./cmd/dashboard
 	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
-dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64"
-	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' hack/dist.sh dist
+dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", CLIENTS="darwin/arm64 …"
+	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' CLIENTS='$(CLIENTS)' hack/dist.sh dist
 
 cluster: build kube
 	hack/build.sh bin/weir-cluster '' ./hack/cluster

@@ -5,7 +5,9 @@
 # Builds the archives of a release into a directory: hack/dist.sh DIR
 #
 #   VERSION    names the archives; by default what git describe prints
-#   PLATFORMS  of the programs; by default linux/amd64 linux/arm64
+#   PLATFORMS  of the server; by default linux/amd64 linux/arm64
+#   CLIENTS    platforms of kubectl-weir; by default those of linux, darwin and windows
+#   RELEASES   where the archives will be, for the manifest of krew
 #
 # The same commit, Go and VERSION give the same bytes: entries are sorted, belong to
 # user 0, and have the time of the commit (or SOURCE_DATE_EPOCH). Besides Go and git it
@@ -16,6 +18,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=${1:?a directory for the archives}
 version=${VERSION:-$(git describe --tags --always)}
 platforms=${PLATFORMS:-linux/amd64 linux/arm64}
+clients=${CLIENTS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64}
+releases=${RELEASES:-https://github.com/weir-rollouts/weir/releases/download/$version}
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 tar=${TAR:-tar}
 # A program must not name the directory it was built in, as in images.
@@ -31,7 +35,7 @@ git diff --quiet HEAD || echo "The working tree has changes that $version does n
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$out"
-rm -f "$out"/weir-*.tar.gz "$out"/SHA256SUMS
+rm -f "$out"/weir-*.tar.gz "$out"/kubectl-weir-*.tar.gz "$out"/SHA256SUMS "$out"/weir.yaml
 
 # pack writes the archive of a directory in $stage, with what every archive has.
 pack() {
@@ -51,6 +55,17 @@ for platform in $platforms; do
 	done
 done
 
+# The command line program, and what completes it.
+for platform in $clients; do
+	name=kubectl-weir-$version-${platform/\//-}
+	mkdir "$stage/$name"
+	program=kubectl-weir
+	[[ $platform != windows/* ]] || program=kubectl-weir.exe
+	GOOS=${platform%/*} GOARCH=${platform#*/} hack/build.sh "$stage/$name/$program" "-X main.version=$version" ./cmd/kubectl-weir
+	[[ $platform == windows/* ]] || cp artifacts/kubectl/kubectl_complete-weir "$stage/$name/"
+	pack "$name.tar.gz" "$name"
+done
+
 # What kubectl apply -k and helm install take: files that git tracks, and no others.
 name=weir-manifests-$version
 mkdir "$stage/$name" "$stage/weir"
@@ -59,5 +74,38 @@ pack "$name.tar.gz" "$name"
 git ls-files -z -- charts/weir | xargs -0 "$tar" --create | "$tar" --extract --directory="$stage" --strip-components=1
 pack "weir-chart-$version.tar.gz" weir
 
-(cd "$out" && sha256sum -- weir-*.tar.gz >SHA256SUMS)
+(cd "$out" && sha256sum -- *weir-*.tar.gz >SHA256SUMS)
 echo "$out/SHA256SUMS"
+
+# The manifest of krew, kubectl's plugin manager. It wants a version such as v0.2.0.
+{
+	cat <<-EOF
+		apiVersion: krew.googlecontainertools.github.com/v1alpha2
+		kind: Plugin
+		metadata:
+		  name: weir
+		spec:
+		  version: $version
+		  homepage: https://github.com/weir-rollouts/weir
+		  shortDescription: Show releases step by step, and act on them
+		  description: |
+		    Shows what a release of Weir waits for and what it will do, draws it live,
+		    approves and aborts, waits for it in scripts, and converts manifests of
+		    Argo Rollouts and Flagger.
+		  platforms:
+	EOF
+	for platform in $clients; do
+		name=kubectl-weir-$version-${platform/\//-}
+		program=kubectl-weir
+		[[ $platform != windows/* ]] || program=kubectl-weir.exe
+		cat <<-EOF
+			  - selector:
+			      matchLabels: {os: ${platform%/*}, arch: ${platform#*/}}
+			    uri: $releases/$name.tar.gz
+			    sha256: $(cd "$out" && sha256sum "$name.tar.gz" | cut -d' ' -f1)
+			    files: [{from: "$name/*", to: .}]
+			    bin: $program
+		EOF
+	done
+} >"$out/weir.yaml"
+echo "$out/weir.yaml"

@@ -8,6 +8,7 @@
 #   hack/web.sh build    writes web/src/wire.ts and pkg/dashboard/assets
 #   hack/web.sh verify   fails when these are not what would be written, when types do not fit, or
 #                        when Preact is not what it was
+#   hack/web.sh watch    serves the pages beside weir-apiserver --standalone, as web/src changes
 #   hack/web.sh vendor   fetches Preact again, with npm
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -46,6 +47,14 @@ verify)
 	fi
 	go tool -modfile=hack/web/go.mod tsgo -p web
 	;;
+watch)
+	made=$(mktemp -d)
+	trap 'kill $(jobs -p); wait; rm -rf "$made"' EXIT
+	bundle "$made/ui" --watch=forever --sourcemap=inline &
+	bin/weir-apiserver --standalone --standalone-kubeconfig="$made/kubeconfig" >/dev/null 2>"$made/log" &
+	echo "KUBECONFIG=$made/kubeconfig reaches the server; docs/clients.md says how to move a release there."
+	go run ./hack/webserve "$made/ui" "$made/kubeconfig"
+	;;
 vendor)
 	version=$(sed -n 's/^ *"version": "\(.*\)",/\1/p' "$preact/package.json")
 	made=$(mktemp -d)
@@ -57,7 +66,7 @@ vendor)
 	git -c core.pager=cat diff --stat -- "$preact"
 	;;
 *)
-	sed -n '6,13s/^# *//p' "$0" >&2
+	sed -n '6,14s/^# *//p' "$0" >&2
 	exit 1
 	;;
 esac

@@ -29,7 +29,7 @@ const (
 	mostFile     = 350
 	mostFunction = 50
 	mostMethods  = 25
-	mostWords    = 27_200
+	mostWords    = 28_700
 )
 
 // count is what was found.

@@ -97,11 +97,11 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 		}
 	}
 	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII only; the default where the locale is not UTF-8")
-	a.add(root, "see", a.newList(), a.newGet(), a.newWhy(), a.newPlan(), a.newHistory(), a.newDiff())
-	a.add(root, "act", a.newVerbs()...)
-	a.add(root, "act", a.newWait(), a.newSet(), a.newUndo())
-	a.add(root, "write", a.newInit(), a.newLint(), a.newConvert())
-	a.add(root, "other", a.newDashboard(), a.newDoctor(), a.newVersion())
+	a.add(root, "see", newList(a), newGet(a), newWhy(a), newPlan(a), newHistory(a), newDiff(a))
+	a.add(root, "act", newVerbs(a)...)
+	a.add(root, "act", newWait(a), newSet(a), newUndo(a))
+	a.add(root, "write", newInit(a), newLint(a), newConvert(a))
+	a.add(root, "other", newDashboard(a), newDoctor(a), newVersion(a))
 	return root
 }
 

@@ -42,7 +42,7 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	addDryRun(cmd, &c.dryRun)
 }
 
-func (a *app) newSet() *cobra.Command {
+func newSet(a *app) *cobra.Command {
 	set := &cobra.Command{Use: "set", Short: "Set an image of the workload, after its plan"}
 	c := &change{app: a}
 	image := &cobra.Command{
@@ -67,7 +67,7 @@ func (a *app) newSet() *cobra.Command {
 	return set
 }
 
-func (a *app) newUndo() *cobra.Command {
+func newUndo(a *app) *cobra.Command {
 	c := &change{app: a}
 	cmd := &cobra.Command{
 		Use: "undo NAME", Short: "Print the plan, ask, and set the template of an earlier release again",

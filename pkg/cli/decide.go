@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -46,22 +45,17 @@ func (d *decision) run(ctx context.Context, args []string) error {
 
 // decide looks, says what happens, and sends the verb.
 func (d *decision) decide(ctx context.Context, s *server, name string) error {
-	why, err := read[v1beta1.RolloutWhy](ctx, s, name, "why")
-	if unserved(err) || apierrors.IsForbidden(err) {
-		fmt.Fprintf(d.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
-		why.it.Actions = []v1beta1.Action{{
-			Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + s.namespace + "/rollouts/" + name + "/" + d.verb,
-		}}
-		err = nil
-	}
+	why, err := d.why(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	action, err := choose(&why.it, d.verb, d.full)
+	action, err := choose(why, d.verb, d.full)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.ErrOut, "%s: %s\n", name, sentence(action))
+	if text := sentence(action); text != "" {
+		fmt.Fprintf(d.ErrOut, "%s: %s\n", name, text)
+	}
 	if err := d.complete(ctx, s, name, action); err != nil {
 		return err
 	}
@@ -70,10 +64,9 @@ func (d *decision) decide(ctx context.Context, s *server, name string) error {
 		return err
 	}
 	raw, err := d.send(ctx, s, action.Path, body)
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return err
 	case !d.drawn():
 		return d.print(d.Out, raw)
 	case d.dryRun != "none":
@@ -82,6 +75,22 @@ func (d *decision) decide(ctx context.Context, s *server, name string) error {
 		fmt.Fprintf(d.Out, "%s: %s accepted\n", fullName(name), d.verb)
 	}
 	return nil
+}
+
+// why asks what is possible. A user that may not know, and an older server, leave it open.
+func (d *decision) why(ctx context.Context, s *server, name string) (*v1beta1.RolloutWhy, error) {
+	why, err := read[v1beta1.RolloutWhy](ctx, s, name, "why")
+	if unserved(err) || apierrors.IsForbidden(err) {
+		fmt.Fprintf(d.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
+		why.it.Actions = []v1beta1.Action{{
+			Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + s.namespace + "/rollouts/" + name + "/" + d.verb,
+		}}
+		if d.full {
+			why.it.Actions[0].Body.Raw = []byte(`{"full":true}`)
+		}
+		err = nil
+	}
+	return &why.it, err
 }
 
 // choose finds the action of a verb, if it is possible and allowed.
@@ -188,7 +197,7 @@ func (d *decision) send(ctx context.Context, s *server, path string, body map[st
 		if d.dryRun == "server" {
 			r = r.Param("dryRun", "All")
 		}
-		raw, err := r.Do(ctx).Raw()
+		raw, err := sent(ctx, r)
 		if err == nil || !isLost(err) || try == attempts || ctx.Err() != nil {
 			return raw, err
 		}
@@ -220,26 +229,4 @@ func (a *app) ask(question string) string {
 
 func (a *app) confirm(question string) bool {
 	return strings.HasPrefix(strings.ToLower(a.ask(question+" [y/N] ")), "y")
-}
-
-// completeVerbs completes a name, then the verbs that are possible.
-func (a *app) completeVerbs(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return a.completeNames(cmd, args, text)
-	}
-	s, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	why, err := read[v1beta1.RolloutWhy](cmd.Context(), s, args[0], "why")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var possible []string
-	for _, action := range why.it.Actions {
-		if action.Possible && action.Allowed {
-			possible = append(possible, action.Verb)
-		}
-	}
-	return slices.Compact(possible), cobra.ShellCompDirectiveNoFileComp
 }

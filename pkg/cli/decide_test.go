@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,8 @@ type recording struct {
 	sent []map[string]any
 	// paths that were asked for.
 	paths []string
+	// summary is in each answer, with how many were asked for.
+	summary string
 }
 
 func newRecording(t *testing.T) *recording {
@@ -55,6 +58,11 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		r.sent = append(r.sent, body)
+		if body["step"] == 9.0 {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Invalid","message":"the plan has the steps 1 to 3","code":422}`)
+			return
+		}
 		if r.lose--; r.lose >= 0 {
 			panic(http.ErrAbortHandler)
 		}
@@ -63,6 +71,9 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
+		if r.summary != "" {
+			raw = []byte(strings.Replace(string(raw), "since 14 minutes", r.summary+strconv.Itoa(len(r.paths)), 1))
+		}
 		_, _ = w.Write(raw)
 		return
 	}
@@ -165,6 +176,25 @@ func TestRefused(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.want) || len(r.sent) > 0 {
 			t.Errorf("%v: exit %d, sent %v, want exit %d and %q:\n%s", c.args, code, r.sent, c.code, c.want, out)
 		}
+	}
+}
+
+// A wait has a line for each change, and time is none.
+func TestWaitSays(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	r.summary = "since "
+	if out, code := r.run(t, "wait", "web", "--timeout=5s"); code != exitTimeout || strings.Count(out, "since ") != 2 {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// An error is what the server has said.
+func TestServerSays(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	if out, code := r.run(t, "do", "web", "abort", "--step=9"); code != 1 || !strings.Contains(out, "error: web: the plan has the steps 1 to 3") {
+		t.Errorf("exit %d:\n%s", code, out)
 	}
 }
 

@@ -28,7 +28,7 @@ type question struct {
 	after    v1beta1.AfterVerb
 }
 
-func (a *app) newPlan() *cobra.Command {
+func newPlan(a *app) *cobra.Command {
 	q := &question{app: a}
 	cmd := &cobra.Command{
 		Use: "plan NAME", Short: "Say what a release will do, or would", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames,

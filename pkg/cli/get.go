@@ -15,7 +15,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func (a *app) newGet() *cobra.Command {
+func newGet(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get NAME", Short: "Draw a release: its steps, its shares and its objects",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
@@ -87,7 +87,10 @@ func (s screen) get(p *picture) string {
 	state := states[w.State]
 	parts := []string{s.paint(bold, title(&p.tree.ObjectMeta)), s.paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
 	if r := w.Release; r != nil {
-		parts = append(parts, fmt.Sprintf("release %d", r.Number), versions(r))
+		if r.Number > 0 {
+			parts = append(parts, fmt.Sprintf("release %d", r.Number))
+		}
+		parts = append(parts, versions(r))
 	}
 	text := s.wrap(strings.Join(parts, "   "), "  ") + "\n" + s.wrap(w.Summary, "  ") + "\n"
 	if w.Contact != "" {
@@ -105,7 +108,7 @@ func (s screen) timeline(p *picture) string {
 	for i := range p.plan.Status.Steps {
 		step := &p.plan.Status.Steps[i]
 		rows = append(rows, []string{
-			" " + s.stepMark(step.State) + number(step.Step), percent(step.Traffic), count(step.Update, "pod"),
+			" " + stepMark(step.State) + stepName(step), percent(step.Traffic), count(step.Update, "pod"),
 			p.took(step.Step), s.who(p, step),
 		})
 	}
@@ -175,7 +178,7 @@ func (s screen) shares(p *picture) string {
 		}
 		row := []string{" " + versionOf(n), "", ready(n), percent(n.Traffic), sparks(p.ready[n.ID])}
 		if n.Traffic != nil {
-			row[1] = s.bar(*n.Traffic)
+			row[1] = bar(*n.Traffic)
 		}
 		row[2] += " ready"
 		rows = append(rows, row)
@@ -199,7 +202,7 @@ func versionOf(n *v1beta1.Node) string {
 
 const barWidth = 20
 
-func (s screen) bar(share int32) string {
+func bar(share int32) string {
 	full := min(max(int(share)*barWidth/100, 0), barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func (a *app) newHistory() *cobra.Command {
+func newHistory(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history NAME", Short: "List releases: who decided what, why, and how long it took",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
@@ -86,11 +86,11 @@ func changed(r *v1beta1.PastRelease) string {
 	return ""
 }
 
-func (a *app) newDiff() *cobra.Command {
+func newDiff(a *app) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use: "diff NAME [RELEASE [RELEASE]]", Short: "Say what a release has changed, or how two differ", Args: cobra.RangeArgs(1, 3),
-		ValidArgsFunction: a.completeReleases,
+		ValidArgsFunction: completeReleases(a),
 		Long: `Say what the latest release has changed in the template, or the one that is named, or
 how two releases differ. --full compares whole templates, by the program that
 KUBECTL_EXTERNAL_DIFF names, or else diff.`,
@@ -289,25 +289,4 @@ func (a *app) externalDiff(ctx context.Context, from, to map[string]any) error {
 		return fmt.Errorf("running %s: %w", command[0], err)
 	}
 	return nil
-}
-
-// completeReleases completes a name, then numbers of releases.
-func (a *app) completeReleases(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeNames(cmd, args, text)
-	}
-	s, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	history, err := read[v1beta1.RolloutReleases](cmd.Context(), s, args[0], "history")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var numbers []string
-	for i := range history.it.Releases {
-		r := &history.it.Releases[i]
-		numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
-	}
-	return numbers, cobra.ShellCompDirectiveNoFileComp
 }

@@ -27,7 +27,7 @@ func addFiles(cmd *cobra.Command) *[]string {
 	return files
 }
 
-func (a *app) newLint() *cobra.Command {
+func newLint(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lint -f FILE", Short: "Validate manifests without a cluster, by the rules of the server", Args: cobra.NoArgs,
 		Long: "Validate manifests without a cluster, by the rules of the server of this version.\nExit code 3: there are errors.",
@@ -69,7 +69,7 @@ func (a *app) given(files []string) ([]*unstructured.Unstructured, error) {
 	return a.readFiles(files)
 }
 
-func (a *app) newConvert() *cobra.Command {
+func newConvert(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "convert -f FILE", Short: "Write manifests of Argo Rollouts and Flagger for Weir", Args: cobra.NoArgs,
 		Long: `Write Rollouts and AnalysisTemplates of Argo Rollouts, and Canaries and MetricTemplates of
@@ -113,7 +113,7 @@ func (a *app) render(results []convert.Result, strict bool) error {
 	return nil
 }
 
-func (a *app) newInit() *cobra.Command {
+func newInit(a *app) *cobra.Command {
 	var steps []string
 	cmd := &cobra.Command{
 		Use: "init KIND/NAME | -f FILE", Short: "Write a Rollout for a workload, with the Services and routes that are found", Args: cobra.MaximumNArgs(1),

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
 )
 
-func (a *app) newDoctor() *cobra.Command {
+func newDoctor(a *app) *cobra.Command {
 	var output string
 	var names []string
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func (a *app) newDoctor() *cobra.Command {
 	return cmd
 }
 
-func (a *app) newDashboard() *cobra.Command {
+func newDashboard(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "dashboard", Short: "Serve the dashboard on this machine, to you alone", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +66,7 @@ func (a *app) newDashboard() *cobra.Command {
 	}
 }
 
-func (a *app) newVersion() *cobra.Command {
+func newVersion(a *app) *cobra.Command {
 	var client bool
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the versions of this program and of the cluster, and what it serves", Args: cobra.NoArgs,
@@ -80,7 +80,7 @@ func (a *app) newVersion() *cobra.Command {
 				return err
 			}
 			var kubernetes version.Info
-			raw, err := s.rest.Get().AbsPath("/version").Do(cmd.Context()).Raw()
+			raw, err := sent(cmd.Context(), s.rest.Get().AbsPath("/version"))
 			if err == nil {
 				err = json.Unmarshal(raw, &kubernetes)
 			}
@@ -89,7 +89,7 @@ func (a *app) newVersion() *cobra.Command {
 			}
 			fmt.Fprintf(a.Out, "Kubernetes %s\n", plain(kubernetes.GitVersion))
 			var served metav1.APIResourceList
-			raw, err = s.rest.Get().AbsPath(apiPath).Do(cmd.Context()).Raw()
+			raw, err = sent(cmd.Context(), s.rest.Get().AbsPath(apiPath))
 			if err == nil {
 				err = json.Unmarshal(raw, &served)
 			}

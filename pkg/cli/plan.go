@@ -70,7 +70,7 @@ func (s screen) plan(p *v1beta1.RolloutPlan) string {
 	for i := range p.Status.Steps {
 		step := &p.Status.Steps[i]
 		rows = append(rows, []string{
-			s.stepMark(step.State) + strconv.Itoa(int(step.Step)), number(step.Update), number(step.Stable), moves(step.Waves),
+			stepMark(step.State) + stepName(step), number(step.Update), number(step.Stable), moves(step.Waves),
 			number(step.Peak), number(step.MinReady), percent(step.Traffic), step.PerPod, then(&step.Then), usual(step),
 		})
 	}
@@ -109,9 +109,17 @@ func summaryOf(p *v1beta1.RolloutPlan) string {
 }
 
 // marks of the states of steps.
-var marks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○"}
+var marks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "✔"}
 
-func (s screen) stepMark(state string) string {
+// stepName is the number of a step, or what else it is.
+func stepName(step *v1beta1.PlannedStep) string {
+	if step.Step == 0 {
+		return strings.ToLower(step.State)
+	}
+	return number(step.Step)
+}
+
+func stepMark(state string) string {
 	return cmp.Or(marks[state], "·") + " "
 }
 
@@ -133,11 +141,12 @@ func moves(waves []v1beta1.Wave) string {
 	var texts []string
 	var sum v1beta1.Wave
 	for _, w := range waves {
-		sum.Start, sum.Stop = sum.Start+w.Start, sum.Stop+w.Stop
+		times := max(w.Times, 1)
+		sum.Start, sum.Stop, sum.Times = sum.Start+times*w.Start, sum.Stop+times*w.Stop, sum.Times+times
 		texts = append(texts, move(w))
 	}
-	if len(waves) > mostWaves {
-		return fmt.Sprintf("%s in %d waves", move(sum), len(waves))
+	if len(waves) > mostWaves || sum.Times > int32(len(waves)) {
+		return fmt.Sprintf("%s in %d waves", move(sum), sum.Times)
 	}
 	return strings.Join(texts, ", ")
 }

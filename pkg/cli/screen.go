@@ -160,6 +160,9 @@ type column struct {
 
 // table draws rows below titles.
 func (s screen) table(columns []column, rows [][]string) string {
+	if len(rows) == 0 {
+		return ""
+	}
 	wide := widths(columns, rows)
 	use := s.fitting(columns, rows, wide)
 	var b strings.Builder

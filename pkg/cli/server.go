@@ -100,6 +100,15 @@ func cleaned(value any) any {
 	return value
 }
 
+// sent sends a request. An error has what the server has said.
+func sent(ctx context.Context, r *restclient.Request) ([]byte, error) {
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
+}
+
 // read reads a Rollout, or with sub what the server says of it.
 func read[T any](ctx context.Context, s *server, name, sub string, params ...string) (answer[T], error) {
 	r := s.rest.Get().Namespace(s.namespace).Resource("rollouts").Name(name)
@@ -109,7 +118,7 @@ func read[T any](ctx context.Context, s *server, name, sub string, params ...str
 	for i := 0; i+1 < len(params); i += 2 {
 		r = r.Param(params[i], params[i+1])
 	}
-	raw, err := r.Do(ctx).Raw()
+	raw, err := sent(ctx, r)
 	if err != nil {
 		return answer[T]{}, explain(err, sub)
 	}
@@ -120,7 +129,7 @@ func read[T any](ctx context.Context, s *server, name, sub string, params ...str
 func (s *server) forecast(ctx context.Context, name string, spec v1beta1.PlanSpec) (answer[v1beta1.RolloutPlan], error) {
 	body := &v1beta1.RolloutPlan{Spec: spec}
 	body.APIVersion, body.Kind = v1beta1.SchemeGroupVersion.String(), "RolloutPlan"
-	raw, err := s.rest.Post().Namespace(s.namespace).Resource("rollouts").Name(name).SubResource("plan").Body(body).Do(ctx).Raw()
+	raw, err := sent(ctx, s.rest.Post().Namespace(s.namespace).Resource("rollouts").Name(name).SubResource("plan").Body(body))
 	if err != nil {
 		return answer[v1beta1.RolloutPlan]{}, explain(err, "plan")
 	}
@@ -142,8 +151,8 @@ func unserved(err error) bool {
 
 // list reads the Rollouts that a selector of fields and one of labels select.
 func (s *server) list(ctx context.Context, fieldSelector, labelSelector string) ([]v1beta1.Rollout, error) {
-	raw, err := s.rest.Get().Namespace(s.namespace).Resource("rollouts").
-		Param("fieldSelector", fieldSelector).Param("labelSelector", labelSelector).Do(ctx).Raw()
+	raw, err := sent(ctx, s.rest.Get().Namespace(s.namespace).Resource("rollouts").
+		Param("fieldSelector", fieldSelector).Param("labelSelector", labelSelector))
 	if err != nil {
 		return nil, explain(err, "")
 	}

@@ -5,6 +5,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +52,7 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]stri
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	raw, err := s.rest.Get().Namespace(s.namespace).Resource("rollouts").Param("limit", mostCompleted).Do(cmd.Context()).Raw()
+	raw, err := sent(cmd.Context(), s.rest.Get().Namespace(s.namespace).Resource("rollouts").Param("limit", mostCompleted))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -63,4 +65,64 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, _ string) ([]stri
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNext completes a name, then what is known of that Rollout.
+func completeNext[T any](a *app, cmd *cobra.Command, args []string, sub string, of func(*T) []string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeNames(cmd, args, "")
+	}
+	s, err := a.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	got, err := read[T](cmd.Context(), s, args[0], sub)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return of(&got.it), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeVerbs completes the verbs that are possible.
+func completeVerbs(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "why", func(w *v1beta1.RolloutWhy) []string {
+			var possible []string
+			for _, action := range w.Actions {
+				if action.Possible && action.Allowed {
+					possible = append(possible, action.Verb)
+				}
+			}
+			return slices.Compact(possible)
+		})
+	}
+}
+
+// completeSteps completes the numbers of steps.
+func completeSteps(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "plan", func(p *v1beta1.RolloutPlan) []string {
+			var numbers []string
+			for i := range p.Status.Steps {
+				if step := &p.Status.Steps[i]; step.Step > 0 {
+					numbers = append(numbers, number(step.Step)+"\t"+count(step.Update, "new pod")+" "+percent(step.Traffic))
+				}
+			}
+			return numbers
+		})
+	}
+}
+
+// completeReleases completes the numbers of releases.
+func completeReleases(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeNext(a, cmd, args, "history", func(h *v1beta1.RolloutReleases) []string {
+			var numbers []string
+			for i := range h.Releases {
+				r := &h.Releases[i]
+				numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
+			}
+			return numbers
+		})
+	}
 }

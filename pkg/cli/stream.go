@@ -100,7 +100,7 @@ func (a *app) lines(ctx context.Context, s *server, name string) error {
 	known := int64(-1)
 	return a.trees(ctx, s, name, func(t *v1beta1.RolloutTree) {
 		w := &t.Why
-		key := fmt.Sprint(w.State, w.WaitingFor.What, w.Release)
+		key := keyOfWait(w)
 		if key == last {
 			return
 		}
@@ -110,7 +110,7 @@ func (a *app) lines(ctx context.Context, s *server, name string) error {
 		}
 		fmt.Fprintf(a.Out, "%s %s %s\n", a.clock.Now().Format(time.TimeOnly), name, w.Summary)
 	}, func(err error) {
-		if text := plain(err.Error()); text != lastLost {
+		if text := plain(err.Error()); text != lastLost && ctx.Err() == nil {
 			lastLost = text
 			fmt.Fprintf(a.ErrOut, "%s %s no answer: %s\n", a.clock.Now().Format(time.TimeOnly), name, text)
 		}

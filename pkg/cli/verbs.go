@@ -36,7 +36,7 @@ type decision struct {
 	step                           int32
 }
 
-func (a *app) newVerbs() []*cobra.Command {
+func newVerbs(a *app) []*cobra.Command {
 	all := make([]*cobra.Command, 0, len(verbs)+1)
 	for _, v := range verbs {
 		d := &decision{app: a, verb: v.name, on: v.on}
@@ -53,7 +53,7 @@ func (a *app) newVerbs() []*cobra.Command {
 		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args) }
 		if v.step {
-			cmd.Use, cmd.Args = v.name+" NAME STEP", cobra.ExactArgs(2)
+			cmd.Use, cmd.Args, cmd.ValidArgsFunction = v.name+" NAME STEP", cobra.ExactArgs(2), completeSteps(a)
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				if err := d.parseStep(args[1]); err != nil {
 					return err
@@ -63,14 +63,14 @@ func (a *app) newVerbs() []*cobra.Command {
 		}
 		all = append(all, cmd)
 	}
-	return append(all, a.newDo())
+	return append(all, newDo(a))
 }
 
 // newDo is for verbs that this program does not know.
-func (a *app) newDo() *cobra.Command {
+func newDo(a *app) *cobra.Command {
 	d := &decision{app: a, on: true}
 	cmd := &cobra.Command{
-		Use: "do NAME VERB", Short: "Use any verb that the server has", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeVerbs,
+		Use: "do NAME VERB", Short: "Use any verb that the server has", Args: cobra.ExactArgs(2), ValidArgsFunction: completeVerbs(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.verb = args[1]
 			return d.run(cmd.Context(), args[:1])

@@ -39,7 +39,7 @@ type waiting struct {
 	noPeople   bool
 }
 
-func (a *app) newWait() *cobra.Command {
+func newWait(a *app) *cobra.Command {
 	w := &waiting{app: a}
 	cmd := &cobra.Command{
 		Use: "wait NAME", Aliases: []string{"status"}, Short: "Wait for a release, with an exit code for scripts", Long: aboutWait,
@@ -83,7 +83,7 @@ func (w *waiting) run(ctx context.Context, arg string) error {
 
 // wait looks until the release has come to an end that counts.
 func (w *waiting) wait(ctx context.Context, s *server, name string) error {
-	began, said := w.clock.Now(), ""
+	began, known := w.clock.Now(), ""
 	bound := &binding{conditions: w.conditions, noPeople: w.noPeople}
 	for ctx.Err() == nil {
 		seen, err := look(ctx, s, name, bound)
@@ -97,16 +97,24 @@ func (w *waiting) wait(ctx context.Context, s *server, name string) error {
 				return w.end(name, end)
 			}
 		}
-		if seen.why.Summary != said {
-			said = seen.why.Summary
-			fmt.Fprintf(w.Out, "%s %s\n", w.clock.Now().Format(time.TimeOnly), said)
+		if key := keyOfWait(&seen.why); key != known {
+			known = key
+			fmt.Fprintf(w.Out, "%s %s\n", w.clock.Now().Format(time.TimeOnly), seen.why.Summary)
 		}
 		if w.clock.Since(began) >= w.timeout {
-			return &exit{exitTimeout, fmt.Sprintf("not %s after %s: %s", strings.Join(w.conditions, ", "), w.timeout, said)}
+			return &exit{exitTimeout, fmt.Sprintf("not %s after %s: %s", strings.Join(w.conditions, ", "), w.timeout, seen.why.Summary)}
 		}
 		w.pause(ctx, pollEvery)
 	}
 	return ctx.Err()
+}
+
+// keyOfWait is the same as long as nothing but time passes.
+func keyOfWait(w *v1beta1.RolloutWhy) string {
+	if w.State == "" {
+		return w.Summary // of a server that did not answer
+	}
+	return fmt.Sprint(w.State, w.WaitingFor.For, w.WaitingFor.What, w.Release)
 }
 
 func (w *waiting) end(name string, e *exit) error {

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-func (a *app) newWhy() *cobra.Command {
+func newWhy(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why NAME", Short: "Say what a Rollout waits for, since when, and what you can do",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
@@ -88,7 +89,7 @@ func (s screen) actions(w *v1beta1.RolloutWhy) string {
 		case !action.Allowed:
 			not = append(not, []string{name, "you may not create rollouts/" + action.Verb + " in namespace " + w.Namespace})
 		default:
-			can = append(can, []string{s.paint(green, name), effect(&action), command(w, name)})
+			can = append(can, []string{s.paint(green, name), effect(&action), command(w, &action, name)})
 		}
 	}
 	var b strings.Builder
@@ -135,8 +136,11 @@ func effect(a *v1beta1.Action) string {
 }
 
 // command is what to type for an action.
-func command(w *v1beta1.RolloutWhy, name string) string {
+func command(w *v1beta1.RolloutWhy, a *v1beta1.Action, name string) string {
 	verb, flags, _ := strings.Cut(name, " ")
+	if slices.Contains(a.Needs, "step") {
+		flags = "STEP"
+	}
 	return strings.TrimSpace("kubectl weir " + verb + " " + w.Name + " " + flags)
 }
 

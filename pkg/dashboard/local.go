@@ -41,7 +41,9 @@ func Serve(ctx context.Context, server *http.Server, listener net.Listener) erro
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 		err := server.Close()
-		_ = <-ended // that it was closed
+		if last := <-ended; !errors.Is(last, http.ErrServerClosed) {
+			err = errors.Join(err, last)
+		}
 		return err
 	}
 }

@@ -254,7 +254,10 @@ func (r *run) drive(to planner.Target) bool {
 
 // beside has pods come beside the stable ones, all at once.
 func (r *run) beside(to planner.Target) bool {
-	n := max(r.w.Limit(r.style, to.Partition), to.Least)
+	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.w.Replicas), to.Least)
+	if r.w.LastStays {
+		n = r.w.Limit(r.style, to.Partition)
+	}
 	if to.Abort {
 		n = 0
 	}

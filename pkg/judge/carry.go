@@ -11,7 +11,8 @@ import (
 )
 
 // String is the carry in one line, for a status: its state, its two times in milliseconds,
-// its last samples, and for harm and safety the windows and two lists of numbers.
+// its last samples, for harm and safety the windows and two lists of numbers, and what the
+// last sample says.
 func (c Carry) String() string {
 	if c.Is == "" {
 		return ""
@@ -20,15 +21,17 @@ func (c Carry) String() string {
 	for _, l := range []Ledger{c.Harm, c.Safe} {
 		fields = append(fields, strconv.Itoa(l.Windows), list(l.Logs), list(flat(l.Counts)))
 	}
-	return strings.Join(fields, " ")
+	return strings.Join(append(fields, strconv.Quote(c.Says)), " ")
 }
 
 // ParseCarry reads what String wrote. What it cannot read is no carry: the data is judged
 // from its beginning.
 func ParseCarry(text string) Carry {
-	r := reader{fields: strings.Fields(text)}
+	numbers, quoted, _ := strings.Cut(text, ` "`)
+	says, err := strconv.Unquote(`"` + quoted)
+	r := reader{fields: strings.Fields(numbers), failed: err != nil || len(says) > maxWhy}
 	c := Carry{Is: State(r.next()), Since: r.instant(), Until: r.instant(), Run: int(r.whole()), Value: r.number()}
-	c.Harm, c.Safe = r.ledger(), r.ledger()
+	c.Harm, c.Safe, c.Says = r.ledger(), r.ledger(), says
 	known := slices.Contains([]State{Running, Passed, Failed, Inconclusive, Skipped}, c.Is)
 	if r.failed || len(r.fields) > 0 || !known {
 		return Carry{}

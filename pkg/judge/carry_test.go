@@ -17,7 +17,7 @@ func TestCarryText(t *testing.T) {
 	for _, c := range []Carry{
 		{},
 		{Is: Running, Since: at},
-		{Is: Failed, Since: at, Until: at.Add(time.Minute), Run: -3, Value: 5.3e8},
+		{Is: Failed, Since: at, Until: at.Add(time.Minute), Run: -3, Value: 5.3e8, Says: `code 500, "no way" \n`},
 		{
 			Is: Passed, Since: at, Until: at.Add(time.Minute),
 			Harm: Ledger{[]float64{-1e15, 0, 2.125}, []Pair{{Count{1210.5, 50}, Count{10871, 11}}}, 7},
@@ -34,8 +34,9 @@ func TestCarryText(t *testing.T) {
 func TestForeignCarry(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", "Failed", "Great 0 0 0 0 0 - - 0 - -", "Failed x 0 0 0 0 - - 0 - -", "Failed 0 0 0 0 0 1,x - 0 - -",
-		"Failed 0 0 0 0 0 - 1,2,3 0 - -", "Failed 0 0 0 0 -1 - - 0 - -", "Failed 0 0 0 0 0 - - 0 - - -",
+		"", "Failed", `Great 0 0 0 0 0 - - 0 - - ""`, `Failed x 0 0 0 0 - - 0 - - ""`, `Failed 0 0 0 0 0 1,x - 0 - - ""`,
+		`Failed 0 0 0 0 0 - 1,2,3 0 - - ""`, `Failed 0 0 0 0 -1 - - 0 - - ""`, `Failed 0 0 0 0 0 - - 0 - - - ""`,
+		`Failed 0 0 0 0 0 - - 0 - -`, `Failed 0 0 0 0 0 - - 0 - - "x`, `Failed 0 0 0 0 0 - - 0 - - "x" 1`,
 	} {
 		if c := ParseCarry(text); c.Is != "" {
 			t.Errorf("%q reads as %+v", text, c)

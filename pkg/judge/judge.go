@@ -40,6 +40,7 @@ type Check struct {
 	Ratio, Margin float64 // tolerance against stable; Ratio 0 is 1.5 and 0.1 %
 	Min, Max      *float64
 	FailAfter     int     // bad samples in a row that fail, good ones that pass
+	Gate          bool    // what is not passed waits: it neither fails nor is undecided
 	Alpha         float64 // chance of a wrong Failed in an attempt: risk by number of checks
 	Traffic       Traffic
 
@@ -76,10 +77,12 @@ type Pair struct{ New, Old Count }
 // Count is what one version answered.
 type Count struct{ Total, Bad float64 }
 
-// Sample is one measurement of a number.
+// Sample is one measurement of a number. Says is what was measured, if a number does not
+// say that: of an answer, or of a job.
 type Sample struct {
 	At    time.Time
 	Value float64
+	Says  string
 }
 
 // Fault is why the source gives no data, and since when. Invalid is for what another try
@@ -146,7 +149,7 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 		return Skipped
 	case s.Is == Passed:
 		return Passed
-	case f.Invalid, !now.Before(s.Since.Add(t.Within)):
+	case f.Invalid, !t.Gate && !now.Before(s.Since.Add(t.Within)):
 		return Inconclusive
 	}
 	return Running

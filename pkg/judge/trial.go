@@ -106,6 +106,7 @@ type Carry struct {
 	Harm, Safe   Ledger
 	Run          int     // samples in a row: good ones, or bad ones below 0
 	Value        float64 // of the last sample
+	Says         string
 }
 
 // Ledger has log evidence, 8 numbers of harm or 4 of safety for each test, and what was
@@ -189,7 +190,7 @@ func (t *trial) addWindow(s *Carry, w Window, end time.Time) {
 	}
 	s.Until = end
 	switch {
-	case t.harmOf(s) >= -math.Log(t.Alpha):
+	case !t.Gate && t.harmOf(s) >= -math.Log(t.Alpha):
 		s.Is = Failed
 	case !end.Before(s.Since.Add(t.AtLeast)) && safeOf(s) >= -math.Log(safeAlpha):
 		s.Is = Passed
@@ -250,7 +251,7 @@ func (w *Window) known(classes []int) int {
 
 // addSample counts samples in a row: bad ones of the attempt, good ones of the step.
 func (t *trial) addSample(s *Carry, sample Sample) {
-	s.Until, s.Value = sample.At, sample.Value
+	s.Until, s.Value, s.Says = sample.At, sample.Value, clip(sample.Says)
 	switch {
 	case t.broken(sample.Value) != "":
 		s.Run = min(s.Run, 0) - 1
@@ -260,7 +261,7 @@ func (t *trial) addSample(s *Carry, sample Sample) {
 		s.Run = 0
 	}
 	switch {
-	case -s.Run >= t.FailAfter:
+	case !t.Gate && -s.Run >= t.FailAfter:
 		s.Is = Failed
 	case s.Run >= t.FailAfter && !sample.At.Before(s.Since.Add(t.AtLeast)):
 		s.Is = Passed

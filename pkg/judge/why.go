@@ -137,8 +137,13 @@ func (c Count) percent() string {
 
 // sample reads "5.3e+08 is above 5e+08, 2 of 3 in a row".
 func (t *trial) sample(s Carry) string {
-	if s.Run == 0 {
+	switch {
+	case s.Run == 0:
 		return "nothing was measured yet"
+	case s.Says != "" && t.FailAfter == 1:
+		return s.Says
+	case s.Says != "":
+		return fmt.Sprintf("%s, %d of %d in a row", s.Says, max(s.Run, -s.Run), t.FailAfter)
 	}
 	limit := t.broken(s.Value)
 	if limit == "" {

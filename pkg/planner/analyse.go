@@ -39,6 +39,9 @@ func beginAttempt(d *draft) {
 func ChecksClosed(r *rollouts.Rollout, full bool) string {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
+	if plan != nil && plan.Analysis != nil && p != nil && p.State == rollouts.StepTrafficRouting {
+		return openChecks(TrafficHeld(r), plan.Analysis, !full)
+	}
 	if plan == nil || plan.Analysis == nil || p == nil || !judges(a, p.CurrentStepIndex) {
 		return ""
 	}
@@ -60,6 +63,10 @@ func openChecks(checks []rollouts.CheckStatus, plan *rollouts.Analysis, measurin
 // judges reports whether checks decide about a step.
 func judges(a *rollouts.AnalysisStatus, step int32) bool {
 	return a != nil && !a.Overridden && a.Step == step
+}
+
+func unclearOf(a *rollouts.Analysis, c *rollouts.Check) rollouts.OnInconclusive {
+	return cmp.Or(c.OnInconclusive, a.OnInconclusive, rollouts.OnInconclusiveWait)
 }
 
 func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
@@ -92,10 +99,21 @@ func analysed(f *facts, _ *rollouts.Step) Verdict {
 			continue
 		}
 		open = append(open, c.name+": "+c.verdict.Why)
-		if w := c.verdict.Wake; w > 0 && (wake == 0 || w < wake) {
-			wake = w
-		}
+		wake = sooner(wake, c.verdict.Wake)
 	}
+	return waitForChecks(f, open, wake)
+}
+
+// sooner is the shorter of two waits, of which zero has no end.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// waitForChecks waits for the checks that are open.
+func waitForChecks(f *facts, open []string, wake time.Duration) Verdict {
 	if len(open) == 0 {
 		return passed
 	}
@@ -115,15 +133,16 @@ func sayMeasured(d *draft, _ *rollouts.Step) {
 // the plan says so.
 func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
+	var wake time.Duration
 	for _, c := range checks(f, f.progress().CurrentStepIndex) {
-		if awaitsPerson(f, &c) {
+		// One that was undecided may be measured again.
+		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !overridden(f)
+		if again || awaitsPerson(f, &c) {
 			open = append(open, fmt.Sprintf("%s %s: %s", c.name, strings.ToLower(string(c.verdict.Is)), c.verdict.Why))
+			wake = sooner(wake, c.verdict.Wake)
 		}
 	}
-	if len(open) == 0 {
-		return passed
-	}
-	return Verdict{Result: ResultWait, Message: strings.Join(open, "; ")}
+	return waitForChecks(f, open, wake)
 }
 
 func awaitsPerson(f *facts, c *checked) bool {
@@ -131,7 +150,7 @@ func awaitsPerson(f *facts, c *checked) bool {
 	case overridden(f):
 		return false
 	case c.verdict.Is == judge.Failed:
-		return c.onFail == rollouts.OnFailWait || c.onFail == rollouts.OnFailAbort && gated(&c.Check)
+		return c.onFail == rollouts.OnFailWait
 	case c.verdict.Is == judge.Inconclusive:
 		return c.unclear == rollouts.OnInconclusiveWait && c.onFail != rollouts.OnFailReport
 	default:
@@ -164,7 +183,7 @@ func failing(f *facts) *checked {
 		return nil
 	}
 	for _, c := range checks(f, f.progress().CurrentStepIndex) {
-		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort && !gated(&c.Check)
+		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort
 		unclear := c.verdict.Is == judge.Inconclusive && c.unclear == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
 		if failed || unclear {
 			return &c
@@ -219,13 +238,13 @@ const foldAfter = 240
 func keepCheck(d *draft, c *checked) {
 	a := d.status.Analysis
 	stored := storedCheck(a, c.name)
-	news := isNews(a, stored, c)
+	news := isNews(stored, c)
 	if !news && !c.long() && d.stayed() {
 		return
 	}
 	next := statusOf(c, stored, news, RoundUp(d.Now))
 	if c.goesOn() {
-		fold(a, c, &next, d.Now)
+		fold(c, &next, d.Now)
 	}
 	if stored != nil {
 		*stored = next
@@ -238,8 +257,8 @@ func keepCheck(d *draft, c *checked) {
 }
 
 // isNews reports whether a result is news.
-func isNews(a *rollouts.AnalysisStatus, stored *rollouts.CheckStatus, c *checked) bool {
-	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || newStep(a, stored)
+func isNews(stored *rollouts.CheckStatus, c *checked) bool {
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored)
 }
 
 // goesOn reports whether more is measured after what was.
@@ -268,10 +287,8 @@ func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Tim
 	return next
 }
 
-func fold(a *rollouts.AnalysisStatus, c *checked, next *rollouts.CheckStatus, now time.Time) {
-	data := c.Data
-	data.Carry = judge.ParseCarry(next.Carry)
-	carry := judge.Fold(c.rule, data, a.StepSince.Time, now.Add(-c.Lag))
+func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
+	carry := judge.Fold(c.rule, c.data(next), c.since, now.Add(-c.Lag))
 	next.Carry = carry.String()
 	if !carry.Until.IsZero() {
 		until := metav1.NewTime(carry.Until.Truncate(time.Second))
@@ -287,12 +304,14 @@ func ask(d *draft) {
 		if c.rule.Rule == "" {
 			continue // pods are seen, not asked about
 		}
-		from := a.Since.Time
+		from, passed := a.Since.Time, c.once() && c.verdict.Is != judge.Running
 		if stored := storedCheck(a, c.name); stored != nil && stored.FoldedTo != nil {
 			from = stored.FoldedTo.Time
 		}
-		if c.verdict.Is != judge.Failed {
-			d.questions = append(d.questions, Question{Check: c.Check, Began: a.Since.Time, From: from, Every: every, Evidence: c.verdict.Evidence})
+		if c.verdict.Is != judge.Failed && !(passed && c.before()) {
+			d.questions = append(d.questions, Question{
+				Check: c.Check, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
+			})
 		}
 	}
 }

@@ -160,7 +160,9 @@ func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]co
 		case *corev1.Pod:
 			if o.Labels[ordinalKey] == revision {
 				p := *o
-				p.Status.ContainerStatuses = a.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(o)).ContainerStatuses
+				if len(p.Status.ContainerStatuses) == 0 {
+					p.Status.ContainerStatuses = a.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(o)).ContainerStatuses
+				}
 				pods = append(pods, p)
 			}
 		}

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,12 +130,14 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	}
 	place := fmt.Sprintf("step %d/%d", p.CurrentStepIndex, len(release.Steps))
 	switch p.State {
-	case rollouts.BeforeStepUpgrade, rollouts.StepTrafficRouting:
+	case rollouts.BeforeStepUpgrade:
 		return WaitTraffic, "traffic of " + place
+	case rollouts.StepTrafficRouting:
+		return trafficWaits(r, place)
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitChecks, "metrics of " + place
+		return WaitChecks, checksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
 	case rollouts.StepPaused:
 		until := PauseEnds(r)
 		if until.IsZero() {
@@ -147,6 +150,32 @@ func stepWaits(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 		}
 		return WaitController, "controller" // it goes on at once
 	}
+}
+
+// trafficWaits is what the traffic of a step waits for.
+func trafficWaits(r *rollouts.Rollout, place string) (Wait, string) {
+	if held := TrafficHeld(r); len(held) > 0 {
+		return WaitChecks, checksWait(r, held, "checks before the traffic of "+place, place)
+	}
+	return WaitTraffic, "traffic of " + place
+}
+
+// checksWait is what a step waits for that has such results: a gate, or else what is said.
+func checksWait(r *rollouts.Rollout, results []rollouts.CheckStatus, otherwise, place string) string {
+	_, plan := r.Spec.Strategy.Active()
+	for _, result := range results {
+		if result.Result == rollouts.CheckRunning && result.Time != nil && isGate(plan, result.Name) {
+			return "gate " + result.Name + " of " + place + ", closed since " + result.Time.UTC().Format(time.RFC3339)
+		}
+	}
+	return otherwise
+}
+
+// isGate reports whether a check of a plan is a gate.
+func isGate(plan *rollouts.Release, name string) bool {
+	return plan != nil && plan.Analysis != nil && slices.ContainsFunc(plan.Analysis.Checks, func(c rollouts.Check) bool {
+		return rollouts.CheckName(&c) == name && gated(&c)
+	})
 }
 
 // PauseEnds is when the pause of the step that waits ends by itself; zero where it does not.

@@ -52,6 +52,22 @@ func TestWaitingFor(t *testing.T) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Status.Canary.Message = "2 of 2 new pods: container main: CrashLoopBackOff"
 		}, planner.WaitPods, "pods of step 1/2: 2 of 2 new pods: container main: CrashLoopBackOff", entered},
+		"gate": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepTrafficRouting)(r)
+			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, entered)
+		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
+		"gate of a step": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepMetricsAnalysis)(r)
+			checking(r, rollouts.Check{Name: "ticket", HTTP: &rollouts.HTTPCheck{}, Gate: new(true)}, entered)
+		}, planner.WaitChecks, "gate ticket of step 2/2, closed since 2026-01-05T10:00:00Z", entered},
+		"smoke": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepTrafficRouting)(r)
+			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}, At: rollouts.AtBeforeTraffic}, entered)
+		}, planner.WaitChecks, "checks before the traffic of step 2/2", entered},
+		"measured": {func(r *rollouts.Rollout) {
+			at(2, rollouts.StepMetricsAnalysis)(r)
+			checking(r, rollouts.Check{Job: &rollouts.JobCheck{}}, entered)
+		}, planner.WaitChecks, "metrics of step 2/2", entered},
 		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
 		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
 		"unrouted": {func(r *rollouts.Rollout) {
@@ -169,5 +185,38 @@ func TestStalledByOthers(t *testing.T) {
 		if got := kstatus(p.Status); got != c.want {
 			t.Errorf("%s with Stalled %s: %s, want %s", c.phase, c.said, got, c.want)
 		}
+	}
+}
+
+// checking has a Rollout whose step waits for a check that is not decided.
+func checking(r *rollouts.Rollout, c rollouts.Check, since metav1.Time) {
+	r.Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{c}}
+	r.Status.Analysis = &rollouts.AnalysisStatus{
+		Step: r.Status.Canary.CurrentStepIndex, TrafficSince: &since,
+		Checks: []rollouts.CheckStatus{{Name: rollouts.CheckName(&c), Result: rollouts.CheckRunning, Time: &since}},
+	}
+}
+
+// What is let through in the second in which the checks begin stays so.
+func TestLetTrafficThrough(t *testing.T) {
+	t.Parallel()
+	since := metav1.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	r := &rollouts.Rollout{Status: rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing}}
+	r.Spec.Strategy.Canary = &rollouts.Release{}
+	r.Status.SetActivity(rollouts.ActivityInRolling, "m", since)
+	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 2, State: rollouts.StepTrafficRouting}
+	checking(r, rollouts.Check{HTTP: &rollouts.HTTPCheck{}, Gate: new(true), At: rollouts.AtBeforeTraffic}, since)
+	next := r.Status.DeepCopy()
+	planner.LetTrafficThrough(r, next, "alice", false, since.Add(-time.Second))
+	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckRunning {
+		t.Errorf("without an override the gate is %+v", is)
+	}
+	planner.LetTrafficThrough(r, next, "alice", true, since.Add(-time.Second))
+	if is := next.Analysis.Checks[0]; is.Result != rollouts.CheckSkipped || is.Time.Before(&since) {
+		t.Errorf("the gate is %+v", is)
+	}
+	r.Status = *next
+	if held := planner.TrafficHeld(r); len(held) > 0 {
+		t.Errorf("the traffic is held by %+v", held)
 	}
 }

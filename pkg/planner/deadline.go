@@ -116,7 +116,7 @@ func working(f *facts) bool {
 	case rollouts.ActivityAborted:
 		return p.RollingBack
 	case rollouts.ActivityInRolling:
-		return !stageOf(p.State).unhurried || superseding(f)
+		return !stageOf(p.State).unhurried && len(trafficKeepers(f)) == 0 || superseding(f)
 	default:
 		return true
 	}

@@ -132,6 +132,7 @@ var projections = []struct {
 	{"batch", mirrorBatch},
 	{"record", keepRecord},
 	{"analysis", keepAnalysis},
+	{"measurable", keepMeasurable},
 	{"deadline", keepDeadline},
 	{"kstatus", setKstatusConditions},
 }

@@ -23,6 +23,8 @@ type Measured struct {
 	// Answered reports whether anything was measured, or tried, since this process started:
 	// until then the stored result stays.
 	Answered bool
+	// Tried reports whether the data is that of the day before, of a question that tries.
+	Tried bool
 	// Data has no carry: the status has that.
 	Data judge.Data
 }
@@ -33,6 +35,13 @@ type Question struct {
 	// Began is when the attempt began, and From when the first window begins that is asked for.
 	Began, From time.Time
 	Every       time.Duration
+	// Since is when the step began to be measured, which Step counts from 1.
+	Since time.Time
+	Step  int32
+	// Passed reports whether the step needs no job any more.
+	Passed bool
+	// Try reports whether the check is tried on what the version in service did before.
+	Try bool
 	// Evidence is what was found until now.
 	Evidence judge.Evidence
 }
@@ -41,6 +50,8 @@ type Question struct {
 type checked struct {
 	Measured
 	name    string
+	step    int32
+	since   time.Time
 	onFail  rollouts.OnFail
 	unclear rollouts.OnInconclusive
 	rule    judge.Check
@@ -82,29 +93,59 @@ func measuresRequests(c *rollouts.Check) bool {
 // checks are those of the step, in the order of the plan, with their verdicts. There are
 // none while nothing is measured.
 func checks(f *facts, step int32) []checked {
-	a, plan := f.status.Analysis, analysisOf(f)
-	if a == nil || a.StepSince == nil {
+	a := f.status.Analysis
+	if a == nil {
 		return nil
 	}
-	out := podsChecked(f)
+	out := beforeTraffic(f)
+	if a.StepSince == nil {
+		return out
+	}
+	out = append(out, podsChecked(f)...)
 	for _, m := range f.Measured {
-		if of := m.Check.Steps; len(of) > 0 && !slices.Contains(of, step) {
-			continue
+		if applies(&m.Check, rollouts.AtStep, step) {
+			out = append(out, checkedIn(f, m, step, a.StepSince.Time))
 		}
-		c := checked{Measured: m, name: rollouts.CheckName(&m.Check)}
-		c.onFail = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort)
-		c.unclear = cmp.Or(m.Check.OnInconclusive, plan.OnInconclusive, rollouts.OnInconclusiveWait)
-		c.rule = rule(f, m, step)
-		c.verdict = verdictOf(f, &c)
-		out = append(out, c)
 	}
 	return out
+}
+
+// checkedIn is a check in a step, measured since then.
+func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
+	plan := analysisOf(f)
+	if m.Tried {
+		m = Measured{Check: m.Check}
+	}
+	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
+	c.onFail, c.unclear = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), unclearOf(&plan, &m.Check)
+	c.rule = rule(f, m, step)
+	c.verdict = verdictOf(f, &c)
+	return c
+}
+
+// before reports whether a check is measured before the traffic of a step.
+func (c *checked) before() bool { return c.Check.At == rollouts.AtBeforeTraffic }
+
+// once reports whether a check is not looked at again in a step that it has passed.
+func (c *checked) once() bool { return c.Check.Job != nil || c.before() }
+
+// data is what was measured, with what is stored of a check. One that is looked at once has
+// nothing of an earlier step.
+func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
+	data := c.Data
+	if c.once() {
+		data.Samples = slices.DeleteFunc(slices.Clone(data.Samples), func(s judge.Sample) bool { return s.At.Before(c.since) })
+	}
+	if stored != nil && (!c.once() || !earlier(c.since, stored)) {
+		data.Carry = judge.ParseCarry(stored.Carry)
+	}
+	return data
 }
 
 // podsChecked is the check of the new pods, which is in every analysis that does not switch
 // it off.
 func podsChecked(f *facts) []checked {
-	c := checked{name: "podsHealthy", unclear: rollouts.OnInconclusiveWait}
+	c := checked{name: "podsHealthy", unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, of := range analysisOf(f).Checks {
 		if of.PodsHealthy == "" {
@@ -128,20 +169,28 @@ func podsChecked(f *facts) []checked {
 // verdictOf judges a check by what was measured; until something was, it is as stored. What
 // has failed stays so for the attempt.
 func verdictOf(f *facts, c *checked) judge.Verdict {
-	a, stored := f.status.Analysis, storedCheck(f.status.Analysis, c.name)
-	if stored != nil && (stored.Result == rollouts.CheckFailed || !c.Answered && !newStep(a, stored)) {
+	stored := storedCheck(f.status.Analysis, c.name)
+	if stored != nil && keptResult(c, stored) {
 		return judge.Verdict{Is: judge.State(stored.Result), Why: stored.Why}
 	}
-	data := c.Data
-	if stored != nil {
-		data.Carry = judge.ParseCarry(stored.Carry)
-	}
-	return judge.Judge(c.rule, data, a.StepSince.Time, f.Now)
+	return judge.Judge(c.rule, c.data(stored), c.since, f.Now)
 }
 
-// newStep reports whether a stored result is of an earlier step.
-func newStep(a *rollouts.AnalysisStatus, c *rollouts.CheckStatus) bool {
-	return c.Time == nil || c.Time.Before(a.StepSince)
+// keptResult reports whether the stored result of a check is its verdict.
+func keptResult(c *checked, stored *rollouts.CheckStatus) bool {
+	switch {
+	case stored.Result == rollouts.CheckFailed:
+		return true
+	case earlier(c.since, stored):
+		return false
+	}
+	done := stored.Result == rollouts.CheckPassed || stored.Result == rollouts.CheckSkipped
+	return !c.Answered || c.once() && done
+}
+
+// earlier reports whether a stored result is of an earlier step than the one that began then.
+func earlier(since time.Time, c *rollouts.CheckStatus) bool {
+	return c.Time == nil || c.Time.Time.Before(since)
 }
 
 func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus {
@@ -176,6 +225,12 @@ func rule(f *facts, m Measured, step int32) judge.Check {
 		Every: seconds(a.EverySeconds, defaultEvery), AtLeast: seconds(a.AtLeastSeconds, defaultAtLeast),
 		Within: seconds(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
+	}
+	if gated(&m.Check) {
+		c.Gate, c.FailAfter, c.AtLeast = true, 1, 0
+	}
+	if m.Check.At == rollouts.AtBeforeTraffic {
+		c.Traffic, c.AtLeast = judge.StableOnly, 0
 	}
 	if m.Check.FailAfter != nil {
 		c.FailAfter = int(*m.Check.FailAfter)

@@ -43,7 +43,7 @@ var measuredMoves = []move{
 		s.measures.outages = append(slices.Clone(s.measures.outages), outage{from: s.now})
 	}},
 	{"override", 1, func(s *schedule, b byte) {
-		s.decide(app0, verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry}[b%2], User: "dana", Override: true})
+		s.decide(app0, verb.Command{Verb: []rollouts.Verb{rollouts.VerbPromote, rollouts.VerbRetry}[b%2], User: "dana", Override: true, Full: b%4 > 1 && b%2 == 0})
 	}},
 }
 
@@ -53,12 +53,7 @@ var measuredMoves = []move{
 func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 	n, a := len(old.Status.Decisions), next.Status.Analysis
 	if is := next.Status.Decisions; len(is) > n && is[n].Via == rollouts.ViaAnalysis && is[n].Verb == rollouts.VerbAbort {
-		if !slices.ContainsFunc(c.w.measures.rates, func(r rates) bool { return r.pair.New.Bad > 0 }) {
-			c.violate("no unfounded verdict", "%s aborts a version that failed no request", actor)
-		}
-		if a == nil || !slices.ContainsFunc(a.Checks, func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }) {
-			c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
-		}
+		c.founded(actor, a)
 	}
 	was, is := old.Status.Active(), next.Status.Active()
 	if !sameRelease(old, next) || led(old, next) || !going(next) || is.FullyPromoted || a == nil || a.Overridden || a.Step != was.CurrentStepIndex {
@@ -76,6 +71,29 @@ func (c *checks) verdicts(actor string, old, next *rollouts.Rollout) {
 		if bars && onFail(release.Analysis, k.Name) != rollouts.OnFailReport {
 			c.violate("no unfounded verdict", "%s leaves step %d, of which check %s is %s", actor, was.CurrentStepIndex, k.Name, k.Result)
 		}
+	}
+}
+
+// bad reports whether a request has failed, or a Service or a job said that the version is bad.
+func (m *measures) bad() bool {
+	for _, all := range m.answers {
+		if slices.ContainsFunc(all, func(a answer) bool { return a.value == 0 && a.fault == "" }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.rates, func(r rates) bool { return r.pair.New.Bad > 0 })
+}
+
+// founded judges an abort by the checks.
+func (c *checks) founded(actor string, a *rollouts.AnalysisStatus) {
+	failed := func(k rollouts.CheckStatus) bool { return k.Result == rollouts.CheckFailed }
+	switch {
+	case a == nil || !slices.ContainsFunc(a.Checks, failed):
+		c.violate("no unfounded verdict", "%s aborts, and no check has failed", actor)
+	case a.Overridden:
+		c.violate("no unfounded verdict", "%s aborts, and the checks are overridden", actor)
+	case a.Checks[slices.IndexFunc(a.Checks, failed)].Name != "podsHealthy" && !c.w.measures.bad():
+		c.violate("no unfounded verdict", "%s aborts a version that failed no request, nor a Service, nor a job", actor)
 	}
 }
 

@@ -20,6 +20,13 @@ type rates struct {
 	pair judge.Pair
 }
 
+// answer is what a Service, or a job, says from then on.
+type answer struct {
+	from        time.Time
+	value       float64
+	says, fault string
+}
+
 // outage is a time in which no source answers; it has not ended while until is zero.
 type outage struct{ from, until time.Time }
 
@@ -27,6 +34,12 @@ type outage struct{ from, until time.Time }
 type measures struct {
 	rates   []rates
 	outages []outage
+	// answers are those of checks by http and job, by their names.
+	answers map[string][]answer
+	// tried are the rates of the last 24 hours, an hour each; nobody has looked without any.
+	tried []judge.Pair
+	// started is when the controller was, which has no older answers by http.
+	started time.Time
 }
 
 func (m *measures) at(start time.Time) (pair judge.Pair) {
@@ -58,6 +71,17 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 	}
 	var out []planner.Measured
 	for _, c := range release.Analysis.Checks {
+		if c.PodsHealthy != "" {
+			continue // its pods are seen
+		}
+		if r.Status.Phase == rollouts.PhaseHealthy {
+			out = append(out, a.lastDay(c))
+			continue
+		}
+		if c.HTTP != nil || c.Job != nil {
+			out = append(out, a.answered(r, c, every))
+			continue
+		}
 		m := planner.Measured{Check: c, Source: "default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
 		for start := from(r, &c); !start.IsZero() && !start.Add(every).After(a.now); start = start.Add(every) {
 			m.Data.Windows = append(m.Data.Windows, judge.Window{
@@ -67,6 +91,89 @@ func (a api) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.Measure
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// lastDay has what the version in service did in the last 24 hours.
+func (a api) lastDay(c rollouts.Check) planner.Measured {
+	m := planner.Measured{Check: c, Source: "default", Query: "requests", Answered: len(a.measures.tried) > 0, Tried: true}
+	if m.Answered {
+		m.Data.Fault = a.measures.fault()
+	}
+	every := 2 * time.Minute
+	for i, hour := range a.measures.tried {
+		for start := range 30 {
+			at := a.now.Truncate(time.Hour).Add(time.Duration(i-24)*time.Hour + time.Duration(start)*every)
+			m.Data.Windows = append(m.Data.Windows, judge.Window{Start: at, Known: true, Counts: []judge.Pair{hour}})
+		}
+	}
+	return m
+}
+
+// yesterday are the rates of the last 24 hours, in each window: 23 hours of 1000/1 and, with bad=, an hour of these.
+func (s *story) yesterday(c command) {
+	for range 24 {
+		s.w.measures.tried = append(s.w.measures.tried, judge.Pair{Old: judge.Count{Total: float64(s.number(c.words[1])), Bad: 1}})
+	}
+	s.w.measures.tried[12].Old.Bad = float64(s.number(c.get("bad", "1")))
+}
+
+// answered has what a Service answered in each window, and how a job of the step ended.
+func (a api) answered(r *rollouts.Rollout, c rollouts.Check, every time.Duration) planner.Measured {
+	m, since := planner.Measured{Check: c, Source: "service", Answered: true}, sinceOf(r)
+	if status := r.Status.Analysis; status != nil && c.At == rollouts.AtBeforeTraffic && status.TrafficSince != nil {
+		since = status.TrafficSince.Time
+	} else if status != nil && status.StepSince != nil && c.Job != nil {
+		since = status.StepSince.Time
+	}
+	for _, said := range a.measures.answers[rollouts.CheckName(&c)] {
+		m.Data.Fault = judge.Fault{}
+		if said.fault != "" && !a.now.Before(said.from) {
+			m.Data.Fault = judge.Fault{Why: said.fault, Since: said.from, Invalid: c.Job != nil}
+		}
+		at := said.from
+		if !at.After(since) {
+			at = since.Add(time.Millisecond)
+		}
+		if c.Job != nil && said.fault == "" {
+			m.Data.Samples = []judge.Sample{{At: at, Value: said.value, Says: said.says}}
+		}
+	}
+	if at := a.measures.started; c.HTTP != nil && at.After(since) {
+		since = at
+	}
+	for at := since.Add(every); c.HTTP != nil && !since.IsZero() && !at.After(a.now); at = at.Add(every) {
+		for _, said := range slices.Backward(a.measures.answers[rollouts.CheckName(&c)]) {
+			if !said.from.After(at) && said.fault == "" {
+				m.Data.Samples = append(m.Data.Samples, judge.Sample{At: at, Value: said.value, Says: said.says})
+			}
+			if !said.from.After(at) {
+				break
+			}
+		}
+	}
+	return m
+}
+
+// answer is what a Service says from now on: tickets good|bad|down, or how a job ends: smoke good|bad|noimage.
+func (s *story) answer(c command) {
+	said := answer{from: s.w.now, says: c.words[2]}
+	switch c.words[2] {
+	case "good":
+		said.value = 1
+	case "down", "noimage":
+		said.fault = c.words[2]
+	}
+	if s.w.measures.answers == nil {
+		s.w.measures.answers = map[string][]answer{}
+	}
+	s.w.measures.answers[c.words[1]] = append(s.w.measures.answers[c.words[1]], said)
+}
+
+func sinceOf(r *rollouts.Rollout) time.Time {
+	if a := r.Status.Analysis; a != nil && a.Since != nil {
+		return a.Since.Time
+	}
+	return time.Time{}
 }
 
 // from is where the first window begins that is asked for.
@@ -135,6 +242,22 @@ func (s *story) analysis(c command) *rollouts.Analysis {
 			if rate := get(words, "successRate", ""); rate != "" {
 				check.SuccessRate = &rate
 			}
+			check.At, check.OnInconclusive = rollouts.CheckPoint(get(words, "at", "")), rollouts.OnInconclusive(get(words, "onInconclusive", ""))
+			if of := get(words, "http", ""); of != "" {
+				check.HTTP = &rollouts.HTTPCheck{Service: of}
+			}
+			if of := get(words, "job", ""); of != "" {
+				check.Job = &rollouts.JobCheck{CronJob: of}
+			}
+			if slices.Contains(words, "gate") {
+				check.Gate = new(true)
+			}
+			for of := range strings.SplitSeq(get(words, "steps", ""), ",") {
+				if of != "" {
+					check.Steps = append(check.Steps, s.number(of))
+				}
+			}
+			check.PodsHealthy = rollouts.PodsHealthy(get(words, "podsHealthy", ""))
 			check.AsGoodAs = rollouts.AsGoodAs(get(words, "asGoodAs", ""))
 			if a == nil {
 				a = &rollouts.Analysis{}

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // The order of an obedient world: everybody acts once a round, and the native
@@ -110,14 +111,17 @@ func (w *world) rest() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// pausing reports whether a step waits for its pause to end, or a release that is measured
-// for somebody who resumes it.
+// pausing reports whether a step waits for its pause to end, for checks before its traffic, or
+// a release that is measured for somebody who resumes it.
 func (w *world) pausing() bool {
 	for _, r := range each[*rollouts.Rollout](w.store.objects) {
 		p := r.Status.Active()
 		waits := p != nil && p.State == rollouts.StepPaused && w.rule == "in progress"
 		paused := p != nil && p.FinalisingStep == "" && r.Status.Analysis != nil && r.Status.Activity() == rollouts.ActivityPaused
 		if waits || paused {
+			return true
+		}
+		if len(planner.TrafficHeld(r)) > 0 {
 			return true
 		}
 	}

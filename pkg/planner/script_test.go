@@ -81,6 +81,7 @@ var verbs = map[string]func(*story, command){
 	// What goes wrong.
 	"crash":  (*story).crash,  // rollout|batch|sizes after=commit|before=commit [each]
 	"fail":   (*story).fail,   // v2 pods=1
+	"kill":   (*story).kill,   // v2 times=2
 	"meddle": (*story).meddle, // web weight=99: somebody edits the canary Ingress
 	"strip":  (*story).strip,  // service/web-canary|ingress/web-canary [to=other]: somebody takes the owner references off it, or puts those of another there
 	"gitops": (*story).gitops, // service/web|httproute/web [every=1s] [times=20] [kept]: a tool applies what is in Git, again and again
@@ -100,8 +101,11 @@ var verbs = map[string]func(*story, command){
 	"orphan": (*story).orphan, // v1 [labels]: somebody takes the owner off a set, or the labels that the Deployment selects it by, too
 	"forget": func(s *story, _ command) { s.w.forget() },
 	// What the sources of metrics know.
-	"requests": (*story).requests, // new=100/3 old=900/1: in each window from now on, all and bad ones
-	"source":   (*story).source,   // down|up
+	"requests":  (*story).requests,                                            // new=100/3 old=900/1: in each window from now on, all and bad ones
+	"source":    (*story).source,                                              // down|up
+	"answer":    (*story).answer,                                              // tickets good|bad|down, a Service; smoke good|bad|noimage, a job
+	"yesterday": (*story).yesterday,                                           // 1000 [bad=200], requests in each window of the last 24 hours, of an hour of which so many failed
+	"restart":   func(s *story, _ command) { s.w.measures.started = s.w.now }, // the controller, which knows no answer any more
 	// How time passes.
 	"pass":    (*story).pass, // rollout|batch|sizes|kube|pods web: only this one acts, once
 	"settle":  func(s *story, _ command) { s.settle() },

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -55,6 +57,29 @@ func (s *story) fail(c command) {
 			if podTag(p) == c.words[1] && n != 0 && isReady(p) == (n > 0) {
 				setReady(s.w.store, p, n < 0)
 				n -= max(min(n, 1), -1)
+			}
+		}
+		return nil
+	})
+}
+
+// kill ends the containers of all pods of a version so often, out of memory. Each runs again
+// at once.
+func (s *story) kill(c command) {
+	s.w.as("pods", func() error {
+		for _, p := range podsIn(s.w.store.objects) {
+			if podTag(p) != c.words[1] {
+				continue
+			}
+			next := clone(p)
+			next.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "main", RestartCount: s.number(c.get("times", "1")),
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(s.w.now),
+				}},
+			}}
+			if err := s.w.store.updateStatus(next); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -41,8 +41,8 @@ var stages = []stage{
 		pass: passUpgrade, next: rollouts.StepTrafficRouting,
 	},
 	{
-		state: rollouts.StepTrafficRouting, goal: []target{{"traffic routing", linking}, {"route", routingTraffic}},
-		next: rollouts.StepMetricsAnalysis,
+		state: rollouts.StepTrafficRouting, begin: beginTraffic, gates: []Gate{{"checks", trafficAllowed}}, whileWaiting: sayBeforeTraffic,
+		goal: []target{{"traffic routing", linking}, {"route", routingTraffic}}, pass: passTraffic, next: rollouts.StepMetricsAnalysis,
 	},
 	{
 		state: rollouts.StepMetricsAnalysis, begin: beginStep, gates: []Gate{{"checks", analysed}}, whileWaiting: sayMeasured,
@@ -215,7 +215,7 @@ func passUpgrade(d *draft, step *rollouts.Step) {
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
 	beginAttempt(d)
-	if everyPod(d.facts, step) {
+	if everyPod(d.facts, step) && !checksTraffic(d.release, p.CurrentStepIndex) {
 		p.State = rollouts.StepMetricsAnalysis
 	}
 }

@@ -140,7 +140,7 @@ func linking(f *facts, step *rollouts.Step) want {
 // routingTraffic wants the traffic of the step, and is met when it is seen everywhere.
 func routingTraffic(f *facts, step *rollouts.Step) want {
 	r, p := f.route(), f.progress()
-	if r == nil || !step.Routed() || spared(f, step) {
+	if r == nil || routesNothing(f, step) {
 		return want{}
 	}
 	to := RouteTo{Revision: p.PodTemplateHash, Want: RouteOf(*step)}
@@ -158,6 +158,11 @@ func routingTraffic(f *facts, step *rollouts.Step) want {
 	default:
 		return arriving(f, to)
 	}
+}
+
+// routesNothing reports whether no router has anything to do for a step.
+func routesNothing(f *facts, step *rollouts.Step) bool {
+	return !step.Routed() || spared(f, step) || everyPod(f, step)
 }
 
 // arriving waits until what routers were told is seen everywhere.

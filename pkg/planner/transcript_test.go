@@ -74,6 +74,9 @@ func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if was, is := routable(r.Status), routable(p.Status); is != was {
 		t.under("routable", "%s", cmp.Or(is, "again"))
 	}
+	if was, is := measurable(r.Status), measurable(p.Status); is != was {
+		t.under("measurable", "%s", cmp.Or(is, "to be tried"))
+	}
 	t.announced(p.Events)
 }
 
@@ -90,6 +93,14 @@ func (t *transcript) announced(announced []planner.Event) {
 // routable is why a release says that it is not.
 func routable(s rollouts.RolloutStatus) string {
 	if c := s.Condition(rollouts.ConditionRoutable); c != nil {
+		return c.Reason + ": " + c.Message
+	}
+	return ""
+}
+
+// measurable is what was found when the checks were tried.
+func measurable(s rollouts.RolloutStatus) string {
+	if c := s.Condition(rollouts.ConditionMeasurable); c != nil && c.Status != metav1.ConditionUnknown {
 		return c.Reason + ": " + c.Message
 	}
 	return ""

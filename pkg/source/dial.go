@@ -19,7 +19,7 @@ type Rules struct {
 	// Hosts are all that may be named, if any: web.example.com, or *.monitoring.svc. Only
 	// a host that is here word for word may be on this machine.
 	Hosts []string
-	// Servers are the addresses of kube-apiserver now.
+	// Servers are the addresses of kube-apiserver now, which nobody asks through Weir.
 	Servers func() []netip.AddrPort
 }
 
@@ -32,14 +32,18 @@ func (r Rules) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err := r.host(host); err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, Control: func(_, resolved string, _ syscall.RawConn) error {
+	return r.dialer(host).DialContext(ctx, network, address)
+}
+
+// dialer connects to addresses of a host that may be asked.
+func (r Rules) dialer(host string) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second, Control: func(_, resolved string, _ syscall.RawConn) error {
 		address, err := netip.ParseAddrPort(resolved)
 		if err != nil {
 			return err
 		}
 		return r.address(host, address)
 	}}
-	return dialer.DialContext(ctx, network, address)
 }
 
 // host reports a host that is not among those that may be asked.
@@ -70,12 +74,12 @@ func (r Rules) address(host string, address netip.AddrPort) error {
 	switch {
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip == metadata:
 		return refusal(host + " is a link-local address, which is never asked")
+	case r.Servers != nil && slices.Contains(r.Servers(), address):
+		return refusal(host + " is kube-apiserver, which is not a source of metrics")
 	case ip.IsUnspecified(), ip.IsLoopback():
 		if !named || ip.IsUnspecified() {
 			return refusal(host + " is on this machine, which is asked only if --source-hosts names it")
 		}
-	case r.Servers != nil && slices.Contains(r.Servers(), address):
-		return refusal(host + " is kube-apiserver, which is not a source of metrics")
 	}
 	return nil
 }

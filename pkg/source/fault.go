@@ -44,7 +44,7 @@ func (c *Client) fault(q Question, err error, now time.Time) *Fault {
 		}
 		c.failing[question] = now
 	}
-	return &Fault{Why: c.clean(why(err)), Since: since}
+	return &Fault{Why: Clean(c.secrets.Replace(why(err))), Since: since}
 }
 
 func why(err error) string {
@@ -76,14 +76,14 @@ func why(err error) string {
 
 const maxWhy = 200
 
-// clean has printable characters, no secrets, and an end.
-func (c *Client) clean(text string) string {
+// Clean has printable characters, and an end.
+func Clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(c.secrets.Replace(text), ""))
+	}, strings.ToValidUTF8(text, ""))
 	if runes := []rune(text); len(runes) > maxWhy {
 		return string(runes[:maxWhy]) + "…"
 	}

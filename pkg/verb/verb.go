@@ -134,6 +134,8 @@ func promote(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error
 	override(next, c)
 	measured := p.State == rollouts.StepMetricsAnalysis && c.Override
 	switch {
+	case len(planner.TrafficHeld(r)) > 0:
+		planner.LetTrafficThrough(r, next, c.User, c.Override, c.Now.Time)
 	case p.State == rollouts.StepPaused, measured:
 		p.State = rollouts.StepReady
 		p.LastUpdateTime = &c.Now

@@ -125,7 +125,7 @@ func assign(s *sizes.Scaling, d *appsv1.Deployment, r revisions, other bool) {
 	s.Others = others(r)
 	none := len(r.all) == 0 && r.stableRevision == ""
 	switch {
-	case r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
+	case !other && r.atStable(d) && backByShare(d, r) && left(s.Others) >= 0:
 		// Pods of the revision that is left give way as stable ones did before.
 		giveWay(s, left(s.Others))
 	case none || r.atStable(d) && !other:

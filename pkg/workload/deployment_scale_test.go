@@ -86,6 +86,14 @@ func TestScaling(t *testing.T) {
 			"driven", edits(says(`{"abort":true,"partition":1,"rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), backAtOne),
 			drivenBut(func(s *sizes.Scaling) { s.Target, s.Abort, s.Frozen = 1, true, true }),
 		},
+		"stable set again, not told so yet, and a third revision has pods": {
+			"driven-third", edits(says(`{"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2},"revision":"two"}`), backAtOne),
+			drivenBut(func(s *sizes.Scaling) {
+				third := zero
+				third.Replicas, third.Ready, third.Available = 1, 1, 1
+				s.Frozen, s.Others = true, []sizes.Set{third}
+			}),
+		},
 		"frozen by others": {"driven", says(`{"paused":true,"partition":"30%","rollingUpdate":{"maxUnavailable":"10%","maxSurge":2}}`),
 			drivenBut(func(s *sizes.Scaling) { s.Frozen = true })},
 		"surge up, unavailable down": {"driven", says(`{"partition":"25%","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}}`),

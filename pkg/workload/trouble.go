@@ -198,6 +198,9 @@ func crashed(c corev1.ContainerStatus, last *corev1.ContainerStateTerminated) bo
 	return last != nil && last.ExitCode != 0
 }
 
+// NoImage says which image of a pod cannot be pulled; empty if all can.
+func NoImage(pod *corev1.Pod) string { return inContainers(noImage)(pod) }
+
 // noImage says the same of the failure and of the wait after it.
 func noImage(c corev1.ContainerStatus) string {
 	const failure, wait = "ErrImagePull", "ImagePullBackOff"

@@ -180,7 +180,9 @@ function Need({
   }
   return (
     <label>
-      {label} <span class="dim">{optional ? '(kept with the decision)' : '(required)'}</span>
+      <span>
+        {label} <span class="dim">{optional ? '(kept with the decision)' : '(required)'}</span>
+      </span>
       <input maxLength={1024} required={!optional} value={String(value ?? '')} onInput={event => set(event.currentTarget.value)} autocomplete="off" />
     </label>
   );

@@ -94,7 +94,7 @@ export function List({ place }: { place: Place }): JSX.Element {
         <nav aria-label="Which Rollouts">
           {filters.map(([key, name]) => (
             <a key={key} href={listAt({ ns: namespace, show: key, q: typed })} aria-current={key === shown ? 'page' : undefined}>
-              {name}
+              {`${name} `}
               {key === 'mine' && mine ? <b class="badge">{mine}</b> : key === shown && key !== 'mine' ? <b class="badge">{rows.total}</b> : null}
             </a>
           ))}
@@ -269,7 +269,7 @@ function RowOf({ line, now, act }: { line: Line; now: number; act: (action: Acti
             </div>
           ))}
         {since && (
-          <div>
+          <div class="since">
             <dt>since</dt>
             <dd>{since}</dd>
           </div>

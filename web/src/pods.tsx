@@ -149,7 +149,7 @@ function Revision({
                     <th>Restarts</th>
                     <th>Node</th>
                     <th>Step</th>
-                    <th />
+                    <td />
                   </tr>
                 </thead>
                 <tbody>

@@ -40,6 +40,7 @@ export interface AnalysisStatus {
   since?: string;
   stepSince?: string;
   step?: number;
+  trafficSince?: string;
   overridden?: boolean;
   checks?: CheckStatus[];
 }
@@ -246,6 +247,7 @@ export interface RequestCount {
 export interface Wave {
   start: number;
   stop: number;
+  times: number;
 }
 
 export interface Then {

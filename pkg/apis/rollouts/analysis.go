@@ -49,7 +49,7 @@ type Check struct {
 	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
 	Gate *bool
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
-	// fails, and after how many good ones it passes. Default: 3.
+	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.
 	FailAfter *int32
 	// PodsHealthy is On or Off: whether new pods that crash, or get unready, fail the release.
 	// Default: On.
@@ -145,10 +145,20 @@ type AnalysisStatus struct {
 	StepSince *metav1.Time
 	// Step that is measured, counted from 1.
 	Step int32
+	// TrafficSince is when the checks before the traffic of the current step began.
+	TrafficSince *metav1.Time
 	// Overridden reports whether checks only report for the rest of this attempt.
 	Overridden bool
 	// Checks in the order of the plan.
 	Checks []CheckStatus
+}
+
+// Of are the results of a step; none where another one is measured.
+func (a *AnalysisStatus) Of(step int32) []CheckStatus {
+	if a == nil || a.Step != step {
+		return nil
+	}
+	return a.Checks
 }
 
 // CheckStatus is how one check was judged so far.

@@ -111,12 +111,15 @@ const (
 	// ConditionRoutable is false while the Service or a router that a step needs belongs
 	// to somebody else, or somebody undoes Weir's changes of it, and absent otherwise.
 	ConditionRoutable ConditionType = "Routable"
+	// ConditionMeasurable is false where a check of the plan measures nothing, or would have
+	// failed the version in service.
+	ConditionMeasurable ConditionType = "Measurable"
 )
 
 // ConditionTypes are all of the above.
 var ConditionTypes = []ConditionType{
 	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
-	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable,
+	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable, ConditionMeasurable,
 }
 
 // StallReason is the reason of a condition Stalled that Weir writes. Others use other
@@ -189,6 +192,8 @@ const (
 	ViaVerb   Via = "verb"
 	ViaStatus Via = "status"
 	ViaSpec   Via = "spec"
+	// ViaAnnotation is a decision by the annotation rollouts.kruise.io/decide.
+	ViaAnnotation Via = "annotation"
 	// ViaAnalysis is a decision of the checks of the plan.
 	ViaAnalysis Via = "analysis"
 )
@@ -260,6 +265,9 @@ const (
 	// AnnotationOriginalSpec on a router keeps the spec of its owner while a release needs
 	// another one.
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
+	// AnnotationDecide decides about the release under way, for clients that can not send a
+	// verb. It is taken off and never stored.
+	AnnotationDecide = "rollouts.kruise.io/decide"
 	// AnnotationRouted on a router is its current route, in the form of a step.
 	AnnotationRouted = "rollouts.kruise.io/routed"
 	// AnnotationRoutedBy on a router names the user's script that has routed it.

@@ -5,6 +5,7 @@ package rollouts
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -37,8 +38,9 @@ type PastRelease struct {
 	Changes []Change
 	// MoreChanges is how many there are besides.
 	MoreChanges int32
-	// Restore sets the template of this release again; only where one release was asked for.
-	Restore *Restore
+	// Restore is a merge patch of the workload that sets the template of this release again;
+	// only where one release was asked for.
+	Restore runtime.RawExtension
 }
 
 // Change is one field of the pod template that differs.
@@ -49,16 +51,6 @@ type Change struct {
 	From string
 	// To is the value after, as JSON; missing for a field that goes.
 	To string
-}
-
-// Restore is a patch of the workload.
-type Restore struct {
-	// Object is the workload.
-	Object ObjectRef
-	// Type is the media type of the patch, such as application/json-patch+json.
-	Type string
-	// Patch is what to send.
-	Patch string
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

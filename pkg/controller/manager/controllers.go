@@ -27,7 +27,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/controller/rollout"
 	"github.com/weir-rollouts/weir/pkg/controller/trafficrouting"
 	"github.com/weir-rollouts/weir/pkg/planner"
-	"github.com/weir-rollouts/weir/pkg/source"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -134,7 +133,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // addMeasures measures beside the passes over Rollouts.
 func (s *shared) addMeasures(mgr ctrl.Manager) error {
 	s.measured = make(chan event.GenericEvent)
-	sources := &measure.Cluster{Reader: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: s.clock, Rules: source.Rules{Hosts: s.SourceHosts}}
+	sources := measure.NewCluster(mgr.GetClient(), mgr.GetAPIReader(), s.server.Client, s.SourceHosts, s.clock)
 	s.measures = measure.New(sources, clock.RealClock{}, s.measured)
 	if err := mgr.Add(s.measures); err != nil {
 		return fmt.Errorf("adding measures: %w", err)

@@ -34,12 +34,16 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 	now := m.Clock.Now()
 	check, trusted, err := m.Sources.Use(ctx, subject.Release.Namespace, s.question.Check)
 	if err != nil {
-		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+		return s.fail(faultOf(err, now), now)
 	}
 	s.measured.Check = named(check, s.question.Check)
+	s.measured.Tried = s.question.Try
+	if b := besideOf(&check); b != nil {
+		return m.look(ctx, subject, s, check, b.ask)
+	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
-		return s.fail(judge.Fault{Why: err.Error(), Since: now, Invalid: true}, now)
+		return s.fail(faultOf(err, now), now)
 	}
 	s.measured.Lag = from.Lag
 	q, over := s.question, s.next()
@@ -89,7 +93,10 @@ func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Durat
 	if was.Why != "" && was.Since.Before(f.Since) {
 		f.Since = was.Since
 	}
-	if s.measured.Check = s.question.Check; s.measured.Answered && was.Why != "" {
+	if rollouts.CheckName(&s.measured.Check) == "" {
+		s.measured.Check = s.question.Check
+	}
+	if s.measured.Answered && was.Why != "" {
 		s.measured.Data.Fault = f
 		return was.Why != f.Why, min(max(now.Sub(f.Since), soonest), latest)
 	}
@@ -145,7 +152,7 @@ const pastHour = time.Hour
 // askPast asks once for the hour before the release.
 func (s *series) askPast(ctx context.Context, from *Source, subject Subject, check rollouts.Check) judge.Fault {
 	numbers := check.Query != nil && check.Query.PromQL != ""
-	if s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
+	if s.question.Try || s.measured.Data.Past != nil || numbers || check.Query == nil && s.row == nil {
 		return judge.Fault{}
 	}
 	n := max(int(pastHour/s.question.Every), 1)

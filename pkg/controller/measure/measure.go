@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -22,6 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/source"
 )
 
 // Source is a source of metrics that a namespace may ask.
@@ -50,12 +52,18 @@ type Sources interface {
 	// Use fills in the Check or ClusterCheck that a check uses, and reports whether it is an
 	// administrator's. An error says what is missing.
 	Use(ctx context.Context, namespace string, c rollouts.Check) (used rollouts.Check, trusted bool, err error)
+	// Get asks a Service of a namespace, once in each window. An error says why there is no answer.
+	Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error)
+	// Run has a job run, and says how it goes. An error says why nobody knows.
+	Run(ctx context.Context, j Job) (Outcome, error)
 }
 
 // Subject is the release that is measured.
 type Subject struct {
 	UID     types.UID
 	Release metric.Release
+	// Rollout and Revision are their names.
+	Rollout, Revision string
 	// Routers are the kinds of its routers, as metric.For has them.
 	Routers []string
 }
@@ -70,6 +78,7 @@ type Measures struct {
 	mu       sync.Mutex
 	releases map[types.NamespacedName]*release
 	queue    workqueue.TypedDelayingInterface[task]
+	tries    chan struct{}
 }
 
 // release is what is measured for one Rollout.
@@ -95,10 +104,19 @@ type series struct {
 // New makes measures that begin with Start.
 func New(sources Sources, c clock.WithTicker, wake chan<- event.GenericEvent) *Measures {
 	return &Measures{
-		Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{},
+		Sources: sources, Clock: c, Wake: wake, releases: map[types.NamespacedName]*release{}, tries: make(chan struct{}, triesAtOnce),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[task]{Clock: c}),
 	}
 }
+
+// Checks are tried before a release while others are judged: two at once, the others later.
+// What cannot be tried, or measures nothing, is tried again, less and less often.
+const (
+	triesAtOnce = 2
+	tryLater    = 30 * time.Second
+	tryAgain    = time.Hour
+	tryLess     = 10
+)
 
 // workers is how many checks are asked about at once. A source has a bound of its own.
 const workers = 16
@@ -134,7 +152,7 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 	for _, q := range questions {
 		name := rollouts.CheckName(&q.Check)
 		s := &series{question: q}
-		if before := was.of(subject, name); before != nil && before.question.Began.Equal(q.Began) {
+		if before := was.of(subject, name); before != nil && before.question.Began.Equal(q.Began) && equality.Semantic.DeepEqual(before.question.Check, q.Check) {
 			s = before.goOn(q)
 		} else {
 			m.queue.Add(task{rollout, name})
@@ -153,12 +171,14 @@ func (r *release) of(subject Subject, check string) *series {
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
-// were folded go.
+// were folded go. The first step may be looked at before the first window begins.
 func (s *series) goOn(q planner.Question) *series {
 	next := *s
 	next.question = q
 	next.measured.Data.Windows = slices.DeleteFunc(slices.Clone(next.measured.Data.Windows), func(w judge.Window) bool { return w.Start.Before(q.From) })
-	next.measured.Data.Samples = slices.DeleteFunc(slices.Clone(next.measured.Data.Samples), func(s judge.Sample) bool { return s.At.Before(q.From) })
+	next.measured.Data.Samples = slices.DeleteFunc(slices.Clone(next.measured.Data.Samples), func(s judge.Sample) bool {
+		return s.At.Before(q.From) && (q.Since.IsZero() || s.At.Before(q.Since))
+	})
 	return &next
 }
 
@@ -210,7 +230,11 @@ func (m *Measures) next(ctx context.Context) bool {
 	if of == nil || s.question.Every == 0 {
 		return true // nobody asks any more
 	}
-	news, again := m.measure(ctx, of.subject, &s)
+	measure := m.measure
+	if s.question.Try {
+		measure = m.try
+	}
+	news, again := measure(ctx, of.subject, &s)
 	m.keep(t, of.subject.UID, s)
 	if news {
 		select {
@@ -220,6 +244,21 @@ func (m *Measures) next(ctx context.Context) bool {
 	}
 	m.queue.AddAfter(t, again)
 	return true
+}
+
+// try measures a check on the past, if few are tried now.
+func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bool, again time.Duration) {
+	select {
+	case m.tries <- struct{}{}:
+		defer func() { <-m.tries }()
+	default:
+		return false, tryLater
+	}
+	news, again = m.measure(ctx, subject, s)
+	if s.measured.Data.Fault.Why != "" {
+		return news, again * tryLess
+	}
+	return news, tryAgain
 }
 
 // keep keeps what was measured, unless nobody asks any more or the windows are others.

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/source"
 )
 
 // prometheus is a source: in each window the new version has 10 requests of which bad
@@ -29,6 +30,12 @@ type prometheus struct {
 	bad   float64
 	down  bool
 	asked []measure.Range
+	// answer is what a Service answers, and outcome how a job goes; each says its windows or jobs.
+	answer  source.Answer
+	outcome measure.Outcome
+	fault   error
+	windows []time.Time
+	jobs    []measure.Job
 }
 
 func (p *prometheus) ask(_ context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
@@ -57,6 +64,18 @@ func (p *prometheus) Source(_ context.Context, name, namespace string) (*measure
 // Use implements measure.Sources.
 func (p *prometheus) Use(_ context.Context, _ string, c rollouts.Check) (rollouts.Check, bool, error) {
 	return c, false, nil
+}
+
+// Get implements measure.Sources.
+func (p *prometheus) Get(_ context.Context, _ string, _ rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
+	p.windows = append(p.windows, window)
+	return p.answer, p.fault
+}
+
+// Run implements measure.Sources.
+func (p *prometheus) Run(_ context.Context, j measure.Job) (measure.Outcome, error) {
+	p.jobs = append(p.jobs, j)
+	return p.outcome, p.fault
 }
 
 var (

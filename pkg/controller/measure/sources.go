@@ -15,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
@@ -27,13 +29,25 @@ import (
 
 // Cluster knows the sources and the checks that are stored.
 type Cluster struct {
-	// Reader reads from caches, and Live reads Secrets: nothing keeps a copy of them.
+	// Reader reads from caches, and Live reads Secrets, Jobs and endpoints: nothing keeps a
+	// copy of them. Writer makes Jobs.
 	Reader, Live client.Reader
+	Writer       client.Writer
 	Rules        source.Rules
+	Services     source.Services
 	Clock        clock.PassiveClock
 
+	servers servers
 	mu      sync.Mutex
 	clients map[string]*known
+}
+
+// NewCluster has the sources of a cluster. Of hosts, if there are any, it asks no others.
+func NewCluster(reader, live client.Reader, writer client.Writer, hosts []string, now clock.PassiveClock) *Cluster {
+	c := &Cluster{Reader: reader, Live: live, Writer: writer, Clock: now}
+	c.Rules = source.Rules{Hosts: hosts, Servers: c.knownServers}
+	c.Services.Rules = c.Rules
+	return c
 }
 
 // known is a client, of what it was made, and until when its Secret is believed.
@@ -57,6 +71,9 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	}
 	if err := c.admits(ctx, &found, namespace); err != nil {
 		return nil, err
+	}
+	if err := c.lookUpServers(ctx); err != nil {
+		return nil, transient{err}
 	}
 	asked, err := c.client(ctx, &found)
 	if err != nil {
@@ -148,7 +165,11 @@ func (c *Cluster) config(ctx context.Context, s *weir.MetricSource) (config sour
 	}
 	var secret corev1.Secret
 	if err := c.Live.Get(ctx, types.NamespacedName{Namespace: weir.SecretNamespace, Name: p.Auth.Secret}, &secret); err != nil {
-		return config, "", fmt.Errorf("reading secret %s in namespace %s: %w", p.Auth.Secret, weir.SecretNamespace, err)
+		err = fmt.Errorf("reading secret %s in namespace %s: %w", p.Auth.Secret, weir.SecretNamespace, err)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return config, "", err
+		}
+		return config, "", transient{err}
 	}
 	of := func(key string) string { return string(secret.Data[key]) }
 	config.Username, config.Password, config.Token = of(weir.SecretUsername), of(weir.SecretPassword), of(weir.SecretToken)
@@ -179,6 +200,10 @@ func (c *Cluster) Use(ctx context.Context, namespace string, check rollouts.Chec
 	filled, errs := spec.With(ref.Args)
 	if len(errs) > 0 {
 		return check, false, fmt.Errorf("%s %s: %w", ref.Kind, ref.Name, errs.ToAggregate())
+	}
+	// What it gives is as good as its arguments.
+	if errs := validation.ValidateCheck(filled, field.NewPath("spec")); len(errs) > 0 {
+		return check, false, fmt.Errorf("%s %s, with args %s: %w", ref.Kind, ref.Name, ref.Args, errs.ToAggregate())
 	}
 	return *filled, trusted, nil
 }

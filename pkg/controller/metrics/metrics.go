@@ -70,6 +70,9 @@ func (m *Metrics) Measured(namespace, name string, questions []planner.Question)
 	m.requests.DeletePartialMatch(of)
 	m.evidence.DeletePartialMatch(of)
 	for _, q := range questions {
+		if q.Try {
+			continue // before a release
+		}
 		check, e := rollouts.CheckName(&q.Check), q.Evidence
 		for version, n := range map[string]judge.Count{"new": e.New, "stable": e.Old} {
 			m.requests.WithLabelValues(namespace, name, check, version, "bad").Set(n.Bad)

@@ -76,24 +76,29 @@ func (r *Reconciler) ask(ctx context.Context, obs *Observation, d pass.Decision[
 	}
 	subject := measure.Subject{UID: obs.Rollout.UID}
 	if len(d.Questions) > 0 {
-		subject = r.subject(ctx, obs)
+		subject = r.subject(ctx, obs, d)
 	}
 	r.Metrics.Measured(obs.Rollout.Namespace, obs.Rollout.Name, d.Questions)
 	r.Measures.Ask(types.NamespacedName{Namespace: obs.Rollout.Namespace, Name: obs.Rollout.Name}, subject, d.Questions)
 }
 
 // subject is the release that is measured.
-func (r *Reconciler) subject(ctx context.Context, obs *Observation) measure.Subject {
-	s := measure.Subject{UID: obs.Rollout.UID, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
+func (r *Reconciler) subject(ctx context.Context, obs *Observation, d pass.Decision[rollouts.RolloutStatus]) measure.Subject {
+	s := measure.Subject{UID: obs.Rollout.UID, Rollout: obs.Rollout.Name, Release: metric.Release{Namespace: obs.Rollout.Namespace}}
 	if w := obs.workload; w != nil {
 		s.Release.Workload = w.Stored.GetName()
 	}
 	p := obs.Rollout.Status.Active()
 	if p != nil {
+		s.Revision = p.PodTemplateHash
 		s.Release.New.Pods = r.podsOf(ctx, obs, p.PodTemplateHash)
 		s.Release.Stable.Pods = r.podsOf(ctx, obs, p.StableRevision)
 	}
 	s.Release.New.Service, s.Release.Stable.Service = serviceOf(obs.objects.CanaryService), serviceOf(obs.objects.Service)
+	if d.Questions[0].Try { // there is one version
+		s.Release.Stable.Pods = r.podsOf(ctx, obs, obs.Facts.Workload.StableRevision)
+		s.Release.New = s.Release.Stable
+	}
 	for _, router := range obs.objects.Routers {
 		kind := router.Kind.Kind
 		if kind == "Ingress" {

@@ -140,7 +140,6 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
 		v1beta1.ReleaseRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref),
 		v1beta1.RequestCount{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RequestCount(ref),
-		v1beta1.Restore{}.OpenAPIModelName():                 schema_pkg_apis_rollouts_v1beta1_Restore(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
 		v1beta1.RollbackOptions{}.OpenAPIModelName():         schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref),
@@ -3725,6 +3724,12 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 							Format:      "int32",
 						},
 					},
+					"trafficSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TrafficSince is when the checks before the traffic of the current step began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"overridden": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Overridden reports whether checks only report for the rest of this attempt.",
@@ -4821,7 +4826,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"failAfter": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3, and 1 of a gate.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -6206,15 +6211,15 @@ func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) 
 					},
 					"restore": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Restore sets the template of this release again; only where one release was asked for.",
-							Ref:         ref(v1beta1.Restore{}.OpenAPIModelName()),
+							Description: "Restore is a merge patch of the workload that sets the template of this release again; only where one release was asked for.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.Restore{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -7298,45 +7303,6 @@ func schema_pkg_apis_rollouts_v1beta1_RequestCount(ref common.ReferenceCallback)
 				Required: []string{"total", "bad"},
 			},
 		},
-	}
-}
-
-func schema_pkg_apis_rollouts_v1beta1_Restore(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "Restore is a patch of the workload.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"object": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Object is the workload.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.ObjectRef{}.OpenAPIModelName()),
-						},
-					},
-					"type": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Type is the media type of the patch, such as application/json-patch+json.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"patch": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Patch is what to send.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"object", "type", "patch"},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.ObjectRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -8835,7 +8801,7 @@ func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) commo
 					},
 					"failAfter": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3.",
+							Description: "FailAfter is after how many bad measurements in a row a query by promql or an http check fails, and after how many good ones it passes. Default: 3, and 1 of a gate.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -51,7 +51,7 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
-	// They are for clients of today: the older version has none.
+	// What is computed is for clients of today: the older version has none of it.
 	stored := groups[rollouts.GroupName]["v1alpha1"]
 	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
 	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)

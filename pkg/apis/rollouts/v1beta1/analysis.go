@@ -59,7 +59,7 @@ type Check struct {
 	// +optional
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
-	// fails, and after how many good ones it passes. Default: 3.
+	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.
 	// +optional
 	FailAfter *int32 `json:"failAfter,omitempty"`
 	// PodsHealthy is On or Off: whether new pods that crash, or get unready, fail the release.
@@ -181,6 +181,9 @@ type AnalysisStatus struct {
 	// Step that is measured, counted from 1.
 	// +optional
 	Step int32 `json:"step,omitempty"`
+	// TrafficSince is when the checks before the traffic of the current step began.
+	// +optional
+	TrafficSince *metav1.Time `json:"trafficSince,omitempty"`
 	// Overridden reports whether checks only report for the rest of this attempt.
 	// +optional
 	Overridden bool `json:"overridden,omitempty"`

@@ -134,6 +134,8 @@ const (
 	ViaVerb   Via = "verb"
 	ViaStatus Via = "status"
 	ViaSpec   Via = "spec"
+	// ViaAnnotation is a decision by the annotation rollouts.kruise.io/decide.
+	ViaAnnotation Via = "annotation"
 	// ViaAnalysis is a decision of the checks of the plan.
 	ViaAnalysis Via = "analysis"
 )

@@ -5,6 +5,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -52,9 +53,10 @@ type PastRelease struct {
 	// MoreChanges is how many there are besides.
 	// +optional
 	MoreChanges int32 `json:"moreChanges,omitempty"`
-	// Restore sets the template of this release again; only where one release was asked for.
+	// Restore is a merge patch of the workload that sets the template of this release again;
+	// only where one release was asked for.
 	// +optional
-	Restore *Restore `json:"restore,omitempty"`
+	Restore runtime.RawExtension `json:"restore,omitzero"`
 }
 
 // Change is one field of the pod template that differs.
@@ -67,16 +69,6 @@ type Change struct {
 	// To is the value after, as JSON; missing for a field that goes.
 	// +optional
 	To string `json:"to,omitempty"`
-}
-
-// Restore is a patch of the workload.
-type Restore struct {
-	// Object is the workload.
-	Object ObjectRef `json:"object"`
-	// Type is the media type of the patch, such as application/json-patch+json.
-	Type string `json:"type"`
-	// Patch is what to send.
-	Patch string `json:"patch"`
 }
 
 // +k8s:conversion-gen:explicit-from=net/url.Values

@@ -299,11 +299,6 @@ func (in RequestCount) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in Restore) OpenAPIModelName() string {
-	return "io.kruise.rollouts.v1beta1.Restore"
-}
-
-// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResumeOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.ResumeOptions"
 }

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/expression"
 )
 
 const (
@@ -173,21 +175,6 @@ func validateFieldsOf(c *rollouts.Check, kind string, path *field.Path) field.Er
 	return errs
 }
 
-// unmeasured warns of what nothing measures yet: a step with it waits for a person.
-func unmeasured(a *rollouts.Analysis, path *field.Path) []string {
-	if a == nil {
-		return nil
-	}
-	var warnings []string
-	for i := range a.Checks {
-		c := &a.Checks[i]
-		if c.HTTP != nil || c.Job != nil || c.Gate != nil && *c.Gate || c.At == rollouts.AtBeforeTraffic {
-			warnings = append(warnings, path.Child("checks").Index(i).String()+": this version does not measure http, job, gate and at: BeforeTraffic yet; the step waits for a person")
-		}
-	}
-	return warnings
-}
-
 // validateMeasure validates what is measured.
 func validateMeasure(c *rollouts.Check, path *field.Path) field.ErrorList {
 	errs := validateTolerance(c.Tolerance, path.Child("tolerance"))
@@ -289,10 +276,31 @@ func validateHTTP(h *rollouts.HTTPCheck, path *field.Path) field.ErrorList {
 	if h.Port < 0 || h.Port > 65535 {
 		errs = append(errs, field.Invalid(path.Child("port"), h.Port, "use a port from 1 to 65535"))
 	}
-	if h.Path != "" && !strings.HasPrefix(h.Path, "/") {
-		errs = append(errs, field.Invalid(path.Child("path"), h.Path, "begin with /"))
+	if h.Path != "" {
+		errs = append(errs, validateURLPath(h.Path, path.Child("path"))...)
+	}
+	if h.Pass != "" {
+		if _, err := expression.Compile(h.Pass); err != nil {
+			errs = append(errs, field.Invalid(path.Child("pass"), h.Pass, "use an expression in CEL over code and body, such as body.state == 'open': "+err.Error()))
+		}
 	}
 	return errs
+}
+
+// maxURLPath is how long a path may be, with what is after the question mark.
+const maxURLPath = 1024
+
+func validateURLPath(text string, path *field.Path) field.ErrorList {
+	if !strings.HasPrefix(text, "/") {
+		return field.ErrorList{field.Invalid(path, text, "begin with /")}
+	}
+	if len(text) > maxURLPath {
+		return field.ErrorList{field.TooLong(path, "", maxURLPath)}
+	}
+	if _, err := url.ParseRequestURI(text); err != nil || strings.Contains(text, "#") {
+		return field.ErrorList{field.Invalid(path, text, "use the path of a URL, such as /approved?change=7")}
+	}
+	return nil
 }
 
 func validateCheckRef(ref *rollouts.CheckRef, path *field.Path) field.ErrorList {

@@ -22,9 +22,6 @@ func RolloutWarnings(r *rollouts.Rollout, o Options) []string {
 			warnings = append(warnings, fmt.Sprintf("%s: %s: %s", over.path, over.replicas, over.message))
 		}
 	}
-	if style, release := r.Spec.Strategy.Active(); release != nil {
-		warnings = append(warnings, unmeasured(release.Analysis, field.NewPath("spec", "strategy", style.Key(), "analysis"))...)
-	}
 	return append(warnings, decreasingTraffic(&r.Spec, o)...)
 }
 

@@ -76,7 +76,7 @@ type CheckSpec struct {
 	// +optional
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
-	// fails, and after how many good ones it passes. Default: 3.
+	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.
 	// +optional
 	FailAfter *int32 `json:"failAfter,omitempty"`
 	// SuccessRate is the least share of requests that must succeed, such as "99%".

@@ -999,6 +999,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stepSince
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: trafficSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Batch
   map:
     fields:

@@ -47,8 +47,10 @@ func (r *REST) complete(ctx context.Context, obj, old runtime.Object) (runtime.O
 		}
 	}
 	if !endsPause(next, stored) {
-		return obj, nil
+		return obj, r.annotated(ctx, next, stored)
 	}
+	// One write is one decision.
+	delete(next.Annotations, rollouts.AnnotationDecide)
 	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the pause of the waiting step to 0", rollouts.VerbPromote); err != nil {
 		return nil, err
 	}

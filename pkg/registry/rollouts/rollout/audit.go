@@ -32,6 +32,8 @@ type attempt struct {
 	revision string
 	// decision is the number of the entry in the record; 0 if nothing was added.
 	decision int64
+	// status is what an annotation has decided, to be stored with the rest of its write.
+	status *rollouts.RolloutStatus
 }
 
 type attemptKey struct{}

@@ -37,6 +37,7 @@ type strategy struct {
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	r := obj.(*rollouts.Rollout)
 	r.Generation = 1
+	delete(r.Annotations, rollouts.AnnotationDecide)
 	r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseInitial}
 	r.Status.SetCondition(rollouts.Condition{
 		Type: rollouts.ConditionReconciling, Status: metav1.ConditionTrue,
@@ -54,6 +55,7 @@ func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object)
 	r := obj.(*rollouts.Rollout)
 	keepAnalysis(ctx, r, old.(*rollouts.Rollout))
 	recordEndOfPause(ctx, r, old.(*rollouts.Rollout), s.clock)
+	recordAnnotated(ctx, r)
 	setServerFields(r)
 }
 

@@ -52,7 +52,7 @@ func (w whys) history(ctx context.Context, name string, options runtime.Object) 
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
 	}
 	out.Releases = releases(r, all[i:i+1])
-	out.Releases[0].Restore = restore(all[i].history)
+	out.Releases[0].Restore = restore(all[i].history, all[0].history)
 	return out, nil
 }
 
@@ -141,23 +141,42 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 	return past
 }
 
-// restore is the patch that sets the template of a release again; nil where that is not on file.
-func restore(h *rollouts.RolloutHistory) *rollouts.Restore {
-	if h == nil || h.Spec.Workload == nil {
-		return nil
+// restore is the merge patch that sets the template of a release again, and takes off what
+// the newest one has besides; empty where they are not on file.
+func restore(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
+	to := templateOf(h)
+	if to == nil {
+		return runtime.RawExtension{}
 	}
-	var spec struct {
-		Template json.RawMessage `json:"template"`
-	}
-	if json.Unmarshal(h.Spec.Workload.Data.Raw, &spec) != nil || len(spec.Template) == 0 {
-		return nil
-	}
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": spec.Template}})
+	remove(to, templateOf(newest))
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": to}})
 	if err != nil {
+		return runtime.RawExtension{}
+	}
+	return runtime.RawExtension{Raw: patch}
+}
+
+func templateOf(h *rollouts.RolloutHistory) map[string]any {
+	var spec struct {
+		Template map[string]any `json:"template"`
+	}
+	if h == nil || h.Spec.Workload == nil || json.Unmarshal(h.Spec.Workload.Data.Raw, &spec) != nil {
 		return nil
 	}
-	w := h.Spec.Workload
-	return &rollouts.Restore{
-		Object: rollouts.ObjectRef{APIVersion: w.APIVersion, Kind: w.Kind, Name: w.Name}, Type: "application/json-patch+json", Patch: string(patch),
+	return spec.Template
+}
+
+// remove takes off, in a merge patch, the fields that only another object has.
+func remove(patch, other map[string]any) {
+	for key, value := range other {
+		mine, has := patch[key]
+		if !has {
+			patch[key] = nil
+			continue
+		}
+		inner, ok := mine.(map[string]any)
+		if theirs, both := value.(map[string]any); ok && both {
+			remove(inner, theirs)
+		}
 	}
 }

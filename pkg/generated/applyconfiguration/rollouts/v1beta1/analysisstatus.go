@@ -22,6 +22,8 @@ type AnalysisStatusApplyConfiguration struct {
 	StepSince *v1.Time `json:"stepSince,omitempty"`
 	// Step that is measured, counted from 1.
 	Step *int32 `json:"step,omitempty"`
+	// TrafficSince is when the checks before the traffic of the current step began.
+	TrafficSince *v1.Time `json:"trafficSince,omitempty"`
 	// Overridden reports whether checks only report for the rest of this attempt.
 	Overridden *bool `json:"overridden,omitempty"`
 	// Checks in the order of the plan.
@@ -63,6 +65,14 @@ func (b *AnalysisStatusApplyConfiguration) WithStepSince(value v1.Time) *Analysi
 // If called multiple times, the Step field is set to the value of the last call.
 func (b *AnalysisStatusApplyConfiguration) WithStep(value int32) *AnalysisStatusApplyConfiguration {
 	b.Step = &value
+	return b
+}
+
+// WithTrafficSince sets the TrafficSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TrafficSince field is set to the value of the last call.
+func (b *AnalysisStatusApplyConfiguration) WithTrafficSince(value v1.Time) *AnalysisStatusApplyConfiguration {
+	b.TrafficSince = &value
 	return b
 }
 

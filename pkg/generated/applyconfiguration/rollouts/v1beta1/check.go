@@ -28,7 +28,7 @@ type CheckApplyConfiguration struct {
 	// Gate has a check that is not passed wait, and never fail. Only for http and query. Default: false.
 	Gate *bool `json:"gate,omitempty"`
 	// FailAfter is after how many bad measurements in a row a query by promql or an http check
-	// fails, and after how many good ones it passes. Default: 3.
+	// fails, and after how many good ones it passes. Default: 3, and 1 of a gate.
 	FailAfter *int32 `json:"failAfter,omitempty"`
 	// PodsHealthy is On or Off: whether new pods that crash, or get unready, fail the release.
 	// Default: On.

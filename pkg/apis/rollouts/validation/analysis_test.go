@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+)
+
+// Each mistake in a check is said with its path and with what to write instead.
+func TestValidateAnalysis(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		analysis string
+		want     []string
+	}{
+		"http":                    {"checks: [{http: {service: health}}]", nil},
+		"a gate":                  {"checks: [{name: ticket, gate: true, at: BeforeTraffic, steps: [1, 2], http: {service: tickets, port: 8080, path: '/approved?by=weir', pass: body.state == 'open'}}]", nil},
+		"job":                     {"checks: [{name: smoke, at: BeforeTraffic, onFail: Wait, onInconclusive: Pass, job: {cronJob: web-smoke}}]", nil},
+		"a gate of PromQL":        {"checks: [{gate: true, failAfter: 2, query: {promql: up, min: '1'}}]", nil},
+		"no Service":              {"checks: [{http: {service: ''}}]", []string{"checks[0].http.service: "}},
+		"an address":              {"checks: [{http: {service: 'http://metadata'}}]", []string{"checks[0].http.service: Invalid value"}},
+		"another namespace":       {"checks: [{http: {service: web.other.svc/x}}]", []string{"checks[0].http.service: Invalid value"}},
+		"a large port":            {"checks: [{http: {service: a, port: 65536}}]", []string{"checks[0].http.port: Invalid value: 65536: use a port from 1 to 65535"}},
+		"no path":                 {"checks: [{http: {service: a, path: x}}]", []string{`checks[0].http.path: Invalid value: "x": begin with /`}},
+		"a header in it":          {`checks: [{http: {service: a, path: "/x HTTP/1.1\r\nA: b"}}]`, []string{"checks[0].http.path: Invalid value"}},
+		"a fragment":              {"checks: [{http: {service: a, path: '/x#y'}}]", []string{`checks[0].http.path: Invalid value: "/x#y": use the path of a URL`}},
+		"a long path":             {"checks: [{http: {service: a, path: '/" + strings.Repeat("x", 1024) + "'}}]", []string{"checks[0].http.path: Too long"}},
+		"no CEL":                  {"checks: [{http: {service: a, pass: 'code =='}}]", []string{`checks[0].http.pass: Invalid value: "code ==": use an expression in CEL over code and body, such as body.state == 'open': ERROR`}},
+		"a number":                {"checks: [{http: {service: a, pass: code}}]", []string{"checks[0].http.pass: Invalid value"}},
+		"long CEL":                {"checks: [{http: {service: a, pass: \"body == '" + strings.Repeat("x", 1024) + "'\"}}]", []string{"checks[0].http.pass: Invalid value"}},
+		"no CronJob":              {"checks: [{job: {cronJob: ''}}]", []string{"checks[0].job.cronJob: "}},
+		"a gate of a job":         {"checks: [{gate: true, job: {cronJob: a}}]", []string{"checks[0].gate: Forbidden: job has none; it is for http, query"}},
+		"a job three times":       {"checks: [{failAfter: 3, job: {cronJob: a}}]", []string{"checks[0].failAfter: Forbidden"}},
+		"requests before traffic": {"checks: [{at: BeforeTraffic, successRate: 99%}]", []string{"checks[0].at: Forbidden: successRate has none; it is for http, job, query, use"}},
+		"another time":            {"checks: [{at: Later, job: {cronJob: a}}]", []string{"checks[0].at: Unsupported value"}},
+		"another step":            {"checks: [{steps: [3], job: {cronJob: a}}]", []string{"checks[0].steps[0]: Invalid value: 3: use steps from 1 to 2"}},
+		"two of a name":           {"checks: [{job: {cronJob: a}}, {job: {cronJob: b}}]", []string{"checks[1].name: Duplicate value"}},
+		"two at once":             {"checks: [{job: {cronJob: a}, http: {service: a}}]", []string{`checks[0]: Invalid value: "http and job": set only one of them`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var hub rollouts.Analysis
+			if err := v1beta1.Convert_v1beta1_Analysis_To_rollouts_Analysis(decode[v1beta1.Analysis](t, c.analysis), &hub, nil); err != nil {
+				t.Fatal(err)
+			}
+			var path *field.Path
+			expect(t, validation.ValidateAnalysis(&hub, 2, path), c.want)
+		})
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/expression"
+	"github.com/weir-rollouts/weir/pkg/judge"
+	"github.com/weir-rollouts/weir/pkg/source"
+)
+
+// beside is a kind of check that asks no source of metrics. It looks at what is now: there
+// is nothing to ask about the past.
+type beside struct {
+	measures func(*rollouts.Check) bool
+	ask      func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error)
+}
+
+// look is what was found; nil where there is nothing yet.
+type look *judge.Sample
+
+var besides = []beside{
+	{func(c *rollouts.Check) bool { return c.HTTP != nil }, (*Measures).askService},
+	{func(c *rollouts.Check) bool { return c.Job != nil }, (*Measures).askJob},
+}
+
+// besideOf is the kind of a check that asks no source of metrics; nil of the others.
+func besideOf(c *rollouts.Check) *beside {
+	for i := range besides {
+		if besides[i].measures(c) {
+			return &besides[i]
+		}
+	}
+	return nil
+}
+
+// transient is why there is no answer now, when there may be one at the next try.
+type transient struct{ error }
+
+func (t transient) Unwrap() error { return t.error }
+
+// Invalid reports whether an error is one that another try does not cure.
+func Invalid(err error) bool { return !errors.As(err, new(transient)) }
+
+func faultOf(err error, now time.Time) judge.Fault {
+	return judge.Fault{Why: source.Clean(err.Error()), Since: now, Invalid: Invalid(err)}
+}
+
+// look looks once, and at the end of each window.
+func (m *Measures) look(
+	ctx context.Context, subject Subject, s *series, check rollouts.Check, ask func(*Measures, context.Context, Subject, *series, rollouts.Check) (look, error),
+) (news bool, again time.Duration) {
+	now, q := m.Clock.Now(), s.question
+	if q.Try {
+		s.measured.Answered = true // it has no past to be tried on
+		return true, tryAgain
+	}
+	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
+		return false, q.Since.Sub(now) + time.Millisecond
+	}
+	found, err := ask(m, ctx, subject, s, check)
+	if err != nil {
+		return s.fail(faultOf(err, m.Clock.Now()), m.Clock.Now())
+	}
+	data := &s.measured.Data
+	news = !s.measured.Answered || data.Fault.Why != ""
+	s.measured.Answered, data.Fault = true, judge.Fault{}
+	if found != nil && !slices.Contains(data.Samples, *found) {
+		data.Samples, news = append(data.Samples, *found), true
+	}
+	again = now.Truncate(q.Every).Add(q.Every).Sub(now)
+	if found == nil && !q.Passed {
+		again = min(again, soonest)
+	}
+	return news, again
+}
+
+func sourceOf(c rollouts.Check) string {
+	if c.HTTP != nil {
+		return "service " + c.HTTP.Service
+	}
+	return "cronjob " + c.Job.CronJob
+}
+
+// askService has what a Service answers now: 1 if that is good, and 0 if not.
+func (m *Measures) askService(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+	text := cmp.Or(check.HTTP.Pass, expression.Default)
+	pass, err := expression.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("http.pass: %w", err)
+	}
+	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, m.Clock.Now().Truncate(s.question.Every))
+	if err != nil {
+		return nil, err
+	}
+	says := fmt.Sprintf("%s answers %d%s", check.HTTP.Service, answer.Code, short(expression.Body(answer.Body)))
+	good, err := pass.Of(answer.Code, answer.Body)
+	if err != nil {
+		return nil, transient{fmt.Errorf("%s, about which %s says nothing: %w", says, text, err)}
+	}
+	found := judge.Sample{At: m.Clock.Now(), Value: 1, Says: says}
+	if !good {
+		found.Value, found.Says = 0, source.Clean(says+": "+text+" is false")
+	}
+	return &found, nil
+}
+
+// short is what a status has of a body: a number, a boolean or a short text.
+func short(body any) string {
+	switch of := body.(type) {
+	case float64:
+		return " " + strconv.FormatFloat(of, 'g', 6, 64)
+	case bool:
+		return " " + strconv.FormatBool(of)
+	case string:
+		const most = 128
+		odd := strings.ContainsFunc(of, func(r rune) bool { return !unicode.IsPrint(r) })
+		if of != "" && len(of) <= most && !odd {
+			return " " + strconv.Quote(of)
+		}
+	}
+	return ""
+}
+
+// Job is a job of a step.
+type Job struct {
+	Subject
+	// Check is its name, and CronJob has the template.
+	Check, CronJob string
+	// Began is when the attempt began, and Since when the step began to be checked.
+	Began, Since time.Time
+	Step         int32
+}
+
+// Outcome is how a job goes.
+type Outcome struct {
+	Name string
+	// Ended is when it did; zero while it runs. Why says why it failed; empty if it has not.
+	Ended time.Time
+	Why   string
+}
+
+// askJob has how the job of the step ended: 1 if it succeeded, and 0 if not.
+func (m *Measures) askJob(ctx context.Context, subject Subject, s *series, check rollouts.Check) (look, error) {
+	if s.question.Passed {
+		return nil, nil
+	}
+	q := s.question
+	o, err := m.Sources.Run(ctx, Job{subject, rollouts.CheckName(&q.Check), check.Job.CronJob, q.Began, q.Since, q.Step})
+	if err != nil || o.Ended.IsZero() {
+		return nil, err
+	}
+	found := judge.Sample{At: o.Ended, Value: 1, Says: "job " + o.Name + " succeeded"}
+	if !found.At.After(q.Since) {
+		found.At = q.Since.Add(time.Millisecond) // a job knows seconds only
+	}
+	if o.Why != "" {
+		found.Value, found.Says = 0, source.Clean("job "+o.Name+" failed: "+o.Why)
+	}
+	return &found, nil
+}

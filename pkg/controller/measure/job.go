@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/workload"
+)
+
+// What the containers of a job have in their environment.
+const (
+	envService  = "WEIR_NEW_SERVICE"
+	envRevision = "WEIR_REVISION"
+	envStep     = "WEIR_STEP"
+)
+
+// jobAge is how long a job that has ended stays.
+const jobAge = 24 * 60 * 60
+
+// name is the same for the same step of the same attempt, and for no other.
+func (j Job) name() string {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%d/%d/%s", j.UID, j.Began.Unix(), j.Step, j.Since.Unix(), j.Check))
+	const most = 63 - 1 - 10 // as a label keeps it
+	prefix := j.CronJob
+	if len(prefix) > most {
+		prefix = prefix[:most]
+	}
+	return prefix + "-" + hex.EncodeToString(digest[:])[:10]
+}
+
+// Run implements Sources. It makes the job, or finds the one that it has made before.
+func (c *Cluster) Run(ctx context.Context, j Job) (Outcome, error) {
+	var job batchv1.Job
+	key := types.NamespacedName{Namespace: j.Release.Namespace, Name: j.name()}
+	err := c.Live.Get(ctx, key, &job)
+	if apierrors.IsNotFound(err) {
+		return Outcome{Name: key.Name}, c.start(ctx, j)
+	}
+	switch {
+	case err != nil:
+		return Outcome{}, transient{err}
+	case !slices.ContainsFunc(job.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == j.UID }):
+		return Outcome{}, fmt.Errorf("job %s exists, and is not of this Rollout; delete it", key.Name)
+	case job.DeletionTimestamp != nil:
+		return Outcome{}, transient{fmt.Errorf("job %s is being deleted", key.Name)}
+	}
+	if o := outcome(&job); !o.Ended.IsZero() {
+		return o, nil
+	}
+	return Outcome{Name: key.Name}, c.pulled(ctx, &job)
+}
+
+// start makes the job of a step of what its CronJob says.
+func (c *Cluster) start(ctx context.Context, j Job) error {
+	var cron batchv1.CronJob
+	err := c.Live.Get(ctx, types.NamespacedName{Namespace: j.Release.Namespace, Name: j.CronJob}, &cron)
+	switch {
+	case apierrors.IsNotFound(err):
+		return transient{fmt.Errorf("cronjob %s does not exist", j.CronJob)}
+	case err != nil:
+		return transient{err}
+	case cron.Spec.Suspend == nil || !*cron.Spec.Suspend:
+		return fmt.Errorf("cronjob %s runs by itself; set its spec.suspend to true", j.CronJob)
+	}
+	if err := c.Writer.Create(ctx, j.of(&cron)); err != nil {
+		// Its template is refused until somebody edits it; all else may be better soon.
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return fmt.Errorf("making a job of cronjob %s: %w", j.CronJob, err)
+		}
+		return transient{err}
+	}
+	return nil
+}
+
+// of is the job of a step. It goes with the Rollout, and a day after it has ended.
+func (j Job) of(cron *batchv1.CronJob) *batchv1.Job {
+	template := cron.Spec.JobTemplate.DeepCopy()
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: j.Release.Namespace, Name: j.name(), Labels: template.Labels, Annotations: template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "Rollout", Name: j.Rollout, UID: j.UID}},
+		},
+		Spec: template.Spec,
+	}
+	job.Spec.TTLSecondsAfterFinished, job.Spec.Suspend = new(int32(jobAge)), nil
+	pod := &job.Spec.Template.Spec
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			containers[i].Env = append(containers[i].Env,
+				corev1.EnvVar{Name: envService, Value: j.Release.New.Service.Name},
+				corev1.EnvVar{Name: envRevision, Value: j.Revision},
+				corev1.EnvVar{Name: envStep, Value: strconv.Itoa(int(j.Step))})
+		}
+	}
+	return job
+}
+
+// outcome is how a job has ended; it has no end yet where nothing says so.
+func outcome(job *batchv1.Job) Outcome {
+	for _, c := range job.Status.Conditions {
+		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed {
+			continue
+		}
+		o := Outcome{Name: job.Name, Ended: c.LastTransitionTime.Time}
+		if o.Ended.IsZero() {
+			o.Ended = job.CreationTimestamp.Add(time.Second)
+		}
+		if c.Type == batchv1.JobFailed {
+			o.Why = c.Reason + ": " + c.Message
+		}
+		return o
+	}
+	return Outcome{}
+}
+
+// pulled says which image of a job cannot be pulled: that says nothing about the new version.
+func (c *Cluster) pulled(ctx context.Context, job *batchv1.Job) error {
+	var pods corev1.PodList
+	if err := c.Reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+		return transient{err}
+	}
+	for i := range pods.Items {
+		if why := workload.NoImage(&pods.Items[i]); why != "" && metav1.IsControlledBy(&pods.Items[i], job) {
+			return fmt.Errorf("job %s: %s", job.Name, why)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollouts_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A client that can only change objects decides with an annotation, with the permission of
+// the verb. It is bound to a revision, acts once, is never stored, and breaks no sync.
+func TestDecideAnnotation(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		as      string
+		decide  []string
+		code    int
+		message string
+		want    []string
+	}{
+		"a promotion":                   {alice, []string{"promote v2 1 @1"}, http.StatusOK, "", []string{"promote alice annotation @1"}},
+		"in full":                       {alice, []string{"promote v2 full @1"}, http.StatusOK, "", []string{"promote alice annotation @1"}},
+		"a pause, synced again":         {alice, []string{"pause v2 @1", "pause v2 @1"}, http.StatusOK, "", []string{"pause alice annotation @1"}},
+		"a jump":                        {alice, []string{"jump v2 2 @1"}, http.StatusOK, "", []string{"jump alice annotation @1"}},
+		"a jump out of the plan":        {alice, []string{"jump v2 9 @1"}, http.StatusUnprocessableEntity, "decide", nil},
+		"another step":                  {alice, []string{"promote v2 2 @1"}, http.StatusOK, "is ignored", nil},
+		"another release":               {alice, []string{"promote v1 1 @1"}, http.StatusOK, "it is about revision v1", nil},
+		"another release, no right":     {dave, []string{"promote v1 1 @1"}, http.StatusOK, "it is about revision v1", nil},
+		"no right":                      {dave, []string{"promote v2 1 @1"}, http.StatusForbidden, "create rollouts/promote", nil},
+		"no such verb":                  {alice, []string{"destroy v2 @1"}, http.StatusUnprocessableEntity, "VERB REVISION", nil},
+		"no ID":                         {alice, []string{"promote v2 1"}, http.StatusUnprocessableEntity, "VERB REVISION", nil},
+		"full, of what can not be full": {alice, []string{"pause v2 full @1"}, http.StatusUnprocessableEntity, "full is for promote", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			releasing(t, ns, "web")
+			var last answer
+			for _, text := range tc.decide {
+				last = call(t, request{as: tc.as, method: http.MethodPatch, path: one(v1beta1Path, ns, "web"),
+					body:    map[string]any{"metadata": map[string]any{"annotations": map[string]any{"rollouts.kruise.io/decide": text}}},
+					headers: map[string]string{"Content-Type": "application/merge-patch+json"}})
+			}
+			last.must(t, tc.code)
+			said := strings.Join(last.warnings, " ") + last.status().Message
+			if !strings.Contains(said, tc.message) {
+				t.Errorf("the client is told %q, want %q", said, tc.message)
+			}
+			r := get(t, ns, "web")
+			if _, stored := r.Annotations["rollouts.kruise.io/decide"]; stored {
+				t.Error("the annotation is stored")
+			}
+			var got []string
+			for _, d := range r.Status.Decisions {
+				got = append(got, strings.Join([]string{string(d.Verb), d.User, string(d.Via), d.RequestID}, " "))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("decisions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

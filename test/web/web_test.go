@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && web
+
+// Package web runs the tests of web/e2e that need a control plane: a browser that reaches
+// it as people do, through kubectl proxy. make e2e-web calls it.
+package web
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+const kubectl = "../../bin/kube/kubectl"
+
+// people may do what their ClusterRole says.
+var people = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
+
+func TestWeb(t *testing.T) {
+	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	admin := c.Kubeconfig()
+	environment := append(os.Environ(), "KUBECTL="+absolute(t, kubectl), "KUBECONFIG="+admin)
+	for _, args := range [][]string{
+		{"create", "-f", "../../artifacts/examples/echoserver.yaml"},
+		{"create", "-f", "../../artifacts/examples/rollout.yaml"},
+	} {
+		run(t, environment, kubectl, args...)
+	}
+	for name, role := range people {
+		run(t, environment, kubectl, "create", "clusterrolebinding", name, "--clusterrole="+role, "--user="+name)
+		kubeconfig, err := c.KubeconfigAs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		environment = append(environment, "WEIR_"+name+"="+proxy(t, kubeconfig))
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "npx", "playwright", "test", "live.spec.ts")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "../../web/e2e", environment, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func run(t *testing.T, environment []string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = environment
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+}
+
+var serving = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// proxy starts kubectl proxy with the credentials of a person, and returns its address.
+func proxy(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", kubeconfig, "proxy", "--port=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended with the context
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + serving.FindString(line)
+}

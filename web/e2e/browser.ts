@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { AxeBuilder } from '@axe-core/playwright';
+import { expect, test as base } from '@playwright/test';
+import type { Page } from '@playwright/test';
+import { Fake } from './serve.ts';
+
+// Every test fails on what a page reports as an error, violations of its policy included.
+export const test = base.extend<{ faults: string[]; fake: Fake; at: string }>({
+  faults: [
+    async ({ context }, use) => {
+      const faults: string[] = [];
+      context.on('console', message => {
+        // An answer that refuses is the server's to give, and the page's to say.
+        if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) faults.push(message.text());
+      });
+      context.on('weberror', error => faults.push(error.error().message));
+      await context.addInitScript(() => {
+        addEventListener('securitypolicyviolation', event => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+      });
+      await use(faults);
+      expect(faults).toEqual([]);
+    },
+    { auto: true },
+  ],
+  fake: async ({}, use) => {
+    const fake = new Fake();
+    await use(fake);
+    await fake.stop();
+  },
+  at: async ({ fake }, use) => use(await fake.start()),
+});
+
+export { expect };
+
+// clean checks a page against the rules of WCAG 2.2 AA, in both themes.
+export async function clean(page: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+    expect(violations.map(v => `${colorScheme}: ${v.id}: ${v.nodes.map(n => n.html.slice(0, 120)).join(' ')}`)).toEqual([]);
+  }
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: null });
+}
+
+// shot keeps what a state looks like, for those who look.
+export async function shot(page: Page, name: string): Promise<void> {
+  const to = process.env['WEIR_WEB_SHOTS'];
+  if (to) await page.screenshot({ path: `${to}/${name}.png` });
+}
+
+export async function narrow(page: Page): Promise<void> {
+  await page.setViewportSize({ width: 320, height: 640 });
+  expect(await page.evaluate(() => document.scrollingElement!.scrollWidth)).toBeLessThanOrEqual(320);
+}
