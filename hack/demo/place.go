@@ -122,6 +122,8 @@ func (p *place) explain(out *terminal) {
 	out.block(fmt.Sprintf(". %s/env\nkubectl get rollouts\nkubectl set env deployment/echoserver NODE_NAME=version5", p.dir))
 	out.say("To be " + viewer + ", who may only look, or " + manager + ", who may release:")
 	out.block("export KUBECONFIG=" + p.kubeconfig(viewer) + "\nexport KUBECONFIG=" + p.kubeconfig(manager))
+	out.say("To see it in a browser:")
+	out.block("kubectl proxy\nhttp://127.0.0.1:8001/apis/rollouts.kruise.io/v1beta1/ui/")
 	out.say("To end it:")
 	out.block("make cluster-down DIR=" + p.dir)
 }

@@ -39,12 +39,13 @@ func TestWeb(t *testing.T) {
 	environment := append(os.Environ(), "KUBECTL="+absolute(t, kubectl), "KUBECONFIG="+admin)
 	for _, args := range [][]string{
 		{"create", "-f", "../../artifacts/examples/echoserver.yaml"},
-		{"create", "-f", "../../artifacts/examples/rollout.yaml"},
+		{"create", "-f", "testdata/rollout.yaml"},
 	} {
 		run(t, environment, kubectl, args...)
 	}
 	for name, role := range people {
 		run(t, environment, kubectl, "create", "clusterrolebinding", name, "--clusterrole="+role, "--user="+name)
+		run(t, environment, kubectl, "create", "clusterrolebinding", name+"-views", "--clusterrole=view", "--user="+name)
 		kubeconfig, err := c.KubeconfigAs(name)
 		if err != nil {
 			t.Fatal(err)

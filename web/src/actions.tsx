@@ -11,16 +11,19 @@ import type { Action } from './wire';
 interface Props {
   // actions are those that the one who looks may use, in the server's order.
   actions: Action[];
+  // waits reports whether the release waits for one of them.
+  waits: boolean;
   keys: Map<Action, string>;
   act: (action: Action) => void;
 }
 
 // Actions are the buttons of a release. One that is not possible now says why.
-export function Actions({ actions, keys, act }: Props): JSX.Element | null {
+export function Actions({ actions, waits, keys, act }: Props): JSX.Element | null {
   const [open, toggle] = useState(false);
   const first = actions.find(a => a.possible);
   const others = actions.filter(a => a !== first);
-  if (actions.length === 0) return null;
+  // At rest nothing is possible, and all of it would say the same.
+  if (!first) return null;
   const button = (action: Action, kind = '') => (
     <button
       key={`${action.path} ${actions.indexOf(action)}`}
@@ -38,7 +41,7 @@ export function Actions({ actions, keys, act }: Props): JSX.Element | null {
   );
   return (
     <div class="actions" role="group" aria-label="What you can do">
-      {first && button(first, 'main')}
+      {button(first, waits ? 'main' : '')}
       {others.length > 0 && (
         <button type="button" class="more" aria-expanded={open} onClick={() => toggle(!open)}>
           {open ? 'Less' : 'More'}

@@ -53,7 +53,7 @@ const [width, height] = [600, 120];
 export function Chart({ series, names, label, unit = '', now, least = 0 }: Drawn): JSX.Element | null {
   const { samples } = series;
   const first = samples[0];
-  if (!first) return null;
+  if (!first || samples.every(s => s.values.every(v => v === undefined))) return null;
   // A line of a few seconds says nothing.
   if (now - first.at < 10_000 && samples.length < 3) return null;
   const end = Math.max(now, first.at + 15_000);
@@ -66,7 +66,7 @@ export function Chart({ series, names, label, unit = '', now, least = 0 }: Drawn
       .filter(s => s.values[i] !== undefined)
       .map((s, n) => `${n ? 'L' : 'M'}${x(s.at).toFixed(1)} ${y(s.values[i]!).toFixed(1)}`)
       .join('');
-  const say = (value?: number) => (value === undefined ? 'unknown' : `${Number(value.toFixed(2))}${unit}`);
+  const say = (value?: number) => (value === undefined ? '–' : `${Number(value.toFixed(2))}${unit}`);
   const words = names.map((name, i) => `${name} ${say(latest.values[i])}`).join(', ');
   return (
     <figure class="chart">

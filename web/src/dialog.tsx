@@ -81,7 +81,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   return (
     <Modal title={`${action.title} of ${name}?`} close={close}>
       <form onSubmit={event => void submit(event)}>
-        <p>{action.reason}</p>
+        <p class="reason">{action.reason}</p>
         <Expected plan={plan} />
         {action.approvals && <Counted approvals={action.approvals} />}
         {needs.map(need => (
@@ -218,7 +218,7 @@ export function Found({ finding: { severity, step, object, message, fix } }: { f
       </b>{' '}
       {object ? `${object.kind}/${object.name}: ` : ''}
       {message}
-      {fix ? ` ${fix}` : ''}
+      {fix && <span class="advice"> – {fix}</span>}
     </p>
   );
 }

@@ -12,7 +12,7 @@ import { announce, kept, listAt, to, useDraw, useKeys, useNow } from './state';
 import type { Place } from './state';
 import { follow } from './stream';
 import type { Live } from './stream';
-import { between, change, count } from './text';
+import { between, change, count, plainly } from './text';
 import type { Action } from './wire';
 import { Banner, LiveState } from './frame';
 
@@ -245,7 +245,7 @@ function RowOf({ line, now, act }: { line: Line; now: number; act: (action: Acti
   const { cells, why, meta } = line;
   const [from, next] = change(why?.release ?? {});
   const action = why?.state === 'Waiting' ? offered(why.actions) : undefined;
-  const text = why?.summary ?? cells['WAITING-FOR'] ?? cells['MESSAGE'] ?? '';
+  const text = (why && plainly(why.summary, now)) ?? cells['WAITING-FOR'] ?? cells['MESSAGE'] ?? '';
   const since = why?.waitingFor?.since ? between(why.waitingFor.since, now) : cells['SINCE'];
   return (
     <>

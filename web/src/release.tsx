@@ -17,7 +17,7 @@ import type { Keys } from './state';
 import { follow } from './stream';
 import type { Live } from './stream';
 import { Timeline } from './timeline';
-import { between, change, moment, words } from './text';
+import { between, change, moment, plainly, words } from './text';
 import { Release } from './watched';
 import type { Action, Cause, RolloutWhy } from './wire';
 
@@ -51,7 +51,7 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
   useKeys(bound);
   const at = why && `${why.state} ${why.release?.number} ${why.waitingFor?.for} ${plan?.status?.steps?.find(s => s.state === 'Current')?.step}`;
   useEffect(() => {
-    if (why) announce(why.summary);
+    if (why) announce(plainly(why.summary, now));
   }, [at]);
   const [from, next] = change(why?.release ?? {});
 
@@ -79,16 +79,17 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
         {why && (
           <section class={`summary state-${why.state}`} aria-label="State">
             <p class="say">
-              <Mark of={why.state} /> <b>{words(why.state)}</b> <span>{why.summary}</span>
+              <Mark of={why.state} /> <b>{words(why.state)}</b> <span>{plainly(why.summary, now)}</span>
             </p>
             <Waits why={why} now={now} />
             {(why.causes ?? []).map(cause => (
               <CauseOf key={cause.message} cause={cause} />
             ))}
-            <Actions actions={drawn} keys={keys} act={act} />
+            <Actions actions={drawn} waits={why.state === 'Waiting'} keys={keys} act={act} />
           </section>
         )}
         {plan?.status?.steps && <Timeline steps={plan.status.steps} release={current} why={why} now={now} />}
+        {!plan && release.planless && <p class="dim small">The steps are not shown: {release.planless}</p>}
         {(plan?.status?.findings ?? []).map(f => (
           <Found key={`${f.code}${f.step}${f.message}`} finding={f} />
         ))}

@@ -56,6 +56,12 @@ export function image(name?: string): string {
   return name?.split('/').at(-1) ?? '';
 }
 
+// plainly says a sentence with the times of this place; how long something lasts is drawn
+// beside it, and goes on.
+export function plainly(sentence: string, now: number): string {
+  return sentence.replace(/, since \d+ \w+/, '').replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time => moment(time, now));
+}
+
 // words says an identifier as words: AtRest is at rest.
 export function words(identifier: string): string {
   return identifier.replace(/([a-z])([A-Z])/g, (_, a: string, b: string) => `${a} ${b.toLowerCase()}`);

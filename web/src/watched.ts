@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { get, isAborted, rollout } from './api';
+import { get, isAborted, rollout, say } from './api';
 import { readyOf } from './pods';
 import { seriesOf } from './chart';
 import { events } from './stream';
@@ -17,6 +17,8 @@ const atMostEvery = 2_000;
 export class Release implements Followed {
   tree?: RolloutTree;
   plan?: RolloutPlan;
+  // planless says why there is no plan.
+  planless = '';
   releases?: PastRelease[];
   analysis?: AnalysisStatus;
   private seen = '';
@@ -66,12 +68,13 @@ export class Release implements Followed {
         this.changed();
       } catch (err) {
         // What may not be read is left out; the tree says what it costs.
-        if (isAborted(err)) return;
+        if (what === '/plan' && !isAborted(err)) this.planless = say(err);
       }
     };
     await Promise.all([
       one<RolloutPlan>('/plan', plan => {
         this.plan = plan;
+        this.planless = '';
       }),
       one<RolloutReleases>('/history', history => {
         this.releases = history.releases ?? [];
