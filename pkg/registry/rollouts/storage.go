@@ -6,9 +6,11 @@
 package rollouts
 
 import (
+	"context"
 	"errors"
 	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -61,8 +63,16 @@ func addTree(served map[string]rest.Storage, c tree.Config) error {
 	var isRollouts, isBatches bool
 	c.Rollouts, isRollouts = served["rollouts"].(tree.Store)
 	c.BatchReleases, isBatches = served["batchreleases"].(tree.Store)
-	if !isRollouts || !isBatches {
+	why, isWhy := served["rollouts/why"].(rest.Getter)
+	if !isRollouts || !isBatches || !isWhy {
 		return errors.New("the endpoints of rollouts and batchreleases can not be watched")
+	}
+	c.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
+		obj, err := why.Get(ctx, r.Name, &metav1.GetOptions{})
+		if err != nil {
+			return rollouts.RolloutWhy{}, err
+		}
+		return *obj.(*rollouts.RolloutWhy), nil
 	}
 	served["rollouts/tree"] = tree.NewREST(c)
 	return nil
