@@ -274,6 +274,9 @@ func measuredApp(t *testing.T, namespace, share string) (*app, *load) {
 	return a, l
 }
 
+// fail has all versions of a namespace fail a share of the requests.
+func (p *pods) fail(namespace string, share float64) { p.failing.Store(namespace, share) }
+
 // answered wants so many requests to be answered that were sent since then.
 func answered(l *load, since time.Time, many int) func(context.Context) error {
 	return func(context.Context) error {

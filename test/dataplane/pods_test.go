@@ -167,9 +167,6 @@ func (p *pods) fault() error {
 	return errors.Join(p.faults...)
 }
 
-// fail has all versions of a namespace fail a share of the requests.
-func (p *pods) fail(namespace string, share float64) { p.failing.Store(namespace, share) }
-
 // versionOf is the tag of the image.
 func versionOf(spec *corev1.PodSpec) string {
 	image := spec.Containers[0].Image

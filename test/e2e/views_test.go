@@ -115,7 +115,7 @@ func (s *stream) until(a *app, what string, right func(event) bool) event {
 		case <-ctx.Done():
 		default:
 		}
-		return fmt.Errorf("the last event is %s with %d nodes, %v", last.kind, len(last.tree.Nodes), last.err)
+		return fmt.Errorf("the last event is %s with %d nodes, %w", last.kind, len(last.tree.Nodes), last.err)
 	})
 	return last
 }
