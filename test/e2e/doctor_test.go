@@ -35,7 +35,7 @@ func TestDoctor(t *testing.T) {
 			role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "horizontalpodautoscalers") })
 		})
 		here.until(t, "it is found", here.diagnosed("access",
-			"weir-controller may not: list horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
+			"weir-controller may not: ", "patch horizontalpodautoscalers.autoscaling", "restores ClusterRole weir-controller"))
 	})
 	t.Run("leader", func(t *testing.T) {
 		if err := here.cluster.Kill(cluster.WeirController); err != nil {
