@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -336,87 +334,4 @@ func TestSince(t *testing.T) {
 	expect(6, -1)
 	broken.Store(true)
 	expect(7, 7)
-}
-
-func TestAddresses(t *testing.T) {
-	rules := Rules{Servers: func() []netip.AddrPort {
-		return []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:6443"), netip.MustParseAddrPort("10.96.0.1:443")}
-	}}
-	named := Rules{Hosts: []string{"localhost", "*.monitoring.svc", "169.254.169.254"}}
-	for _, test := range []struct {
-		rules   Rules
-		address string
-		want    string
-	}{
-		{rules, "10.0.0.8:9090", ""},
-		{rules, "10.0.0.7:9090", ""},
-		{rules, "[2001:db8::1]:9090", ""},
-		{rules, "10.0.0.7:6443", "prom is kube-apiserver, which is not a source of metrics"},
-		{rules, "[::ffff:10.96.0.1]:443", "prom is kube-apiserver, which is not a source of metrics"},
-		{rules, "[64:ff9b::a00:7]:6443", "prom is kube-apiserver, which is not a source of metrics"},
-		{rules, "169.254.169.254:80", "prom is a link-local address, which is never asked"},
-		{rules, "[::ffff:169.254.169.254]:80", "prom is a link-local address, which is never asked"},
-		{rules, "[fe80::1%eth0]:80", "prom is a link-local address, which is never asked"},
-		{rules, "[fd00:ec2::254]:80", "prom is a link-local address, which is never asked"},
-		{rules, "224.0.0.1:80", "prom is a link-local address, which is never asked"},
-		{named, "169.254.169.254:80", "prom is a link-local address, which is never asked"},
-		{Rules{Hosts: []string{"prom"}}, "127.0.0.1:9090", ""},
-		{Rules{Hosts: []string{"prom"}}, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
-		{rules, "127.0.0.1:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
-		{rules, "[::1]:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
-		{rules, "0.0.0.0:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
-		{rules, "[::]:9090", "prom is on this machine, which is asked only if --source-hosts names it"},
-	} {
-		err := test.rules.address("prom", netip.MustParseAddrPort(test.address))
-		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
-			t.Errorf("%s: got %q, want %q", test.address, got, test.want)
-		}
-	}
-	if err := named.address("LOCALHOST", netip.MustParseAddrPort("127.0.0.1:9090")); err != nil {
-		t.Error(err)
-	}
-	for host, want := range map[string]bool{"thanos.monitoring.svc": true, "a.b.Monitoring.svc": true, "monitoring.svc": false, "evilmonitoring.svc": false, "localhost": true, "example.com": false} {
-		if err := named.host(host); (err == nil) != want {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-}
-
-// TestDial refuses addresses where the connection is made: whatever the name said before.
-func TestDial(t *testing.T) {
-	url := serve(t, text(200, matrix("")))
-	port := netip.MustParseAddrPort(strings.TrimPrefix(url, "http://")).Port()
-	for _, test := range []struct {
-		name  string
-		host  string
-		rules Rules
-		want  string
-	}{
-		{"this machine", "127.0.0.1", Rules{}, "127.0.0.1 is on this machine, which is asked only if --source-hosts names it"},
-		{"a name of this machine", "localhost", Rules{}, "localhost is on this machine, which is asked only if --source-hosts names it"},
-		{"a name that is allowed by a pattern", "localhost", Rules{Hosts: []string{"*"}}, "localhost is not among the hosts that this installation asks (--source-hosts)"},
-		{"another host", "127.0.0.1", Rules{Hosts: []string{"localhost"}}, "127.0.0.1 is not among the hosts that this installation asks (--source-hosts)"},
-		{"metadata", "169.254.169.254", Rules{}, "169.254.169.254 is a link-local address, which is never asked"},
-		{"a name that is none", "nothing.invalid", Rules{}, "cannot reach the source: dial tcp: lookup nothing.invalid"},
-		{"by its name", "localhost", Rules{Hosts: []string{"localhost"}}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			client := dialled(t, "http://"+net.JoinHostPort(test.host, strconv.Itoa(int(port))), Config{}, test.rules)
-			_, fault := client.Ask(t.Context(), noon, question)
-			if test.want == "" && fault != nil || test.want != "" && (fault == nil || !strings.HasPrefix(fault.Why, test.want)) {
-				t.Errorf("got %v, want %q", fault, test.want)
-			}
-		})
-	}
-}
-
-// TestProxy does not ask the proxy that the environment names.
-func TestProxy(t *testing.T) {
-	proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
-	t.Setenv("HTTP_PROXY", proxy)
-	t.Setenv("http_proxy", proxy)
-	client := dialled(t, "http://192.0.2.1:9", Config{}, Rules{Hosts: []string{"nobody"}})
-	if _, fault := client.Ask(t.Context(), noon, question); fault == nil || !strings.HasPrefix(fault.Why, "192.0.2.1 is not among the hosts") {
-		t.Error(fault)
-	}
 }
