@@ -116,5 +116,23 @@ func (a *app) add(root *cobra.Command, group string, commands ...*cobra.Command)
 	for _, c := range commands {
 		c.GroupID = group
 		root.AddCommand(c)
+		sayUsage(c)
+		for _, below := range c.Commands() {
+			sayUsage(below)
+		}
+	}
+}
+
+// sayUsage has a command say how it is used where a word is missing, or is one too many.
+func sayUsage(c *cobra.Command) {
+	counted := c.Args
+	if counted == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := counted(c, args); err != nil {
+			return fmt.Errorf("%w; use: %s", err, c.UseLine())
+		}
+		return nil
 	}
 }

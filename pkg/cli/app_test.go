@@ -46,3 +46,21 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// A command that lacks a word says how it is used.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for use, args := range map[string][]string{
+		"kubectl weir why NAME":                        {"why"},
+		"kubectl weir jump NAME STEP":                  {"jump", "web"},
+		"kubectl weir set image NAME CONTAINER=IMAGE…": {"set", "image", "web"},
+		"kubectl weir diff NAME [RELEASE [RELEASE]]":   {"diff"},
+	} {
+		streams, _, _, _ := genericiooptions.NewTestIOStreams()
+		c := NewCommand(streams, clock.RealClock{}, "test")
+		c.SetArgs(args)
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "; use: "+use) {
+			t.Errorf("%q says %v, want it to name %q", args, err, use)
+		}
+	}
+}
