@@ -95,10 +95,27 @@ func TestTraceless(t *testing.T) {
 			a.until("the Rollout is disabled", a.disabled)
 			a.edit(`{"spec":{"disabled":false}}`)
 			a.until("the Rollout is Healthy", a.healthy)
+			a.until("all pods run v2", a.runs(versions{"v2": 6}))
 			a.release("v3")
 			a.sees(a.held)
 			a.until("step 1 waits", a.waitsAt(1))
 			a.until("its pods are there", a.runs(versions{"v2": 4, "v3": 2}))
+		},
+		// The native controller may be anywhere between v1 and v2.
+		"disabled, enabled and released at once": func(a *app) {
+			a.edit(`{"spec":{"disabled":true}}`)
+			a.until("the Rollout is disabled", a.disabled)
+			a.edit(`{"spec":{"disabled":false}}`)
+			a.until("the Rollout is Healthy", a.healthy)
+			a.release("v3")
+			a.sees(a.held)
+			a.until("step 1 waits", a.waitsAt(1))
+			a.until("its pods are there", func(ctx context.Context) error {
+				if a.runs(versions{"v1": 4, "v3": 2})(ctx) == nil {
+					return nil
+				}
+				return a.runs(versions{"v2": 4, "v3": 2})(ctx)
+			})
 		},
 	}
 	for _, name := range some(ends, "completed", "deleted", "disabled and enabled") {
