@@ -33,10 +33,10 @@ type Around struct {
 	New, Old *corev1.PodTemplateSpec
 	// Same reports whether the template is the stable one.
 	Same    bool
-	Quotas  []corev1.ResourceQuota
-	Budgets []policyv1.PodDisruptionBudget
+	Quotas  []*corev1.ResourceQuota
+	Budgets []*policyv1.PodDisruptionBudget
 	// Scalers are those of the workload.
-	Scalers []autoscalingv2.HorizontalPodAutoscaler
+	Scalers []*autoscalingv2.HorizontalPodAutoscaler
 	Route   *planner.Route
 }
 
@@ -111,8 +111,7 @@ func ref(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
 // quotas leave too little for some moment: the step stands still then.
 func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
-	for i := range a.Quotas {
-		q := &a.Quotas[i]
+	for _, q := range a.Quotas {
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 			all = append(all, rollouts.Finding{Severity: Info, Code: "quota", Object: ref("v1", "ResourceQuota", q), Message: "the quota has scopes, and was not looked at"})
 			continue
@@ -172,8 +171,7 @@ func (f Forecast) loads(Begin, Around) []rollouts.Finding {
 func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
 	_, floor := f.Peak(a)
-	for i := range a.Budgets {
-		p := &a.Budgets[i]
+	for _, p := range a.Budgets {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(a.New.Labels)) {
 			continue
@@ -210,8 +208,7 @@ func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
 	style, plan := b.Rollout.Spec.Strategy.Active()
 	peak, _ := f.Peak(a)
-	for i := range a.Scalers {
-		h := &a.Scalers[i]
+	for _, h := range a.Scalers {
 		add := func(severity string, step int32, message, fix string) {
 			all = append(all, rollouts.Finding{Severity: severity, Step: step, Code: "scaler", Object: ref("autoscaling/v2", "HorizontalPodAutoscaler", h), Message: message, Fix: fix})
 		}

@@ -20,11 +20,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/forecast"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
-
-// planTimeout bounds what a plan reads; all objects are asked for at once.
-const planTimeout = 3 * time.Second
 
 // planREST serves the plan of the release under way, or of a change that nobody has made.
 // It stores nothing.
@@ -43,7 +41,7 @@ func (p *planREST) Destroy() {}
 
 // Get implements rest.Getter.
 func (p *planREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	r, err := p.rollout(ctx, name)
+	r, err := p.Rollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +57,7 @@ func (p *planREST) Create(ctx context.Context, name string, obj runtime.Object, 
 	if err := validate(ctx, obj.DeepCopyObject()); err != nil {
 		return nil, err
 	}
-	r, err := p.rollout(ctx, name)
+	r, err := p.Rollout(ctx, name)
 	if apierrors.IsNotFound(err) && asked.Spec.Rollout != nil {
 		r, err = &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)}}, nil
 	}
@@ -80,7 +78,7 @@ type planning struct {
 }
 
 func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.PlanSpec) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	ctx, cancel := context.WithTimeout(ctx, look.Patience)
 	defer cancel()
 	m := &planning{whys: p.whys, r: r, spec: spec}
 	if err := m.make(ctx); err != nil {
@@ -107,7 +105,6 @@ func (m *planning) make(ctx context.Context) error {
 	if !m.observe(ctx, b) {
 		return nil
 	}
-	m.surround(ctx)
 	f := forecast.Of(m.begin)
 	if m.around.Same && !m.begin.UnderWay {
 		f.Steps, f.Moments = nil, f.Moments[:1]
@@ -115,7 +112,6 @@ func (m *planning) make(ctx context.Context) error {
 	m.status.Steps = f.Steps
 	m.status.Peak, m.status.Floor = f.Peak(m.around)
 	m.status.Findings = append(m.status.Findings, f.Findings(m.begin, m.around)...)
-	slices.Sort(m.status.Unknown)
 	return m.complete(ctx)
 }
 
@@ -172,7 +168,7 @@ func (m *planning) decide() bool {
 
 // complete adds what is known of people and of earlier releases.
 func (m *planning) complete(ctx context.Context) error {
-	you, err := m.may(ctx, "create", rollouts.Resource("rollouts"), string(rollouts.VerbPromote), m.r.Name)
+	you, err := m.may(ctx, "create", string(rollouts.VerbPromote), m.r.Name)
 	if err != nil {
 		return err
 	}
