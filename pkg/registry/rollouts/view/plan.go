@@ -24,6 +24,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
+// maxErrors bounds the findings of a plan that is wrong.
+const maxErrors = 20
+
 // planREST serves the plan of the release under way, or of a change that nobody has made.
 // It stores nothing.
 type planREST struct{ whys }
@@ -118,33 +121,34 @@ func (m *planning) make(ctx context.Context) error {
 func (m *planning) found(f rollouts.Finding) { m.status.Findings = append(m.status.Findings, f) }
 
 // replan puts the plan of the request in the place of the stored one, and reports whether
-// there is one to go by.
+// there is one to go by: one that would be refused may have any size.
 func (m *planning) replan(ctx context.Context) bool {
-	if m.spec.Rollout != nil {
-		m.judge(ctx)
+	if m.spec.Rollout != nil && !m.judge(ctx) {
+		return false
 	}
 	_, plan := m.r.Spec.Strategy.Active()
 	return plan != nil && m.r.Spec.WorkloadRef != nil && len(plan.Steps) > 0
 }
 
-// judge finds what would refuse the plan of the request.
-func (m *planning) judge(ctx context.Context) {
+// judge finds what would refuse the plan of the request, and reports whether it is valid.
+func (m *planning) judge(ctx context.Context) bool {
 	stored := m.r.DeepCopy()
 	m.r.Spec = *m.spec.Rollout.DeepCopy()
 	errs := validation.ValidateRollout(m.r, m.Rules)
 	if stored.ResourceVersion != "" {
 		errs = validation.ValidateRolloutUpdate(m.r, stored, m.Rules)
 	}
-	for _, e := range errs {
+	for _, e := range errs[:min(len(errs), maxErrors)] {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: e.Error()})
 	}
 	ref := m.r.Spec.WorkloadRef
-	if ref == nil || m.Claimed == nil {
-		return
+	if len(errs) > 0 || ref == nil || m.Claimed == nil {
+		return len(errs) == 0
 	}
 	if err := m.Claimed(ctx, claim.OwnerOf(m.r), ref); err != nil {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "claim", Object: ref, Message: err.Error()})
 	}
+	return true
 }
 
 // decide does what a verb would do, and reports whether it could.

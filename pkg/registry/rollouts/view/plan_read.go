@@ -25,6 +25,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
+// maxReplicas bounds a workload that is looked at.
+const maxReplicas = 1_000_000
+
 // observe reads the workload as it would be and what it meets, and reports whether there is
 // one.
 func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
@@ -77,28 +80,12 @@ func (m *planning) surround(row workload.Row, seen *view.Seen) {
 
 // changed is the workload as the request would have it.
 func (m *planning) changed(row workload.Row, live object.Object) (object.Object, error) {
-	u := &unstructured.Unstructured{}
-	if stored, ok := live.(*unstructured.Unstructured); ok {
-		u = stored.DeepCopy()
+	u, err := m.sent(live)
+	if err != nil {
+		return nil, err
 	}
-	if raw := m.spec.Workload.Raw; len(raw) > 0 {
-		var sent struct {
-			Spec map[string]any `json:"spec"`
-		}
-		if err := json.Unmarshal(raw, &sent); err != nil {
-			return nil, fmt.Errorf("spec.workload: %w", err)
-		}
-		if u.Object == nil {
-			u.Object = map[string]any{}
-		}
-		u.Object["spec"] = sent.Spec
-	}
-	u.SetName(m.r.Spec.WorkloadRef.Name)
-	u.SetNamespace(m.r.Namespace)
-	if n := m.spec.Replicas; n != nil {
-		if err := unstructured.SetNestedField(u.Object, int64(*n), "spec", "replicas"); err != nil {
-			return nil, fmt.Errorf("spec.replicas: %w", err)
-		}
+	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err == nil && (n < 0 || n > maxReplicas) {
+		return nil, fmt.Errorf("spec.replicas: %d is not between 0 and %d", n, maxReplicas)
 	}
 	next := view.Decoded(row, u)
 	if next == nil {
@@ -113,6 +100,31 @@ func (m *planning) changed(row workload.Row, live object.Object) (object.Object,
 		template.Spec.Containers[i].Image = m.spec.Images[name]
 	}
 	return next, nil
+}
+
+// sent is the workload as it is stored, with the manifest and the size of the request.
+func (m *planning) sent(live object.Object) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	if stored, ok := live.(*unstructured.Unstructured); ok {
+		u = stored.DeepCopy()
+	}
+	if raw := m.spec.Workload.Raw; len(raw) > 0 {
+		var manifest struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(raw, &manifest); err != nil {
+			return nil, fmt.Errorf("spec.workload: %w", err)
+		}
+		u.Object["spec"] = manifest.Spec
+	}
+	u.SetName(m.r.Spec.WorkloadRef.Name)
+	u.SetNamespace(m.r.Namespace)
+	if n := m.spec.Replicas; n != nil {
+		if err := unstructured.SetNestedField(u.Object, int64(*n), "spec", "replicas"); err != nil {
+			return nil, fmt.Errorf("spec.replicas: %w", err)
+		}
+	}
+	return u, nil
 }
 
 // facts are those that a release of the workload begins with.

@@ -6,6 +6,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -240,6 +241,29 @@ func TestPlanOfQuota(t *testing.T) {
 	}
 }
 
+// A quota with scopes counts the pods that are in all of them.
+func TestPlanOfScopes(t *testing.T) {
+	t.Parallel()
+	for spec, counts := range map[string]bool{
+		`"scopes":["NotBestEffort","NotTerminating"]`: true,
+		`"scopes":["BestEffort"]`:                     false,
+		`"scopes":["Terminating"]`:                    false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Exists"}]}`:                    false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In","values":["high"]}]}`:      false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"NotIn","values":["high"]}]}`:   true,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"CrossNamespacePodAffinity","operator":"Exists"}]}`:        false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Somehow","values":["high"]}]}`: false,
+	} {
+		p := asker(t)
+		// Step 1 takes one pod more than the ten that are counted, and step 2 three.
+		p.patch(t, "resourcequotas", "compute", `{"spec":{`+spec+`},"status":{"hard":{"requests.cpu":null,"pods":12}}}`)
+		got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+		if slices.Contains(codes(got), "Error quota 2") != counts {
+			t.Errorf("%s: findings %v", spec, codes(got))
+		}
+	}
+}
+
 // What the caller may not see is not looked at, and said to be unknown.
 func TestPlanOfOthers(t *testing.T) {
 	t.Parallel()
@@ -333,5 +357,60 @@ func TestPlanAfter(t *testing.T) {
 	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
 	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
 		t.Errorf("after an abort: %v", lines(got))
+	}
+}
+
+// Whatever is asked about, an answer is soon there and has a bounded size.
+func TestPlanOfHostiles(t *testing.T) {
+	t.Parallel()
+	manifest := func(spec string) rollouts.PlanSpec {
+		return rollouts.PlanSpec{Workload: runtime.RawExtension{Raw: []byte(`{"spec":` + spec + `}`)}}
+	}
+	replan := func(change func(*rollouts.RolloutSpec)) rollouts.PlanSpec {
+		spec := asker(t).rollout().Spec.DeepCopy()
+		change(spec)
+		return rollouts.PlanSpec{Rollout: spec}
+	}
+	many := manifest(`{"replicas":1000000,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":0}},"template":{"spec":{"containers":[{"name":"app","image":"web:v8"}]}}}`)
+	for name, tt := range map[string]struct {
+		spec rollouts.PlanSpec
+		code string
+	}{
+		"no template":   {manifest(`{"replicas":3}`), ""},
+		"null":          {manifest(`null`), ""},
+		"a list":        {manifest(`[]`), "Error validation 0"},
+		"of a size":     {manifest(`{"replicas":"many"}`), "Error validation 0"},
+		"below nothing": {rollouts.PlanSpec{Replicas: new(int32(-5))}, "Error validation 0"},
+		"many pods":     {many, "Info moves 0"},
+		"all the pods":  {rollouts.PlanSpec{Replicas: new(int32(math.MaxInt32))}, "Error validation 0"},
+		"many steps": {replan(func(s *rollouts.RolloutSpec) {
+			s.Strategy.Canary.Steps = slices.Repeat(s.Strategy.Canary.Steps, 30_000)
+		}), "Error validation 0"},
+		"no kind":      {replan(func(s *rollouts.RolloutSpec) { s.WorkloadRef.Kind = "Secret" }), "Error validation 0"},
+		"no workload":  {replan(func(s *rollouts.RolloutSpec) { s.WorkloadRef = nil }), "Error validation 0"},
+		"no strategy":  {replan(func(s *rollouts.RolloutSpec) { s.Strategy.Canary = nil }), "Error validation 0"},
+		"other router": {replan(func(s *rollouts.RolloutSpec) { s.Strategy.Canary.TrafficRoutings[0].Ingress = nil }), "Error validation 0"},
+		"no such step": {rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "jump", Step: -7}}, "Error verb 0"},
+		"no such verb": {rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "delete"}}, "Error verb 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(asked(t), look.Patience)
+			defer cancel()
+			answer := make(chan rollouts.PlanStatus, 1)
+			p := asker(t)
+			go func() { answer <- p.of(t, tt.spec) }()
+			select {
+			case got := <-answer:
+				if tt.code != "" && !slices.Contains(codes(got), tt.code) {
+					t.Errorf("findings %v", got.Findings)
+				}
+				if len(got.Steps) > 100 || len(got.Findings) > 100 {
+					t.Errorf("there are %d steps and %d findings", len(got.Steps), len(got.Findings))
+				}
+			case <-ctx.Done():
+				t.Error("there is no answer")
+			}
+		})
 	}
 }
