@@ -318,8 +318,8 @@ func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
 func trimPod(p *corev1.Pod) {
 	p.Annotations = nil
 	var containers []corev1.Container
-	for _, c := range p.Spec.Containers {
-		containers = append(containers, corev1.Container{Name: c.Name, Image: c.Image})
+	for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), most)] {
+		containers = append(containers, corev1.Container{Name: c.Name, Image: rollouts.Clean(c.Image, maxImage)})
 	}
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: containers}
 }
