@@ -6,11 +6,9 @@
 package rollouts
 
 import (
-	"context"
 	"errors"
 	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -63,18 +61,12 @@ func addViews(stored Endpoints, r *rollout.Endpoints, c rollout.Config, t tree.C
 	t.Rollouts, isRollouts = served["rollouts"].(look.Store)
 	t.BatchReleases, isBatches = served["batchreleases"].(look.Store)
 	histories, isHistories := stored["v1alpha1"]["rollouthistories"].(rest.StandardStorage)
-	maps.Copy(served, r.Views(c, t.Sources, histories))
-	why, isWhy := served["rollouts/why"].(rest.Getter)
-	if !isRollouts || !isBatches || !isHistories || !isWhy {
+	if !isRollouts || !isBatches || !isHistories {
 		return errors.New("the endpoints of rollouts, batchreleases and rollouthistories can not be read for views")
 	}
-	t.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
-		obj, err := why.Get(ctx, r.Name, &metav1.GetOptions{})
-		if err != nil {
-			return rollouts.RolloutWhy{}, err
-		}
-		return *obj.(*rollouts.RolloutWhy), nil
-	}
+	views, why := r.Views(c, t.Sources, histories)
+	maps.Copy(served, views)
+	t.Why = why
 	served["rollouts/tree"] = tree.NewREST(t)
 	return nil
 }

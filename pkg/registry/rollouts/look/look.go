@@ -50,6 +50,10 @@ type Sources struct {
 	Authorizer authorizer.Authorizer
 }
 
+// Why says of a Rollout what is the same for all users; what it returns adds what is not, for
+// the user of a request.
+type Why func(context.Context, *rollouts.Rollout) func(context.Context) (*rollouts.RolloutWhy, error)
+
 // Rollout is the stored Rollout, for a caller that may get it.
 func (s *Sources) Rollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
 	if err := s.Allowed(ctx, "get", "", name); err != nil {

@@ -330,6 +330,7 @@ func TestNobodyLooks(t *testing.T) {
 	the.quiet(t)
 	before := heap()
 	viewers, clients := make([]watch.Interface, 100), []string{vera, pat}
+	the.cluster.ClearActions()
 	the.deny(t, "list horizontalpodautoscalers")
 	for i := range viewers {
 		var err error
@@ -341,6 +342,10 @@ func TestNobodyLooks(t *testing.T) {
 		if tree := the.tree(t, s, watch.Added); len(tree.Nodes) < 155 {
 			t.Fatalf("there are %d nodes", len(tree.Nodes))
 		}
+	}
+	lists := slices.DeleteFunc(the.cluster.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() != "list" })
+	if len(lists) > 50 {
+		t.Errorf("for 100 viewers there were %d lists", len(lists))
 	}
 	want := map[string]int{
 		"deployments": 1, "replicasets": 1, "pods": 1, "services": 2, "ingresses": 2,
