@@ -78,7 +78,7 @@ var groups = []*cobra.Group{
 
 // NewCommand is the command line. The version is that of the program.
 func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version string) *cobra.Command {
-	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), clock: c, environ: os.Environ(), version: version}
+	a := &app{IOStreams: streams, flags: genericclioptions.NewConfigFlags(false), clock: c, environ: os.Environ(), version: version}
 	root := &cobra.Command{
 		Use: "kubectl-weir", Short: "Show releases, and act on them", Long: about, Version: version,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"},

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/doctor"
@@ -54,16 +56,46 @@ func newDoctor(a *app) *cobra.Command {
 }
 
 func newDashboard(a *app) *cobra.Command {
-	return &cobra.Command{
+	var contexts []string
+	cmd := &cobra.Command{
 		Use: "dashboard", Short: "Serve the dashboard on this machine, to you alone", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := a.config()
-			if err != nil {
-				return err
+			if len(contexts) == 0 {
+				contexts = []string{*a.flags.Context}
 			}
-			return dashboard.ServeLocal(cmd.Context(), config, func(address string) { fmt.Fprintln(a.Out, address) })
+			return a.dashboards(cmd.Context(), contexts)
 		},
 	}
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "serve these contexts of the kubeconfig, each at an address of its own")
+	return cmd
+}
+
+// dashboards serves the dashboards of contexts until the first one ends.
+func (a *app) dashboards(ctx context.Context, contexts []string) error {
+	configs := make([]*restclient.Config, len(contexts))
+	for i, name := range contexts {
+		*a.flags.Context = name
+		var err error
+		if configs[i], err = a.config(); err != nil {
+			return err
+		}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ready, ended := make(chan string), make(chan error, len(contexts))
+	for i, name := range contexts {
+		go func() { ended <- dashboard.ServeLocal(ctx, configs[i], func(address string) { ready <- address }) }()
+		select {
+		case address := <-ready:
+			if len(contexts) > 1 {
+				address = name + " " + address
+			}
+			fmt.Fprintln(a.Out, address)
+		case err := <-ended:
+			return err
+		}
+	}
+	return <-ended
 }
 
 func newVersion(a *app) *cobra.Command {
