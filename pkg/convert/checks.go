@@ -143,11 +143,7 @@ func metricTemplate(s *source, all *templates) []any {
 func flaggerMetric(s *source, metric map[string]any, all *templates, of *v1beta1.Analysis) (v1beta1.Check, bool) {
 	name := text(metric, "name")
 	least, most := bound(metric, "min"), bound(metric, "max")
-	if window, ok := seconds(text(metric, "interval")); ok && of.EverySeconds == nil {
-		of.EverySeconds = new(int32(window))
-	} else if ok && *of.EverySeconds != int32(window) {
-		s.note(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
-	}
+	s.flaggerWindow(metric, name, of)
 	query := cmp.Or(s.flaggerTemplate(metric, all), flaggerQuery(text(metric, "query")))
 	s.left(0, "spec.analysis.metrics["+name+"]", metric)
 	milliseconds, err := strconv.ParseInt(most, 10, 32)
@@ -162,6 +158,18 @@ func flaggerMetric(s *source, metric map[string]any, all *templates, of *v1beta1
 	}
 	s.note(0, "spec.analysis.metrics: %s, min %q, max %q", name, least, most)
 	return v1beta1.Check{}, false
+}
+
+// flaggerWindow has the window of the first metric for all checks.
+func (s *source) flaggerWindow(metric map[string]any, name string, of *v1beta1.Analysis) {
+	window, ok := seconds(text(metric, "interval"))
+	switch {
+	case !ok:
+	case of.EverySeconds == nil:
+		of.EverySeconds = new(int32(window))
+	case *of.EverySeconds != int32(window):
+		s.note(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
+	}
 }
 
 // flaggerTemplate is the query of the template that a metric names, if it names one.
