@@ -11,11 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -23,12 +25,21 @@ import (
 
 const aboutAll = `kubectl weir shows releases and acts on them.
 
-  kubectl weir list -A --mine          what waits for you
-  kubectl weir why web                 why does it stand still, and what helps?
-  kubectl weir get web -w              the release, live
-  kubectl weir plan web --image app=web:v8
-  kubectl weir promote web --reason 'error rate is fine'
-  kubectl weir wait web --for=healthy  for scripts
+  kubectl weir list -A --mine               all that waits for you
+  kubectl weir why web                      why does it stand still, and what helps?
+  kubectl weir get web -w                   the release, live
+  kubectl weir promote web --reason 'fine'  approve, with a reason on record
+  kubectl weir history web                  who approved, and why?
+  kubectl weir plan web --image app=web:v8  what would v8 do?
+  kubectl weir wait web --for=paused        for scripts; an abort has an exit code
+  kubectl weir rollback web                 back to the stable version
+  kubectl weir undo web --to 11             back to an earlier release
+  kubectl weir diff web 11 12               what changed between two releases?
+  kubectl weir convert -f rollout.yaml      move here from Argo Rollouts or Flagger
+
+To let bob promote and nothing else:
+
+  kubectl create rolebinding bob --clusterrole=weir-promoter --user=bob
 
 NAME is a Rollout, or its workload: deployment/web.`
 
@@ -59,7 +70,7 @@ func Fail(streams genericiooptions.IOStreams, err error) int {
 		return 130
 	}
 	if err.Error() != "" {
-		fmt.Fprintln(streams.ErrOut, "error: "+plain(err.Error()))
+		fmt.Fprintln(streams.ErrOut, "error: "+said(err))
 	}
 	return code
 }
@@ -76,8 +87,12 @@ var groups = []*cobra.Group{
 	{ID: "see", Title: "See:"}, {ID: "act", Title: "Act:"}, {ID: "write", Title: "Write plans:"}, {ID: "other", Title: "Other:"},
 }
 
+// silence has libraries log nothing: what they log is an error, too.
+var silence = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
+
 // NewCommand is the command line. The version is that of the program.
 func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version string) *cobra.Command {
+	silence()
 	a := &app{terminal: terminal{IOStreams: streams, clock: c}, version: version}
 	a.flags = genericclioptions.NewConfigFlags(true).WithWrapConfigFn(a.configure)
 	root := &cobra.Command{

@@ -180,7 +180,7 @@ func (d *decision) send(ctx context.Context, t *target, a *v1beta1.Action) ([]by
 		if err == nil || !isLost(err) || try == attempts || ctx.Err() != nil {
 			return raw, err
 		}
-		d.note("No answer (%s); asking again.", err)
+		d.note("%s; asking again", said(err))
 		d.sleep(ctx, time.Duration(try)*time.Second)
 	}
 }

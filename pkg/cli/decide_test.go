@@ -32,6 +32,8 @@ type recording struct {
 	paths []string
 	// summary is in each answer, with how many were asked for.
 	summary string
+	// old serves verbs, and says nothing of a Rollout.
+	old bool
 }
 
 func newRecording(t *testing.T) *recording {
@@ -69,6 +71,10 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"}}`)
 		return
 	}
+	if r.old {
+		http.NotFound(w, q)
+		return
+	}
 	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
 		if r.summary != "" {
@@ -101,7 +107,7 @@ func (r *recording) run(t *testing.T, args ...string) (out string, code int) {
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
 	_ = in
 	cmd := NewCommand(streams, clock, "test")
-	cmd.SetArgs(append([]string{"--server", r.URL, "-n", "shop"}, args...))
+	cmd.SetArgs(append([]string{"--server", r.URL, "-n", "shop", "--cache-dir", t.TempDir()}, args...))
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		code = Fail(streams, err)
 	}

@@ -101,11 +101,11 @@ func (m *live) hear(message tea.Msg) {
 	case moreCame:
 		m.picture.plan, m.picture.release = v.picture.plan, v.picture.release
 	case wasLost:
-		m.lost = plain(v.err.Error())
+		m.lost = said(v.err)
 	case wasSent:
 		m.said = v.verb + " accepted"
 		if v.err != nil {
-			m.said = v.verb + ": " + plain(v.err.Error())
+			m.said = v.verb + ": " + said(v.err)
 		}
 	case doubtCame:
 		if m.dialog != nil && hasErrors(v.plan) {
@@ -206,7 +206,7 @@ func (m *live) draw() string {
 		}
 	}
 	if m.lost != "" {
-		below = m.screen.paint(red, "no answer, trying again: ") + below
+		below = m.screen.paint(red, "trying again: ") + below
 	}
 	below = m.screen.finish(below)
 	lines := strings.Split(strings.TrimRight(above, "\n"), "\n")

@@ -55,6 +55,13 @@ func newDashboard(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		s, err := a.connect()
+		if err == nil {
+			_, err = send(ctx, s.rest.Get().AbsPath("/version"))
+		}
+		if err != nil {
+			return err
+		}
 		return dashboard.ServeLocal(ctx, config, func(address string) { fmt.Fprintln(a.Out, address) })
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,6 +144,23 @@ func explain(err error, sub string) error {
 		return err
 	}
 	return fmt.Errorf("the cluster does not serve rollouts/%s: Weir is not installed, or older than this plugin; try kubectl weir doctor: %w", sub, err)
+}
+
+// said is the text of an error. Where no server has answered, it says which one.
+func said(err error) string {
+	lost, isLost := errors.AsType[*url.Error](err)
+	if !isLost {
+		return plain(err.Error())
+	}
+	address, _ := url.Parse(lost.URL) // of a request that was sent
+	cause := lost.Err
+	if op, ok := errors.AsType[*net.OpError](cause); ok {
+		cause = op.Err
+	}
+	if address.Host == "localhost:8080" {
+		return "no kubeconfig names a cluster: set KUBECONFIG, or use --kubeconfig"
+	}
+	return plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
 }
 
 // unserved reports whether the path, and not the Rollout, is not there.

@@ -44,14 +44,20 @@ func follow(ctx context.Context, r *restclient.Request, take func(watch.EventTyp
 }
 
 // trees sends each state of a Rollout, until the caller ends it or the Rollout is gone. A
-// watch that ends begins again; what is lost meanwhile is in the first answer.
+// watch that ends begins again; what is lost meanwhile is in the first answer. Where no
+// answer came at all, the error is returned.
 func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTree), lost func(error)) error {
+	seen := false
+	see := func(tree *v1beta1.RolloutTree) {
+		seen = true
+		took(tree)
+	}
 	for ctx.Err() == nil {
-		err, wait := t.watchTree(ctx, took), retryEvery
+		err, wait := t.watchTree(ctx, see), retryEvery
 		if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || unserved(err) {
 			var tree answer[v1beta1.RolloutTree]
 			if tree, err = read[v1beta1.RolloutTree](ctx, t, "tree"); err == nil {
-				took(&tree.it)
+				see(&tree.it)
 			} else if !isLost(err) {
 				return err
 			}
@@ -60,6 +66,8 @@ func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTr
 		switch {
 		case errors.Is(err, errGone), apierrors.IsNotFound(err):
 			return errGone
+		case err != nil && !seen:
+			return err
 		case err != nil:
 			lost(err)
 		}
@@ -102,9 +110,9 @@ func (a *app) lines(ctx context.Context, t *target) error {
 		}
 		a.line(a.clock.Now(), t.name, tree.Why.Summary)
 	}, func(err error) {
-		if text := err.Error(); text != lastLost && ctx.Err() == nil {
+		if text := said(err); text != lastLost && ctx.Err() == nil {
 			lastLost = text
-			a.note("%s %s no answer: %s", a.clock.Now().Format(time.TimeOnly), t.name, text)
+			a.note("%s %s %s", a.clock.Now().Format(time.TimeOnly), t.name, text)
 		}
 	})
 }

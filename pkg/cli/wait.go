@@ -84,7 +84,7 @@ func (w *waiting) wait(ctx context.Context, t *target) error {
 			return err
 		}
 		if err != nil {
-			seen = sight{why: v1beta1.RolloutWhy{Summary: "No answer: " + plain(err.Error())}}
+			seen = sight{why: v1beta1.RolloutWhy{Summary: said(err)}}
 		} else if end := bound.judge(&seen); end != nil {
 			return w.end(t, end)
 		}
