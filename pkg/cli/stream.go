@@ -54,19 +54,13 @@ func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTr
 	}
 	for ctx.Err() == nil {
 		err, wait := t.watchTree(ctx, see), retryEvery
-		if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || unserved(err) {
-			var tree answer[v1beta1.RolloutTree]
-			if tree, err = read[v1beta1.RolloutTree](ctx, t, "tree"); err == nil {
-				see(&tree.it)
-			} else if !isLost(err) {
-				return err
-			}
-			wait = askEvery
+		if cannotWatch(err) {
+			err, wait = t.askTree(ctx, see), askEvery
 		}
 		switch {
-		case errors.Is(err, errGone), apierrors.IsNotFound(err):
+		case seen && apierrors.IsNotFound(err):
 			return errGone
-		case err != nil && !seen:
+		case err != nil && (!seen || !isLost(err)), errors.Is(err, errGone):
 			return err
 		case err != nil:
 			lost(err)
@@ -74,6 +68,19 @@ func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTr
 		a.sleep(ctx, wait)
 	}
 	return ctx.Err()
+}
+
+// cannotWatch reports whether there is no watch: not for this user, not now, or not at all.
+func cannotWatch(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || unserved(err)
+}
+
+func (t *target) askTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
+	tree, err := read[v1beta1.RolloutTree](ctx, t, "tree")
+	if err == nil {
+		took(&tree.it)
+	}
+	return err
 }
 
 // watchTree follows one watch.
