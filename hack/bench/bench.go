@@ -113,8 +113,10 @@ func (b *bench) prepare(ctx context.Context) error {
 }
 
 // beside makes the idle ones.
-func (b *bench) beside(ctx context.Context) error {
-	all := b.idlers()
+func (b *bench) beside(ctx context.Context) error { return b.fill(ctx, b.idlers()) }
+
+// fill makes namespaces with so many idle applications each.
+func (b *bench) fill(ctx context.Context, all map[string]int) error {
 	for namespace, size := range all {
 		if err := b.each(ctx, namespace, size, func(name string) []client.Object { return b.system.application(namespace, name, 0) }); err != nil {
 			return err

@@ -29,6 +29,7 @@ var measures = map[string]func(*bench, context.Context, *table) error{
 	"admission": (*bench).admission,
 	"lists":     (*bench).lists,
 	"restart":   (*bench).restart,
+	"scale":     (*bench).scale,
 	"verbs":     (*bench).verbs,
 }
 

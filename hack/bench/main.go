@@ -171,6 +171,7 @@ func with(ctx context.Context, o options, s system, do func(context.Context, *be
 	defer cancel(nil)
 	o.place.fail = cancel
 	defer func() { err = errors.Join(err, o.place.close()) }()
+	o.place.profiling = o.measure == "scale"
 	if err := o.place.open(ctx, s); err != nil {
 		return err
 	}

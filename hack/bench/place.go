@@ -28,6 +28,8 @@ type place struct {
 	apart bool
 	// profiles is a directory for profiles of Weir's processes, if wanted.
 	profiles string
+	// profiling has Weir's processes serve profiles, as do those.
+	profiling bool
 
 	config *rest.Config
 	// servers are where requests are counted.

@@ -58,7 +58,7 @@ type weir struct{ options }
 
 func (w weir) start(ctx context.Context, p *place) error {
 	options := cluster.Options{Weir: true, Apart: w.place.apart}
-	if p.profiles != "" {
+	if p.profiles != "" || p.profiling {
 		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
 	}
 	if err := p.plane(ctx, options); err != nil {

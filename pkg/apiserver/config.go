@@ -19,7 +19,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
-	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
@@ -34,8 +33,6 @@ type Config struct {
 	options *Options
 	// finder looks up what Rollouts name; nil where there is no cluster.
 	finder rollout.Finder
-	// reader reads what views are made of; nil where there is no cluster.
-	reader view.Cluster
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
 	// rollouts are what admission looks up, once there are endpoints.
@@ -97,8 +94,7 @@ func (c *Config) setClients() error {
 		return err
 	}
 	c.finder = finder
-	c.reader, err = newReader(cluster)
-	return err
+	return nil
 }
 
 // setAccess sets who may connect and what they may do.

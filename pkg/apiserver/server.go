@@ -48,7 +48,6 @@ func (c *Config) New() (*Server, error) {
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
 		Finder:          c.finder,
-		Cluster:         c.reader,
 	}, views)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,8 @@ func (o *ViewOptions) addFlags(all *pflag.FlagSet) {
 // views are what the reads are made from.
 func (c *Config) views() (tree.Config, error) {
 	o := c.options.Views
-	v := tree.Config{Cluster: o.Cluster, Authorizer: c.Generic.Authorization.Authorizer, Clock: o.Clock, MaxOpen: o.MaxOpenTrees}
+	v := tree.Config{Clock: o.Clock, MaxOpen: o.MaxOpenTrees}
+	v.Cluster, v.Authorizer = o.Cluster, c.Generic.Authorization.Authorizer
 	if o.Cluster != nil || c.Generic.ClientConfig == nil {
 		return v, nil
 	}
@@ -44,7 +45,7 @@ func (c *Config) views() (tree.Config, error) {
 	config.QPS = -1 // the cluster's own fairness is enough
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return v, fmt.Errorf("creating a client of what belongs to Rollouts: %w", err)
+		return v, fmt.Errorf("creating a client for views: %w", err)
 	}
 	v.Cluster = client
 	return v, nil

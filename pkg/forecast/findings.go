@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -33,68 +35,109 @@ type Around struct {
 	New, Old *corev1.PodTemplateSpec
 	// Same reports whether the template is the stable one.
 	Same    bool
-	Quotas  []corev1.ResourceQuota
-	Budgets []policyv1.PodDisruptionBudget
+	Quotas  []*corev1.ResourceQuota
+	Budgets []*policyv1.PodDisruptionBudget
 	// Scalers are those of the workload.
-	Scalers []autoscalingv2.HorizontalPodAutoscaler
+	Scalers []*autoscalingv2.HorizontalPodAutoscaler
 	Route   *planner.Route
 }
 
 // Peak is the most pods at once, and what they ask for, and the fewest that are ready.
 func (f Forecast) Peak(a Around) (peak rollouts.PeakResources, floor int32) {
 	floor = f.Moments[0].Ready
-	cpu, memory := 0.0, 0.0
 	for _, m := range f.Moments {
 		peak.Pods, floor = max(peak.Pods, m.Update+m.Stable), min(floor, m.Ready)
-		cpu, memory = max(cpu, a.asked(m, corev1.ResourceCPU)), max(memory, a.asked(m, corev1.ResourceMemory))
 	}
-	peak.CPU, peak.Memory = quantity(cpu, resource.DecimalSI), quantity(memory, resource.BinarySI)
+	peak.CPU, peak.Memory = f.most(a.each(corev1.ResourceCPU, nil)), f.most(a.each(corev1.ResourceMemory, nil))
 	return peak, floor
 }
 
-// quantity is in whole thousandths, or in whole bytes; nil for nothing.
-func quantity(n float64, format resource.Format) *resource.Quantity {
-	switch {
-	case n == 0:
-		return nil
-	case format == resource.BinarySI:
-		return resource.NewQuantity(int64(n), format)
-	default:
-		return resource.NewMilliQuantity(int64(n*1000+0.5), format)
-	}
-}
-
-// asked is what the pods of a moment count of a resource, as quotas name it.
-func (a Around) asked(m Moment, name corev1.ResourceName) float64 {
-	return float64(m.Update)*each(a.New, name) + float64(m.Stable)*each(a.Old, name)
-}
-
-// each is what a pod counts.
-func each(t *corev1.PodTemplateSpec, name corev1.ResourceName) float64 {
-	var sum float64
-	for _, c := range t.Spec.Containers {
-		var q resource.Quantity
-		switch name {
-		case corev1.ResourcePods, "count/pods":
-			return 1
-		case corev1.ResourceCPU, corev1.ResourceRequestsCPU:
-			q = c.Resources.Requests[corev1.ResourceCPU]
-		case corev1.ResourceMemory, corev1.ResourceRequestsMemory:
-			q = c.Resources.Requests[corev1.ResourceMemory]
-		case corev1.ResourceLimitsCPU:
-			q = c.Resources.Limits[corev1.ResourceCPU]
-		case corev1.ResourceLimitsMemory:
-			q = c.Resources.Limits[corev1.ResourceMemory]
+// most is the most that all pods count together; nil for nothing.
+func (f Forecast) most(updated, old resource.Quantity) *resource.Quantity {
+	var most *resource.Quantity
+	for _, m := range f.Moments {
+		if sum := m.count(updated, old); !sum.IsZero() && (most == nil || sum.Cmp(*most) > 0) {
+			most = &sum
 		}
-		sum += q.AsApproximateFloat64()
 	}
+	return most
+}
+
+// count is what all pods count together.
+func (m Moment) count(updated, old resource.Quantity) resource.Quantity {
+	sum, more := updated.DeepCopy(), old.DeepCopy()
+	sum.Mul(int64(m.Update))
+	more.Mul(int64(m.Stable))
+	sum.Add(more)
 	return sum
+}
+
+// each is what a new pod and an old one count of a resource, as quotas name it, where a
+// quota is about them.
+func (a Around) each(name corev1.ResourceName, quota *corev1.ResourceQuota) (updated, old resource.Quantity) {
+	if covers(quota, a.New) {
+		updated = counted(a.New, name)
+	}
+	if covers(quota, a.Old) {
+		old = counted(a.Old, name)
+	}
+	return updated, old
+}
+
+func counted(t *corev1.PodTemplateSpec, name corev1.ResourceName) resource.Quantity {
+	if name == corev1.ResourcePods || name == "count/pods" {
+		return resource.MustParse("1")
+	}
+	pod := &corev1.Pod{Spec: t.Spec}
+	if limit, ok := strings.CutPrefix(string(name), "limits."); ok {
+		return podresource.PodLimits(pod, podresource.PodResourcesOptions{})[corev1.ResourceName(limit)]
+	}
+	return podresource.PodRequests(pod, podresource.PodResourcesOptions{})[corev1.ResourceName(strings.TrimPrefix(string(name), "requests."))]
+}
+
+// covers reports whether a quota is about pods of a template, as its scopes say.
+func covers(q *corev1.ResourceQuota, t *corev1.PodTemplateSpec) bool {
+	if q == nil {
+		return true
+	}
+	var want metav1.LabelSelector
+	for _, scope := range q.Spec.Scopes {
+		want.MatchExpressions = append(want.MatchExpressions, metav1.LabelSelectorRequirement{Key: string(scope), Operator: metav1.LabelSelectorOpExists})
+	}
+	if q.Spec.ScopeSelector != nil {
+		for _, e := range q.Spec.ScopeSelector.MatchExpressions {
+			want.MatchExpressions = append(want.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: string(e.ScopeName), Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
+			})
+		}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&want)
+	return err == nil && selector.Matches(scopes(t))
+}
+
+// scopes are those that pods of a template are in, as if they were labels.
+func scopes(t *corev1.PodTemplateSpec) labels.Set {
+	pod := &corev1.Pod{Spec: t.Spec}
+	in := labels.Set{string(corev1.ResourceQuotaScopeNotTerminating): "", string(corev1.ResourceQuotaScopeBestEffort): ""}
+	if t.Spec.ActiveDeadlineSeconds != nil {
+		in = labels.Set{string(corev1.ResourceQuotaScopeTerminating): "", string(corev1.ResourceQuotaScopeBestEffort): ""}
+	}
+	for _, list := range []corev1.ResourceList{podresource.PodRequests(pod, podresource.PodResourcesOptions{}), podresource.PodLimits(pod, podresource.PodResourcesOptions{})} {
+		if !list.Cpu().IsZero() || !list.Memory().IsZero() {
+			delete(in, string(corev1.ResourceQuotaScopeBestEffort))
+			in[string(corev1.ResourceQuotaScopeNotBestEffort)] = ""
+		}
+	}
+	if class := t.Spec.PriorityClassName; class != "" {
+		in[string(corev1.ResourceQuotaScopePriorityClass)] = class
+	}
+	return in
 }
 
 // Findings are what will go wrong, or may; errors come first.
 func (f Forecast) Findings(b Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
-	for _, find := range []func(Begin, Around) []rollouts.Finding{f.quotas, f.routers, f.loads, f.budgets, f.scalers, template} {
+	for _, find := range []func(Begin, Around) []rollouts.Finding{f.quotas, f.routers, f.loads, f.budgets, f.scalers, f.moves, template} {
 		all = append(all, find(b, a)...)
 	}
 	order := []string{Error, Warning, Info}
@@ -111,26 +154,24 @@ func ref(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
 // quotas leave too little for some moment: the step stands still then.
 func (f Forecast) quotas(_ Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
-	for i := range a.Quotas {
-		q := &a.Quotas[i]
-		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
-			all = append(all, rollouts.Finding{Severity: Info, Code: "quota", Object: ref("v1", "ResourceQuota", q), Message: "the quota has scopes, and was not looked at"})
-			continue
-		}
-		for name, hard := range q.Status.Hard {
-			used := q.Status.Used[name]
-			left := hard.AsApproximateFloat64() - used.AsApproximateFloat64()
-			at := slices.IndexFunc(f.Moments, func(m Moment) bool { return a.asked(m, name)-a.asked(f.Moments[0], name) > left+1e-9 })
+	for _, q := range a.Quotas {
+		for name, left := range q.Status.Hard {
+			left.Sub(q.Status.Used[name])
+			updated, old := a.each(name, q)
+			var more resource.Quantity
+			at := slices.IndexFunc(f.Moments, func(m Moment) bool {
+				more = m.count(updated, old)
+				more.Sub(f.Moments[0].count(updated, old))
+				return more.Sign() > 0 && more.Cmp(left) > 0
+			})
 			if at < 0 {
 				continue
 			}
-			hard.Sub(used)
 			m := f.Moments[at]
 			all = append(all, rollouts.Finding{
 				Severity: Error, Step: m.Step, Code: "quota", Object: ref("v1", "ResourceQuota", q),
-				Message: fmt.Sprintf("%s of %s are left, and %d new and %d old pods ask for %s more; the step will stand still", hard.String(), name,
-					m.Update, m.Stable, quantity(a.asked(m, name)-a.asked(f.Moments[0], name), resource.DecimalSI)),
-				Fix: "raise the quota, or let fewer pods come beside the others",
+				Message: fmt.Sprintf("%s of %s are left, and %d new and %d old pods ask for %s more; the step will stand still", left.String(), name, m.Update, m.Stable, more.String()),
+				Fix:     "raise the quota, or let fewer pods come beside the others",
 			})
 		}
 	}
@@ -172,8 +213,7 @@ func (f Forecast) loads(Begin, Around) []rollouts.Finding {
 func (f Forecast) budgets(b Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
 	_, floor := f.Peak(a)
-	for i := range a.Budgets {
-		p := &a.Budgets[i]
+	for _, p := range a.Budgets {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(a.New.Labels)) {
 			continue
@@ -210,8 +250,7 @@ func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
 	var all []rollouts.Finding
 	style, plan := b.Rollout.Spec.Strategy.Active()
 	peak, _ := f.Peak(a)
-	for i := range a.Scalers {
-		h := &a.Scalers[i]
+	for _, h := range a.Scalers {
 		add := func(severity string, step int32, message, fix string) {
 			all = append(all, rollouts.Finding{Severity: severity, Step: step, Code: "scaler", Object: ref("autoscaling/v2", "HorizontalPodAutoscaler", h), Message: message, Fix: fix})
 		}
@@ -229,6 +268,13 @@ func (f Forecast) scalers(b Begin, a Around) []rollouts.Finding {
 		}
 	}
 	return all
+}
+
+func (f Forecast) moves(Begin, Around) []rollouts.Finding {
+	if !f.Cut {
+		return nil
+	}
+	return []rollouts.Finding{{Severity: Info, Code: "moves", Message: fmt.Sprintf("pods move more than %d times; what comes after that was not looked at", mostMoves), Fix: "let more pods come, or be missing, at once"}}
 }
 
 func template(_ Begin, a Around) []rollouts.Finding {

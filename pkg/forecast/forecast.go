@@ -8,7 +8,6 @@ package forecast
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -55,13 +54,15 @@ type Forecast struct {
 	Steps []rollouts.PlannedStep
 	// Moments are those at which something changes, from the beginning.
 	Moments []Moment
+	// Cut reports whether pods move more often than is looked at.
+	Cut bool
 }
 
 const (
 	uid      = types.UID("forecast")
 	revision = "update"
-	// most bounds how often pods move within a step.
-	most = 10_000
+	// mostMoves bounds how often pods move.
+	mostMoves = 10_000
 	// maxWaves bounds the waves that a step has.
 	maxWaves = 50
 )
@@ -100,6 +101,7 @@ type run struct {
 	// now is the step under way, and what of it is known.
 	now                    *rollouts.PlannedStep
 	update, stable, others int32
+	moves                  int
 }
 
 func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
@@ -216,7 +218,7 @@ func Load(s rollouts.PlannedStep) float64 {
 // settle has the batch go on until it is ready, or nothing moves.
 func (r *run) settle() {
 	r.batch.Generation++
-	for range most {
+	for ; r.moves < mostMoves; r.moves++ {
 		r.batch.Status = batch.Decide(batch.Observed{Release: r.batch, Workload: &r.w, Wanted: true, Owned: true, Now: time.Unix(0, 0)}).Status
 		back := r.batch.Spec.Plan.Abort && r.update == 0 && r.stable >= r.w.Replicas
 		if back || r.batch.Status.BatchState == rollouts.BatchReady {
@@ -229,6 +231,7 @@ func (r *run) settle() {
 			return
 		}
 	}
+	r.Cut = true
 }
 
 // tell tells the workload how far it may go, and reports whether that is new.
@@ -350,7 +353,7 @@ func (r *run) move(update, stable int32) bool {
 func (r *run) note(update, stable, ready int32) {
 	r.now.Peak, r.now.MinReady = max(r.now.Peak, update+stable), min(r.now.MinReady, ready)
 	m := Moment{Step: r.now.Step, Update: update, Stable: stable, Ready: ready}
-	if !slices.Contains(r.Moments, m) {
+	if m != r.Moments[len(r.Moments)-1] {
 		r.Moments = append(r.Moments, m)
 	}
 }

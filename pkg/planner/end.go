@@ -65,16 +65,19 @@ var endings = map[rollouts.Activity]struct {
 // end runs the teardown of a completed or cancelled release.
 func end(d *draft) {
 	ending := endings[d.activity()]
-	rows := teardowns[d.style].succeeded
+	rows, still := teardowns[d.style].succeeded, d.live()
 	if ending.outcome == rollouts.ReleaseCancelled {
-		rows = teardowns[d.style].cancelled
+		rows, still = teardowns[d.style].cancelled, d.w.Is(d.progress().UpdateRevision)
 		if d.w.StableGone {
 			keepStable(d) // its template was set again, and it has no pods yet
 		}
 	}
 	revision := d.revision()
-	if !d.w.Held && !d.live() {
-		revision = "" // it was given back, and its template changed unheld
+	if !d.w.Held && !still {
+		// It was given back, its template changed unheld, and it goes on natively.
+		if revision = ""; ending.outcome == rollouts.ReleaseCancelled {
+			rows = disableTeardown
+		}
 	}
 	left := remaining(d.facts, rows, lastPlan(d.facts, rollouts.WaitResume, revision, false))
 	if d.pursue(left); !left.done() {

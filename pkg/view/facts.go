@@ -44,7 +44,7 @@ func (s *Seen) facts() facts {
 	var f facts
 	if row, ok := s.row(); ok {
 		f.row = row
-		f.object = s.decoded(row, s.one(s.workloadRead(row)))
+		f.object = s.Workload(row)
 	}
 	if f.object != nil {
 		s.observe(&f)
@@ -53,8 +53,8 @@ func (s *Seen) facts() facts {
 	return f
 }
 
-// decoded is a workload in the Go type of its row.
-func (s *Seen) decoded(row workload.Row, found object.Object) object.Object {
+// Decoded is a workload in the Go type of its row; nil where it has not that type.
+func Decoded(row workload.Row, found object.Object) object.Object {
 	u, ok := found.(*unstructured.Unstructured)
 	if !ok {
 		return nil
@@ -67,39 +67,62 @@ func (s *Seen) decoded(row workload.Row, found object.Object) object.Object {
 	return o
 }
 
+// Workload is the workload; nil if there is none, or it is not seen.
+func (s *Seen) Workload(row workload.Row) object.Object {
+	return Decoded(row, s.one(s.workloadRead(row)))
+}
+
+// Stored is the workload as it was read, and reports whether it may be seen.
+func (s *Seen) Stored(row workload.Row) (found object.Object, isSeen bool) {
+	read := s.workloadRead(row)
+	return s.one(read), s.Answers[read].seen()
+}
+
 // observe sorts what was read by whose it is, which uids tell, and asks the row.
 func (s *Seen) observe(f *facts) {
-	found := s.one(s.workloadRead(f.row))
-	selector := selectorOf(found)
-	batch, _ := s.one(s.batchRead()).(*rollouts.BatchRelease)
+	batch, _ := s.one(s.BatchRead()).(*rollouts.BatchRelease)
 	known := planner.KnownOf(s.Rollout, batch)
 	var beside []object.Object
-	for _, o := range s.Answers[extraRead(f.row, found.GetName())].Objects {
-		if extra := s.decoded(f.row, o); extra != nil {
+	for _, o := range s.Answers[extraRead(f.row, f.object.GetName())].Objects {
+		if extra := Decoded(f.row, o); extra != nil {
 			beside = append(beside, extra)
 		}
 	}
 	f.extras = f.row.Extras(f.object, beside, known)
-	owners := append([]object.Object{f.object}, f.extras...)
-	owned := slices.Clone(f.extras)
-	if sets := setRead(f.row, selector); sets != nil {
-		f.sets = controlled(s.Answers[*sets].Objects, owners)
-	}
-	owned = append(owned, f.sets...)
-	pods := controlled(s.Answers[podRead(selector)].Objects, append(owners, f.sets...))
-	for _, o := range pods {
-		f.pods = append(f.pods, o.(*corev1.Pod))
-	}
+	var pods []object.Object
+	f.sets, pods = s.owned(f.row, append([]object.Object{f.object}, f.extras...))
+	f.pods = As[*corev1.Pod](Answer{Objects: pods})
+	owned := slices.Concat(f.extras, f.sets)
 	if slices.Contains(f.row.Owns, podKind) {
 		owned = append(owned, pods...)
 	}
 	if f.row.Scalers {
-		owned = append(owned, s.scalers(f)...)
+		for _, h := range s.Scalers() {
+			owned = append(owned, h)
+		}
 	}
 	f.Workload = f.row.Facts(f.row.See(f.object, owned, known), owned)
 	if p := s.Rollout.Status.Active(); p != nil && s.Rollout.Status.UnderWay() {
 		f.released = p.PodTemplateHash
 	}
+}
+
+// owned are the revisions and the pods that one of the owners controls.
+func (s *Seen) owned(row workload.Row, owners []object.Object) (sets, pods []object.Object) {
+	selector := selectorOf(s.one(s.workloadRead(row)))
+	if read := setRead(row, selector); read != nil {
+		sets = controlled(s.Answers[*read].Objects, owners)
+	}
+	return sets, controlled(s.Answers[podRead(selector)].Objects, slices.Concat(owners, sets))
+}
+
+// Owned are the revisions of a workload, and its pods where no ReplicaSet owns them.
+func (s *Seen) Owned(row workload.Row, o object.Object) []object.Object {
+	sets, pods := s.owned(row, []object.Object{o})
+	if slices.Contains(row.Owns, podKind) {
+		return append(sets, pods...)
+	}
+	return sets
 }
 
 // controlled are the objects that one of the owners controls.
@@ -109,24 +132,34 @@ func controlled(all, owners []object.Object) []object.Object {
 	})
 }
 
-// scalers are the autoscalers of the workload, disabled or not.
-func (s *Seen) scalers(f *facts) []object.Object {
-	return slices.DeleteFunc(slices.Clone(s.Answers[Read{Role: roleScaler, Kind: scalerKind}].Objects), func(o object.Object) bool {
-		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		return !ok || h.Spec.ScaleTargetRef.Kind != f.row.GVK.Kind || workload.Scaled(h) != s.Rollout.Spec.WorkloadRef.Name
+// Scalers are the autoscalers of the workload, disabled or not.
+func (s *Seen) Scalers() []*autoscalingv2.HorizontalPodAutoscaler {
+	ref := s.Rollout.Spec.WorkloadRef
+	return slices.DeleteFunc(As[*autoscalingv2.HorizontalPodAutoscaler](s.Answers[scalers]), func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+		return h.Spec.ScaleTargetRef.Kind != ref.Kind || workload.Scaled(h) != ref.Name
 	})
 }
 
 // observeNetwork asks what Services and routers do.
 func (s *Seen) observeNetwork(f *facts) {
+	var pods map[string]string
+	if f.object != nil {
+		pods = f.row.PodLabels(f.object)
+	}
+	var route *planner.Route
+	if f.network, route = s.Network(f.row, pods, nil); route != nil && !route.Unserved {
+		f.route, f.weight = route, weightOf(*route)
+	}
+}
+
+// Network are Services and routers, and what they do for pods with the labels of a template;
+// the route is nil where none is asked for, or not all of it is seen.
+func (s *Seen) Network(row workload.Row, pods map[string]string, steps []rollouts.Step) (traffic.Objects, *planner.Route) {
 	o, ref := traffic.OfRollout(s.Rollout, s.owner())
 	if ref == nil {
-		return
+		return o, nil
 	}
-	o.RevisionKey, o.Stable.Namespace, o.Stable.Name = f.row.RevisionKey, s.Rollout.Namespace, ref.Service
-	if f.object != nil {
-		o.Template = f.row.PodLabels(f.object)
-	}
+	o.RevisionKey, o.Stable.Namespace, o.Stable.Name, o.Template = row.RevisionKey, s.Rollout.Namespace, ref.Service, pods
 	o.Service, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service}).(*corev1.Service)
 	o.CanaryService, _ = s.one(Read{Role: roleService, Kind: serviceKind, Name: ref.Service + rollouts.CanarySuffix}).(*corev1.Service)
 	for i := range o.Routers {
@@ -137,13 +170,10 @@ func (s *Seen) observeNetwork(f *facts) {
 		r.Object = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name})
 		r.Beside, _ = s.one(Read{Role: roleRouter, Kind: kindOf(*r), Name: r.Name + rollouts.CanarySuffix}).(*networkingv1.Ingress)
 	}
-	f.network = o
 	if slices.ContainsFunc(s.networkReads(), func(r Read) bool { return !s.Answers[r].seen() }) {
-		return
+		return o, nil
 	}
-	if route := traffic.ObserveSteps(o, *ref, nil); !route.Unserved {
-		f.route, f.weight = &route, weightOf(route)
-	}
+	return o, new(traffic.ObserveSteps(o, *ref, steps))
 }
 
 // weightOf is the share of the update revision; nil where no router divides requests.
@@ -210,7 +240,7 @@ func (f *facts) valueOf(set object.Object) string {
 // For is what another viewer sees of the same, and reports whether something that this one
 // may see was not read.
 func (s *Seen) For(may func(Read) bool) (mine *Seen, unread bool) {
-	mine = &Seen{Rollout: s.Rollout, Answers: map[Read]Answer{}}
+	mine = NewSeen(s.Rollout)
 	for next := mine.Next(); len(next) > 0; next = mine.Next() {
 		for _, r := range next {
 			answer, read := s.Answers[r]

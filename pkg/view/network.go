@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,15 +106,11 @@ func (b *builder) judgeRouter(n *rollouts.Node, r traffic.Router) {
 }
 
 func (b *builder) addScalers() {
-	if !b.seen.Answers[Read{Role: roleScaler, Kind: scalerKind}].seen() || b.main == "" {
+	if b.main == "" {
 		return
 	}
-	found := b.seen.scalers(&b.facts)
-	for _, o := range found[:min(len(found), most)] {
-		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
-		if !ok {
-			continue
-		}
+	found := b.seen.Scalers()
+	for _, h := range found[:min(len(found), most)] {
 		n := node(roleScaler, scalerKind, "", h, b.main)
 		n.Desired, n.Pods = new(h.Status.DesiredReplicas), new(h.Status.CurrentReplicas)
 		if workload.Scaled(h) != h.Spec.ScaleTargetRef.Name {
@@ -131,13 +126,9 @@ func (b *builder) addBudgets() {
 		return
 	}
 	pods, added := labels.Set(b.facts.row.PodLabels(b.facts.object)), 0
-	for _, o := range b.seen.Answers[Read{Role: roleBudget, Kind: budgetKind}].Objects {
-		p, ok := o.(*policyv1.PodDisruptionBudget)
-		if !ok || added == most {
-			continue
-		}
+	for _, p := range As[*policyv1.PodDisruptionBudget](b.seen.Answers[Budgets]) {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
-		if err != nil || !selector.Matches(pods) {
+		if err != nil || !selector.Matches(pods) || added == most {
 			continue
 		}
 		n := node(roleBudget, budgetKind, "", p, b.main)

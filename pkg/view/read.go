@@ -86,6 +86,13 @@ func (a Answer) seen() bool { return !a.Forbidden && a.Failure == "" }
 type Seen struct {
 	Rollout *rollouts.Rollout
 	Answers map[Read]Answer
+	// also is read besides.
+	also []Read
+}
+
+// NewSeen is a Rollout of which nothing else was read, and what to read besides.
+func NewSeen(r *rollouts.Rollout, also ...Read) *Seen {
+	return &Seen{Rollout: r, Answers: map[Read]Answer{}, also: also}
 }
 
 // Next are the reads that are still to be done. Some depend on the answers to others.
@@ -102,11 +109,19 @@ var (
 	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 	scalerKind  = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 	budgetKind  = policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
+	quotaKind   = corev1.SchemeGroupVersion.WithKind("ResourceQuota")
+)
+
+// Reads of all objects of a kind.
+var (
+	scalers = Read{Role: roleScaler, Kind: scalerKind}
+	Budgets = Read{Role: roleBudget, Kind: budgetKind}
+	Quotas  = Read{Kind: quotaKind}
 )
 
 // reads are all of them, as far as the answers tell.
 func (s *Seen) reads() []Read {
-	reads := []Read{s.batchRead()}
+	reads := append([]Read{s.BatchRead()}, s.also...)
 	row, ok := s.row()
 	if ok {
 		main := s.workloadRead(row)
@@ -114,12 +129,13 @@ func (s *Seen) reads() []Read {
 		if found := s.one(main); found != nil {
 			reads = append(reads, s.ownedReads(row, found)...)
 		}
-		reads = append(reads, Read{Role: roleScaler, Kind: scalerKind}, Read{Role: roleBudget, Kind: budgetKind})
+		reads = append(reads, scalers, Budgets)
 	}
 	return append(reads, s.networkReads()...)
 }
 
-func (s *Seen) batchRead() Read {
+// BatchRead is that of the BatchRelease.
+func (s *Seen) BatchRead() Read {
 	return Read{Role: roleBatch, Kind: batchKind, Name: s.Rollout.Name}
 }
 
@@ -194,6 +210,31 @@ func kindOf(r traffic.Router) schema.GroupVersionKind {
 	return r.Kind.WithVersion(version)
 }
 
+// As are the objects of an answer in their Go type.
+func As[T object.Object](a Answer) (all []T) {
+	for _, o := range a.Objects {
+		if typed, ok := o.(T); ok {
+			all = append(all, typed)
+		}
+	}
+	return all
+}
+
+// Unknown says what was not seen, and why.
+func (s *Seen) Unknown() (all []string) {
+	for r, a := range s.Answers {
+		why := "it takes permission to " + r.Permission()
+		if !a.Forbidden {
+			why = r.Permission() + ": " + a.Failure
+		}
+		if !a.seen() && !slices.Contains(all, why) {
+			all = append(all, why)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // row is that of the workload.
 func (s *Seen) row() (workload.Row, bool) {
 	ref := s.Rollout.Spec.WorkloadRef
@@ -253,6 +294,7 @@ var typed = map[schema.GroupVersionKind]func() object.Object{
 	podKind:     func() object.Object { return &corev1.Pod{} },
 	scalerKind:  func() object.Object { return &autoscalingv2.HorizontalPodAutoscaler{} },
 	budgetKind:  func() object.Object { return &policyv1.PodDisruptionBudget{} },
+	quotaKind:   func() object.Object { return &corev1.ResourceQuota{} },
 }
 
 // Trimmed is an object with what a node needs.

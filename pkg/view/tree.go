@@ -90,7 +90,7 @@ func rolloutNode(r *rollouts.Rollout, id string) rollouts.Node {
 }
 
 func (b *builder) addBatch() {
-	batch, ok := b.seen.one(b.seen.batchRead()).(*rollouts.BatchRelease)
+	batch, ok := b.seen.one(b.seen.BatchRead()).(*rollouts.BatchRelease)
 	if !ok || !metav1.IsControlledBy(batch, b.seen.Rollout) {
 		return
 	}

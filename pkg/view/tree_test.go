@@ -118,7 +118,7 @@ func (w world) answer(t *testing.T, r view.Read) view.Answer {
 // tree is what somebody sees that may not do some things.
 func (w world) tree(t *testing.T, forbidden ...string) view.Tree {
 	t.Helper()
-	seen := &view.Seen{Answers: map[view.Read]view.Answer{}}
+	seen := view.NewSeen(nil)
 	for _, u := range w {
 		if u.GetKind() == "Rollout" {
 			seen.Rollout = hub[rollouts.Rollout](t, u, &v1beta1.Rollout{})

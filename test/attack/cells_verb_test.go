@@ -36,6 +36,11 @@ var verbCells = []cell{
 		path := strings.Replace(a.api(), "v1beta1", "v1alpha1", 1) + "/status"
 		a.tries(u, patch(path, `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`))
 	}, expect: forbidden},
+	{who: status, what: skip, how: "says that its checks passed, and count no more", on: scene{at: midway},
+		do: writesStatus(`{"analysis":{"overridden":true,"checks":[{"name":"successRate","result":"Passed"}]}}`), expect: forbidden},
+	{who: promoter, what: skip, how: "overrides checks", on: scene{at: midway}, do: func(a *app, u *user) {
+		a.tries(u, post(a.api()+"/promote", `{"override":true,"reason":"it is fine"}`))
+	}, expect: forbidden},
 	{who: editor, what: skip, how: "ends the pause of the step that waits", on: scene{at: midway}, do: func(a *app, u *user) {
 		a.tries(u, patch(a.api(), `{"spec":{"strategy":{"canary":{"steps":[{"replicas":1,"pause":{"duration":0}},{"replicas":2},{"replicas":"100%"}]}}}}`))
 	}, expect: forbidden},

@@ -103,23 +103,28 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
+	s := &server{}
+	s.WithWatch = builder(t, objects()...).WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
+	return s
+}
+
+// builder makes clients of an API server with the indexes of the caches.
+func builder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &server{}
-	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects()...).
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1beta1.Rollout{}, &v1beta1.BatchRelease{}, &v1alpha1.RolloutHistory{}).
 		WithIndex(&v1beta1.Rollout{}, cluster.ByWorkload, cluster.WorkloadKeys).
 		WithIndex(&v1beta1.Rollout{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
 		WithIndex(&v1beta1.BatchRelease{}, cluster.ByWorkload, cluster.WorkloadKeys).
 		WithIndex(&appsv1.ReplicaSet{}, cluster.ByOwner, cluster.OwnerKeys).
 		WithIndex(&corev1.Pod{}, cluster.ByOwner, cluster.OwnerKeys).
-		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByUser, cluster.UserKeys).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: s.store, Patch: s.change}).Build()
-	return s
+		WithIndex(&v1alpha1.TrafficRouting{}, cluster.ByUser, cluster.UserKeys)
 }
 
 // newServerFor is a server with something to do for the reconciler of a kind. That of a

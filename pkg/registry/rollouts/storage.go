@@ -17,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/tree"
@@ -51,29 +52,29 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 			}
 		}
 	}
-	// What is computed is for clients of today: the older version has none of it.
-	stored := groups[rollouts.GroupName]["v1alpha1"]
-	views := r.Views(c, stored["batchreleases"].(rest.StandardStorage), stored["rollouthistories"].(rest.StandardStorage))
-	maps.Copy(groups[rollouts.GroupName]["v1beta1"], views)
-	return groups, addTree(groups[rollouts.GroupName][v1beta1.SchemeGroupVersion.Version], t)
+	return groups, addViews(groups[rollouts.GroupName], r, c, t)
 }
 
-// addTree adds the tree, which is made of what other endpoints store.
-func addTree(served map[string]rest.Storage, c tree.Config) error {
+// addViews adds what is computed of what other endpoints store, for clients of today: the
+// older version has none of it.
+func addViews(stored Endpoints, r *rollout.Endpoints, c rollout.Config, t tree.Config) error {
+	served := stored["v1beta1"]
 	var isRollouts, isBatches bool
-	c.Rollouts, isRollouts = served["rollouts"].(tree.Store)
-	c.BatchReleases, isBatches = served["batchreleases"].(tree.Store)
+	t.Rollouts, isRollouts = served["rollouts"].(look.Store)
+	t.BatchReleases, isBatches = served["batchreleases"].(look.Store)
+	histories, isHistories := stored["v1alpha1"]["rollouthistories"].(rest.StandardStorage)
+	maps.Copy(served, r.Views(c, t.Sources, histories))
 	why, isWhy := served["rollouts/why"].(rest.Getter)
-	if !isRollouts || !isBatches || !isWhy {
-		return errors.New("the endpoints of rollouts and batchreleases can not be watched")
+	if !isRollouts || !isBatches || !isHistories || !isWhy {
+		return errors.New("the endpoints of rollouts, batchreleases and rollouthistories can not be read for views")
 	}
-	c.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
+	t.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
 		obj, err := why.Get(ctx, r.Name, &metav1.GetOptions{})
 		if err != nil {
 			return rollouts.RolloutWhy{}, err
 		}
 		return *obj.(*rollouts.RolloutWhy), nil
 	}
-	served["rollouts/tree"] = tree.NewREST(c)
+	served["rollouts/tree"] = tree.NewREST(t)
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 )
@@ -40,8 +41,6 @@ type Config struct {
 	Rules validation.Options
 	// Finder looks up what Rollouts name; nil where there is no cluster.
 	Finder Finder
-	// Cluster is what a caller may see of it; nil where there is no cluster.
-	Cluster view.Cluster
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
@@ -64,11 +63,9 @@ func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 }
 
 // Views names the endpoints of what is computed about Rollouts.
-func (e *Endpoints) Views(c Config, batches, histories rest.StandardStorage) map[string]rest.Storage {
+func (e *Endpoints) Views(c Config, from look.Sources, histories rest.StandardStorage) map[string]rest.Storage {
 	return view.Serve(view.Config{
-		Scheme: c.Scheme, Authorizer: c.Authorizer, Clock: c.Clock, Cluster: c.Cluster,
-		Rollouts: e.rollout, Batches: batches, Histories: histories, Uses: Uses(),
-		Rules: c.Rules, Claimed: e.rollout.claims.Check,
+		Sources: from, Scheme: c.Scheme, Clock: c.Clock, Histories: histories, Uses: Uses(), Rules: c.Rules, Claimed: e.rollout.claims.Check,
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/view"
 )
 
@@ -188,7 +189,7 @@ func (o *open) wait(ctx context.Context, signal <-chan struct{}, most time.Durat
 // look makes what all viewers see together, and returns how soon to look again.
 func (o *open) look(ctx context.Context) time.Duration {
 	next := &snapshot{at: o.trees.Clock.Now(), next: make(chan struct{}), trees: map[string]view.Tree{}}
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, look.Patience)
 	defer cancel()
 	read := &round{open: o, used: map[view.Read]bool{}}
 	found, err := read.from(ctx)(bounded, view.Read{Kind: v1beta1.SchemeGroupVersion.WithKind("Rollout"), Name: o.key.Name})
@@ -197,7 +198,8 @@ func (o *open) look(ctx context.Context) time.Duration {
 	}
 	if next.gone = len(found) == 0; !next.gone {
 		r, _ := found[0].(*rollouts.Rollout)
-		next.seen = readAll(bounded, r, read.from(ctx), o.may)
+		next.seen = view.NewSeen(r)
+		look.All(bounded, next.seen, read.from(ctx), o.may)
 	}
 	o.stopUnused(read.used)
 	o.publish(next)
@@ -247,7 +249,7 @@ type round struct {
 }
 
 // from reads what the informers have. They run for as long as the tree is open.
-func (r *round) from(ctx context.Context) reader {
+func (r *round) from(ctx context.Context) look.Reader {
 	return func(bounded context.Context, read view.Read) ([]object.Object, error) {
 		i, err := r.informer(ctx, read)
 		if err != nil {

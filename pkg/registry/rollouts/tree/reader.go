@@ -6,15 +6,11 @@ package tree
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,20 +18,15 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/view"
 )
-
-// reader answers one question about objects of a namespace.
-type reader func(context.Context, view.Read) ([]object.Object, error)
-
-var errNoCluster = errors.New("the server has no cluster")
 
 // flight reads for all that ask at the same time, each question once.
 type flight struct {
 	mu    sync.Mutex
-	live  reader
+	live  look.Reader
 	reads map[view.Read]func() ([]object.Object, error)
 }
 
@@ -59,7 +50,7 @@ func (t *REST) joined(key types.NamespacedName) (f *flight, begun bool) {
 	if f := t.flights[key]; f != nil {
 		return f, false
 	}
-	f = &flight{reads: map[view.Read]func() ([]object.Object, error){}, live: t.live(key.Namespace)}
+	f = &flight{reads: map[view.Read]func() ([]object.Object, error){}, live: t.Live(key.Namespace)}
 	t.flights[key] = f
 	return f, true
 }
@@ -69,7 +60,7 @@ func (f *flight) read(ctx context.Context, r view.Read) ([]object.Object, error)
 	f.mu.Lock()
 	if f.reads[r] == nil {
 		f.reads[r] = sync.OnceValues(func() ([]object.Object, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look.Patience)
 			defer cancel()
 			return f.live(ctx, r)
 		})
@@ -77,87 +68,6 @@ func (f *flight) read(ctx context.Context, r view.Read) ([]object.Object, error)
 	read := f.reads[r]
 	f.mu.Unlock()
 	return read()
-}
-
-// live reads once, from what the API server has in memory.
-func (t *REST) live(namespace string) reader {
-	return func(ctx context.Context, r view.Read) ([]object.Object, error) {
-		options := metav1.ListOptions{ResourceVersion: "0"}
-		narrow(r, &options)
-		if store := t.store(r); store != nil {
-			return listed(genericapirequest.WithNamespace(ctx, namespace), store, options)
-		}
-		if t.Cluster == nil {
-			return nil, errNoCluster
-		}
-		list, err := t.Cluster.Resource(r.Resource()).Namespace(namespace).List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil, nil // the cluster does not serve the kind
-		}
-		if err != nil {
-			return nil, err
-		}
-		var found []object.Object
-		for i := range list.Items {
-			o, err := r.Trimmed(&list.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, o)
-		}
-		return found, nil
-	}
-}
-
-// narrow asks for what is read, and no more.
-func narrow(r view.Read, options *metav1.ListOptions) {
-	options.LabelSelector = r.Labels
-	if r.Name != "" {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String()
-	}
-}
-
-// store is the endpoint that serves the kind in this process; nil if the cluster does.
-func (t *REST) store(r view.Read) Store {
-	switch {
-	case r.Kind.Group != rollouts.GroupName:
-		return nil
-	case r.Kind.Kind == "Rollout":
-		return t.Rollouts
-	default:
-		return t.BatchReleases
-	}
-}
-
-func listed(ctx context.Context, from Store, options metav1.ListOptions) ([]object.Object, error) {
-	list, err := listedBy(ctx, from, options)
-	if err != nil {
-		return nil, err
-	}
-	var found []object.Object
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		if o, ok := item.(object.Object); ok {
-			found = append(found, o)
-		}
-		return nil
-	})
-	return found, err
-}
-
-func listedBy(ctx context.Context, from Store, options metav1.ListOptions) (runtime.Object, error) {
-	internal, err := internalOptions(options)
-	if err != nil {
-		return nil, err
-	}
-	return from.List(ctx, internal)
-}
-
-func internalOptions(options metav1.ListOptions) (*metainternalversion.ListOptions, error) {
-	var internal metainternalversion.ListOptions
-	if err := metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&options, &internal, nil); err != nil {
-		return nil, fmt.Errorf("converting the options of a request: %w", err)
-	}
-	return &internal, nil
 }
 
 // informer watches what one question is about.
@@ -174,15 +84,15 @@ type informer struct {
 // newInformer makes an informer that wakes somebody when something changes.
 func (t *REST) newInformer(namespace string, r view.Read, wake func()) (*informer, error) {
 	i := &informer{tried: make(chan struct{})}
-	store := t.store(r)
+	store := t.Store(r)
 	switch {
 	case store != nil:
 		i.SharedIndexInformer = cache.NewSharedIndexInformer(watched(store, namespace, r), nil, 0, cache.Indexers{})
 	case t.Cluster == nil:
-		return nil, errNoCluster
+		return nil, look.ErrNoCluster
 	default:
 		i.SharedIndexInformer = dynamicinformer.NewFilteredDynamicInformer(t.Cluster, r.Resource(), namespace, 0, cache.Indexers{},
-			func(options *metav1.ListOptions) { narrow(r, options) }).Informer()
+			func(options *metav1.ListOptions) { look.Narrow(r, options) }).Informer()
 	}
 	_, added := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
@@ -245,15 +155,15 @@ func (i *informer) objects(ctx context.Context) ([]object.Object, error) {
 }
 
 // watched lists and watches an endpoint of this process.
-func watched(from Store, namespace string, r view.Read) *cache.ListWatch {
+func watched(from look.Store, namespace string, r view.Read) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			narrow(r, &options)
-			return listedBy(genericapirequest.WithNamespace(ctx, namespace), from, options)
+			look.Narrow(r, &options)
+			return look.List(genericapirequest.WithNamespace(ctx, namespace), from, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			narrow(r, &options)
-			internal, err := internalOptions(options)
+			look.Narrow(r, &options)
+			internal, err := look.Internal(options)
 			if err != nil {
 				return nil, err
 			}

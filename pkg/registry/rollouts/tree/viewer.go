@@ -31,7 +31,7 @@ func newViewer(ctx context.Context, o *open) *viewer {
 	events := make(chan watch.Event)
 	return &viewer{
 		ProxyWatcher: watch.NewProxyWatcher(events), events: events, open: o,
-		may: func(r view.Read) bool { return o.trees.may(ctx, r) },
+		may: func(r view.Read) bool { return o.trees.May(ctx, r) },
 	}
 }
 
@@ -55,11 +55,19 @@ func (v *viewer) run(ctx context.Context) {
 			continue
 		}
 		checked = v.open.trees.Clock.Now()
-		if err := v.open.trees.mayWatch(ctx, v.open.key.Name); err != nil {
+		if err := v.mayWatch(ctx); err != nil {
 			v.send(ctx, refusal(err), end.C())
 			return
 		}
 	}
+}
+
+// mayWatch refuses users that may not watch the tree any more.
+func (v *viewer) mayWatch(ctx context.Context) error {
+	if err := v.open.trees.Allowed(ctx, "get", "", v.open.key.Name); err != nil {
+		return err
+	}
+	return v.open.trees.Allowed(ctx, "watch", "tree", v.open.key.Name)
 }
 
 // send reports whether the event has been taken.

@@ -31,7 +31,7 @@ const (
 
 // history is its answer. The release that is asked for comes with what restores it.
 func (w whys) history(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
-	r, err := w.rollout(ctx, name)
+	r, err := w.Rollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,12 @@ import (
 	"github.com/weir-rollouts/weir/pkg/forecast"
 	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// planTimeout bounds what a plan reads; all objects are asked for at once.
-const planTimeout = 3 * time.Second
+// maxErrors bounds the findings of a plan that is wrong.
+const maxErrors = 20
 
 // planREST serves the plan of the release under way, or of a change that nobody has made.
 // It stores nothing.
@@ -43,7 +44,7 @@ func (p *planREST) Destroy() {}
 
 // Get implements rest.Getter.
 func (p *planREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	r, err := p.rollout(ctx, name)
+	r, err := p.Rollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (p *planREST) Create(ctx context.Context, name string, obj runtime.Object, 
 	if err := validate(ctx, obj.DeepCopyObject()); err != nil {
 		return nil, err
 	}
-	r, err := p.rollout(ctx, name)
+	r, err := p.Rollout(ctx, name)
 	if apierrors.IsNotFound(err) && asked.Spec.Rollout != nil {
 		r, err = &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: genericapirequest.NamespaceValue(ctx)}}, nil
 	}
@@ -80,7 +81,7 @@ type planning struct {
 }
 
 func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.PlanSpec) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	ctx, cancel := context.WithTimeout(ctx, look.Patience)
 	defer cancel()
 	m := &planning{whys: p.whys, r: r, spec: spec}
 	if err := m.make(ctx); err != nil {
@@ -107,7 +108,6 @@ func (m *planning) make(ctx context.Context) error {
 	if !m.observe(ctx, b) {
 		return nil
 	}
-	m.surround(ctx)
 	f := forecast.Of(m.begin)
 	if m.around.Same && !m.begin.UnderWay {
 		f.Steps, f.Moments = nil, f.Moments[:1]
@@ -115,40 +115,40 @@ func (m *planning) make(ctx context.Context) error {
 	m.status.Steps = f.Steps
 	m.status.Peak, m.status.Floor = f.Peak(m.around)
 	m.status.Findings = append(m.status.Findings, f.Findings(m.begin, m.around)...)
-	slices.Sort(m.status.Unknown)
 	return m.complete(ctx)
 }
 
 func (m *planning) found(f rollouts.Finding) { m.status.Findings = append(m.status.Findings, f) }
 
 // replan puts the plan of the request in the place of the stored one, and reports whether
-// there is one to go by.
+// there is one to go by: one that would be refused may have any size.
 func (m *planning) replan(ctx context.Context) bool {
-	if m.spec.Rollout != nil {
-		m.judge(ctx)
+	if m.spec.Rollout != nil && !m.judge(ctx) {
+		return false
 	}
 	_, plan := m.r.Spec.Strategy.Active()
 	return plan != nil && m.r.Spec.WorkloadRef != nil && len(plan.Steps) > 0
 }
 
-// judge finds what would refuse the plan of the request.
-func (m *planning) judge(ctx context.Context) {
+// judge finds what would refuse the plan of the request, and reports whether it is valid.
+func (m *planning) judge(ctx context.Context) bool {
 	stored := m.r.DeepCopy()
 	m.r.Spec = *m.spec.Rollout.DeepCopy()
 	errs := validation.ValidateRollout(m.r, m.Rules)
 	if stored.ResourceVersion != "" {
 		errs = validation.ValidateRolloutUpdate(m.r, stored, m.Rules)
 	}
-	for _, e := range errs {
+	for _, e := range errs[:min(len(errs), maxErrors)] {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: e.Error()})
 	}
 	ref := m.r.Spec.WorkloadRef
-	if ref == nil || m.Claimed == nil {
-		return
+	if len(errs) > 0 || ref == nil || m.Claimed == nil {
+		return len(errs) == 0
 	}
 	if err := m.Claimed(ctx, claim.OwnerOf(m.r), ref); err != nil {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "claim", Object: ref, Message: err.Error()})
 	}
+	return true
 }
 
 // decide does what a verb would do, and reports whether it could.
@@ -172,7 +172,7 @@ func (m *planning) decide() bool {
 
 // complete adds what is known of people and of earlier releases.
 func (m *planning) complete(ctx context.Context) error {
-	you, err := m.may(ctx, "create", rollouts.Resource("rollouts"), string(rollouts.VerbPromote), m.r.Name)
+	you, err := m.may(ctx, "create", string(rollouts.VerbPromote), m.r.Name)
 	if err != nil {
 		return err
 	}

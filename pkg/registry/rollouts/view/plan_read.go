@@ -8,61 +8,42 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/forecast"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/traffic"
+	"github.com/weir-rollouts/weir/pkg/view"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// ask reads several things at once; what could not be read is noted.
-func (m *planning) ask(ctx context.Context, questions ...question) [][]unstructured.Unstructured {
-	answers, unknown := make([][]unstructured.Unstructured, len(questions)), make([]string, len(questions))
-	var wg sync.WaitGroup
-	for i, q := range questions {
-		wg.Go(func() { answers[i], unknown[i] = m.read(ctx, q) })
-	}
-	wg.Wait()
-	for _, why := range unknown {
-		if why != "" && !slices.Contains(m.status.Unknown, why) {
-			m.status.Unknown = append(m.status.Unknown, why)
-		}
-	}
-	return answers
-}
+// maxReplicas bounds a workload that is looked at.
+const maxReplicas = 1_000_000
 
-// decode is an object in its Go type; nil where it is another.
-func decode[T object.Object](u *unstructured.Unstructured, into T) (T, bool) {
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
-	return into, err == nil
-}
-
-// observe reads the workload as it would be, and reports whether there is one.
+// observe reads the workload as it would be and what it meets, and reports whether there is
+// one.
 func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
-	ref, style := m.r.Spec.WorkloadRef, rollouts.StyleFor(&m.r.Spec.Strategy, m.r.Spec.WorkloadRef)
-	row, ok := workload.Find(ref.APIVersion, ref.Kind, style)
+	ref := m.r.Spec.WorkloadRef
+	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StyleFor(&m.r.Spec.Strategy, ref))
 	if !ok {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Object: ref, Message: fmt.Sprintf("a %s of %s is not released in this style; %s", ref.Kind, ref.APIVersion, workload.Served())})
 		return false
 	}
-	live := m.ask(ctx, question{kind: row.GVK, name: ref.Name})[0]
-	if len(live) == 0 && len(m.spec.Workload.Raw) == 0 {
-		if len(m.status.Unknown) == 0 {
+	seen := view.NewSeen(m.r, view.Quotas)
+	seen.Answers[seen.BatchRead()] = view.Answer{} // it is known
+	look.All(ctx, seen, m.Live(m.r.Namespace), func(r view.Read) bool { return m.May(ctx, r) })
+	m.status.Unknown = seen.Unknown()
+	live, isSeen := seen.Stored(row)
+	if live == nil && len(m.spec.Workload.Raw) == 0 {
+		if isSeen {
 			m.found(rollouts.Finding{Severity: forecast.Error, Code: "workload", Object: ref, Message: "the workload does not exist", Fix: "create it, or send it as spec.workload"})
 		}
 		return false
@@ -72,49 +53,44 @@ func (m *planning) observe(ctx context.Context, b *rollouts.BatchRelease) bool {
 		m.found(rollouts.Finding{Severity: forecast.Error, Code: "validation", Message: err.Error()})
 		return false
 	}
-	if len(live) == 0 {
-		m.facts(row, next, next, nil, b)
-		return true
+	obj := next
+	var owned []object.Object
+	if live != nil {
+		if obj = seen.Workload(row); obj == nil {
+			return false
+		}
+		owned = seen.Owned(row, obj)
 	}
-	obj, ok := decode(&live[0], row.New())
-	if !ok {
-		return false
-	}
-	obj.GetObjectKind().SetGroupVersionKind(row.GVK)
-	m.facts(row, obj, next, m.owned(ctx, row, obj, &live[0]), b)
+	m.facts(row, obj, next, owned, b)
+	m.surround(row, seen)
 	return true
 }
 
+// surround is what the release meets.
+func (m *planning) surround(row workload.Row, seen *view.Seen) {
+	m.around.Quotas = view.As[*corev1.ResourceQuota](seen.Answers[view.Quotas])
+	m.around.Budgets = view.As[*policyv1.PodDisruptionBudget](seen.Answers[view.Budgets])
+	m.around.Scalers = seen.Scalers()
+	_, plan := m.r.Spec.Strategy.Active()
+	network, route := seen.Network(row, m.around.New.Labels, plan.Steps)
+	if !slices.ContainsFunc(network.Routers, func(r traffic.Router) bool { return !r.Known() }) { // a script routes it
+		m.around.Route = route
+	}
+}
+
 // changed is the workload as the request would have it.
-func (m *planning) changed(row workload.Row, live []unstructured.Unstructured) (object.Object, error) {
-	u := &unstructured.Unstructured{}
-	if len(live) > 0 {
-		u = live[0].DeepCopy()
+func (m *planning) changed(row workload.Row, live object.Object) (object.Object, error) {
+	u, err := m.sent(live)
+	if err != nil {
+		return nil, err
 	}
-	if raw := m.spec.Workload.Raw; len(raw) > 0 {
-		var sent struct {
-			Spec map[string]any `json:"spec"`
-		}
-		if err := json.Unmarshal(raw, &sent); err != nil {
-			return nil, fmt.Errorf("spec.workload: %w", err)
-		}
-		if u.Object == nil {
-			u.Object = map[string]any{}
-		}
-		u.Object["spec"] = sent.Spec
+	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err == nil && (n < 0 || n > maxReplicas) {
+		return nil, fmt.Errorf("spec.replicas: %d is not between 0 and %d", n, maxReplicas)
 	}
-	u.SetName(m.r.Spec.WorkloadRef.Name)
-	u.SetNamespace(m.r.Namespace)
-	if n := m.spec.Replicas; n != nil {
-		if err := unstructured.SetNestedField(u.Object, int64(*n), "spec", "replicas"); err != nil {
-			return nil, fmt.Errorf("spec.replicas: %w", err)
-		}
-	}
-	next, ok := decode(u, row.New())
-	if !ok {
+	next := view.Decoded(row, u)
+	if next == nil {
 		return nil, fmt.Errorf("spec.workload: this is not a %s of %s", row.GVK.Kind, row.GVK.GroupVersion())
 	}
-	next.GetObjectKind().SetGroupVersionKind(row.GVK)
 	template := row.Template(next)
 	for _, name := range slices.Sorted(maps.Keys(m.spec.Images)) {
 		i := slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
@@ -124,6 +100,31 @@ func (m *planning) changed(row workload.Row, live []unstructured.Unstructured) (
 		template.Spec.Containers[i].Image = m.spec.Images[name]
 	}
 	return next, nil
+}
+
+// sent is the workload as it is stored, with the manifest and the size of the request.
+func (m *planning) sent(live object.Object) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	if stored, ok := live.(*unstructured.Unstructured); ok {
+		u = stored.DeepCopy()
+	}
+	if raw := m.spec.Workload.Raw; len(raw) > 0 {
+		var manifest struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(raw, &manifest); err != nil {
+			return nil, fmt.Errorf("spec.workload: %w", err)
+		}
+		u.Object["spec"] = manifest.Spec
+	}
+	u.SetName(m.r.Spec.WorkloadRef.Name)
+	u.SetNamespace(m.r.Namespace)
+	if n := m.spec.Replicas; n != nil {
+		if err := unstructured.SetNestedField(u.Object, int64(*n), "spec", "replicas"); err != nil {
+			return nil, fmt.Errorf("spec.replicas: %w", err)
+		}
+	}
+	return u, nil
 }
 
 // facts are those that a release of the workload begins with.
@@ -170,105 +171,4 @@ func (m *planning) pods(row workload.Row) {
 	case row.Extra && p != nil:
 		b.Update = p.UpdateReplicas // beside the workload
 	}
-}
-
-// owned are the revisions of the workload, and its pods where no ReplicaSet owns them.
-func (m *planning) owned(ctx context.Context, row workload.Row, obj object.Object, live *unstructured.Unstructured) []object.Object {
-	var spec struct {
-		Selector *metav1.LabelSelector `json:"selector"`
-	}
-	fields, _, err := unstructured.NestedMap(live.Object, "spec")
-	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec) != nil || spec.Selector == nil {
-		return nil
-	}
-	selector := metav1.FormatLabelSelector(spec.Selector)
-	var questions []question
-	for _, kind := range row.Owns {
-		questions = append(questions, question{kind: kind, selector: selector})
-	}
-	makes := map[string]func() object.Object{
-		"ReplicaSet":         func() object.Object { return &appsv1.ReplicaSet{} },
-		"ControllerRevision": func() object.Object { return &appsv1.ControllerRevision{} },
-		"Pod":                func() object.Object { return &corev1.Pod{} },
-	}
-	var owned []object.Object
-	for i, answer := range m.ask(ctx, questions...) {
-		for j := range answer {
-			o, ok := decode(&answer[j], makes[questions[i].kind.Kind]())
-			if ok && metav1.IsControlledBy(o, obj) {
-				owned = append(owned, o)
-			}
-		}
-	}
-	return owned
-}
-
-// surround reads what the release meets.
-func (m *planning) surround(ctx context.Context) {
-	core, autoscaling := corev1.SchemeGroupVersion, schema.GroupVersion{Group: "autoscaling", Version: "v2"}
-	answers := m.ask(ctx,
-		question{kind: core.WithKind("ResourceQuota")},
-		question{kind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")},
-		question{kind: autoscaling.WithKind("HorizontalPodAutoscaler")},
-	)
-	for i := range answers[0] {
-		if q, ok := decode(&answers[0][i], &corev1.ResourceQuota{}); ok {
-			m.around.Quotas = append(m.around.Quotas, *q)
-		}
-	}
-	for i := range answers[1] {
-		if p, ok := decode(&answers[1][i], &policyv1.PodDisruptionBudget{}); ok {
-			m.around.Budgets = append(m.around.Budgets, *p)
-		}
-	}
-	ref := m.r.Spec.WorkloadRef
-	for i := range answers[2] {
-		h, ok := decode(&answers[2][i], &autoscalingv2.HorizontalPodAutoscaler{})
-		if ok && h.Spec.ScaleTargetRef.Kind == ref.Kind && workload.Scaled(h) == ref.Name {
-			m.around.Scalers = append(m.around.Scalers, *h)
-		}
-	}
-	m.network(ctx)
-}
-
-// network asks what routers could do for the steps.
-func (m *planning) network(ctx context.Context) {
-	owner := *metav1.NewControllerRef(m.r, v1beta1.SchemeGroupVersion.WithKind("Rollout"))
-	o, ref := traffic.OfRollout(m.r, owner)
-	if ref == nil {
-		return
-	}
-	before := len(m.status.Unknown)
-	questions := []question{{kind: corev1.SchemeGroupVersion.WithKind("Service"), name: ref.Service}}
-	for _, r := range o.Routers {
-		version := r.Version
-		if version == "" {
-			version = "v1"
-		}
-		questions = append(questions, question{kind: r.Kind.WithVersion(version), name: r.Name})
-		if !r.Known() {
-			return // a script of its owner routes it
-		}
-	}
-	o.Stable.Namespace, o.Stable.Name = m.r.Namespace, ref.Service
-	o.RevisionKey, o.Template = appsv1.DefaultDeploymentUniqueLabelKey, m.around.New.Labels
-	for i, answer := range m.ask(ctx, questions...) {
-		if len(answer) == 0 {
-			continue
-		}
-		switch {
-		case i == 0:
-			o.Service, _ = decode(&answer[0], &corev1.Service{})
-		case o.Routers[i-1].Ingress():
-			o.Routers[i-1].Object, _ = decode(&answer[0], &networkingv1.Ingress{})
-		default:
-			o.Routers[i-1].Object = &answer[0]
-		}
-	}
-	if len(m.status.Unknown) > before {
-		return
-	}
-	_, plan := m.r.Spec.Strategy.Active()
-	route := traffic.ObserveSteps(o, *ref, plan.Steps)
-	m.around.Route = &route
 }

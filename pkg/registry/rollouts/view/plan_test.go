@@ -6,6 +6,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,45 +14,36 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/dynamic/fake"
+	kubernetes "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/install"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 )
 
-// cluster has objects as kube-apiserver would answer them.
-type cluster []unstructured.Unstructured
-
-func (c cluster) Get(_ context.Context, kind schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
-	for i := range c {
-		if c[i].GroupVersionKind() == kind && c[i].GetName() == name {
-			return &c[i], nil
-		}
-	}
-	return nil, nil
-}
-
-func (c cluster) List(_ context.Context, kind schema.GroupVersionKind, _, _ string) ([]unstructured.Unstructured, error) {
-	return slices.DeleteFunc(slices.Clone(c), func(u unstructured.Unstructured) bool { return u.GroupVersionKind() != kind }), nil
-}
-
 // stored are objects of our own.
-type stored map[string]runtime.Object
+type stored struct {
+	look.Store
+	named map[string]runtime.Object
+}
 
 func (s stored) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	if o, ok := s[name]; ok {
+	if o, ok := s.named[name]; ok {
 		return o, nil
 	}
 	return nil, apierrors.NewNotFound(rollouts.Resource("rollouts"), name)
@@ -145,13 +137,13 @@ func asker(t *testing.T, denied ...string) *planREST {
 	if err := scheme.Convert(wire, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	var c cluster
+	var objects []runtime.Object
 	for document := range strings.SplitSeq(things, "\n---\n") {
-		u := unstructured.Unstructured{}
+		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
 			t.Fatal(err)
 		}
-		c = append(c, u)
+		objects = append(objects, u)
 	}
 	allowed := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if slices.Contains(denied, a.GetVerb()+" "+a.GetResource()) {
@@ -159,11 +151,27 @@ func asker(t *testing.T, denied ...string) *planREST {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	config := Config{
-		Scheme: scheme, Authorizer: allowed, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Cluster: c,
-		Rollouts: stored{"web": r}, Batches: stored{}, Histories: noHistories{},
+	return &planREST{whys{Config{
+		Sources: look.Sources{
+			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
+			Rollouts: stored{named: map[string]runtime.Object{"web": r}}, BatchReleases: stored{},
+		},
+		Scheme: scheme, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Histories: noHistories{},
+	}}}
+}
+
+// patch changes an object of the core group.
+func (p *planREST) patch(t *testing.T, resource, name, patch string) {
+	t.Helper()
+	objects := p.Cluster.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace("shop")
+	if _, err := objects.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	return &planREST{whys{config, access{config.Authorizer, config.Cluster, config.Rollouts}}}
+}
+
+// rollout is the stored one.
+func (p *planREST) rollout() *rollouts.Rollout {
+	return p.Rollouts.(stored).named["web"].(*rollouts.Rollout)
 }
 
 func asked(t *testing.T) context.Context {
@@ -226,16 +234,33 @@ func TestPlan(t *testing.T) {
 func TestPlanOfQuota(t *testing.T) {
 	t.Parallel()
 	p := asker(t)
-	for i, u := range p.Config.Cluster.(cluster) {
-		if u.GetKind() == "ResourceQuota" {
-			if err := unstructured.SetNestedField(p.Config.Cluster.(cluster)[i].Object, "6400m", "status", "hard", "requests.cpu"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	p.patch(t, "resourcequotas", "compute", `{"status":{"hard":{"requests.cpu":"6400m"}}}`)
 	got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
 	if c := codes(got); c[0] != "Error quota 2" || !strings.Contains(got.Findings[0].Message, "1400m of requests.cpu are left") {
 		t.Errorf("findings %+v", got.Findings)
+	}
+}
+
+// A quota with scopes counts the pods that are in all of them.
+func TestPlanOfScopes(t *testing.T) {
+	t.Parallel()
+	for spec, counts := range map[string]bool{
+		`"scopes":["NotBestEffort","NotTerminating"]`: true,
+		`"scopes":["BestEffort"]`:                     false,
+		`"scopes":["Terminating"]`:                    false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Exists"}]}`:                    false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In","values":["high"]}]}`:      false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"NotIn","values":["high"]}]}`:   true,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"CrossNamespacePodAffinity","operator":"Exists"}]}`:        false,
+		`"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Somehow","values":["high"]}]}`: false,
+	} {
+		p := asker(t)
+		// Step 1 takes one pod more than the ten that are counted, and step 2 three.
+		p.patch(t, "resourcequotas", "compute", `{"spec":{`+spec+`},"status":{"hard":{"requests.cpu":null,"pods":12}}}`)
+		got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+		if slices.Contains(codes(got), "Error quota 2") != counts {
+			t.Errorf("%s: findings %v", spec, codes(got))
+		}
 	}
 }
 
@@ -271,7 +296,7 @@ func TestPlanOfQuestions(t *testing.T) {
 	if got = asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v7"}}); !slices.Contains(codes(got), "Warning template 0") || len(got.Steps) != 0 {
 		t.Errorf("of the same template: %v %v", lines(got), codes(got))
 	}
-	other := asker(t).Rollouts.(stored)["web"].(*rollouts.Rollout).Spec.DeepCopy()
+	other := asker(t).rollout().Spec.DeepCopy()
 	other.Strategy.Canary.TrafficRoutings = nil
 	other.Strategy.Canary.Steps = other.Strategy.Canary.Steps[2:]
 	got = asker(t).of(t, rollouts.PlanSpec{Rollout: other})
@@ -294,7 +319,7 @@ func TestPlanOfQuestions(t *testing.T) {
 func TestPlanOfNothing(t *testing.T) {
 	t.Parallel()
 	p := asker(t)
-	spec := p.Rollouts.(stored)["web"].(*rollouts.Rollout).Spec.DeepCopy()
+	spec := p.rollout().Spec.DeepCopy()
 	spec.WorkloadRef.Name, spec.Strategy.Canary.TrafficRoutings = "new", nil
 	sent := runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":4,"selector":{"matchLabels":{"app":"new"}},"template":{"metadata":{"labels":{"app":"new"}},"spec":{"containers":[{"name":"app","image":"a"}]}}}}`)}
 	out, err := p.Create(asked(t), "new", &rollouts.RolloutPlan{Spec: rollouts.PlanSpec{Rollout: spec, Workload: sent}}, accept, &metav1.CreateOptions{})
@@ -314,7 +339,7 @@ func TestPlanAfter(t *testing.T) {
 	t.Parallel()
 	under := func() *planREST {
 		p := asker(t)
-		r := p.Rollouts.(stored)["web"].(*rollouts.Rollout)
+		r := p.rollout()
 		r.Status = rollouts.RolloutStatus{Phase: rollouts.PhaseProgressing, Canary: &rollouts.Progress{
 			StableRevision: "7", UpdateRevision: "8", PodTemplateHash: "8", CurrentStepIndex: 1, NextStepIndex: 2, State: rollouts.StepPaused,
 		}}
@@ -332,5 +357,60 @@ func TestPlanAfter(t *testing.T) {
 	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
 	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
 		t.Errorf("after an abort: %v", lines(got))
+	}
+}
+
+// Whatever is asked about, an answer is soon there and has a bounded size.
+func TestPlanOfHostiles(t *testing.T) {
+	t.Parallel()
+	manifest := func(spec string) rollouts.PlanSpec {
+		return rollouts.PlanSpec{Workload: runtime.RawExtension{Raw: []byte(`{"spec":` + spec + `}`)}}
+	}
+	replan := func(change func(*rollouts.RolloutSpec)) rollouts.PlanSpec {
+		spec := asker(t).rollout().Spec.DeepCopy()
+		change(spec)
+		return rollouts.PlanSpec{Rollout: spec}
+	}
+	many := manifest(`{"replicas":1000000,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":0}},"template":{"spec":{"containers":[{"name":"app","image":"web:v8"}]}}}`)
+	for name, tt := range map[string]struct {
+		spec rollouts.PlanSpec
+		code string
+	}{
+		"no template":   {manifest(`{"replicas":3}`), ""},
+		"null":          {manifest(`null`), ""},
+		"a list":        {manifest(`[]`), "Error validation 0"},
+		"of a size":     {manifest(`{"replicas":"many"}`), "Error validation 0"},
+		"below nothing": {rollouts.PlanSpec{Replicas: new(int32(-5))}, "Error validation 0"},
+		"many pods":     {many, "Info moves 0"},
+		"all the pods":  {rollouts.PlanSpec{Replicas: new(int32(math.MaxInt32))}, "Error validation 0"},
+		"many steps": {replan(func(s *rollouts.RolloutSpec) {
+			s.Strategy.Canary.Steps = slices.Repeat(s.Strategy.Canary.Steps, 30_000)
+		}), "Error validation 0"},
+		"no kind":      {replan(func(s *rollouts.RolloutSpec) { s.WorkloadRef.Kind = "Secret" }), "Error validation 0"},
+		"no workload":  {replan(func(s *rollouts.RolloutSpec) { s.WorkloadRef = nil }), "Error validation 0"},
+		"no strategy":  {replan(func(s *rollouts.RolloutSpec) { s.Strategy.Canary = nil }), "Error validation 0"},
+		"other router": {replan(func(s *rollouts.RolloutSpec) { s.Strategy.Canary.TrafficRoutings[0].Ingress = nil }), "Error validation 0"},
+		"no such step": {rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "jump", Step: -7}}, "Error verb 0"},
+		"no such verb": {rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "delete"}}, "Error verb 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(asked(t), look.Patience)
+			defer cancel()
+			answer := make(chan rollouts.PlanStatus, 1)
+			p := asker(t)
+			go func() { answer <- p.of(t, tt.spec) }()
+			select {
+			case got := <-answer:
+				if tt.code != "" && !slices.Contains(codes(got), tt.code) {
+					t.Errorf("findings %v", got.Findings)
+				}
+				if len(got.Steps) > 100 || len(got.Findings) > 100 {
+					t.Errorf("there are %d steps and %d findings", len(got.Steps), len(got.Findings))
+				}
+			case <-ctx.Done():
+				t.Error("there is no answer")
+			}
+		})
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
@@ -27,14 +27,10 @@ const Plan = "plan"
 
 // Config is what the endpoints need.
 type Config struct {
-	Scheme     *runtime.Scheme
-	Authorizer authorizer.Authorizer
-	Clock      clock.PassiveClock
-	// Cluster is nil where there is none.
-	Cluster Cluster
-	// Rollouts, Batches and Histories are the stores.
-	Rollouts, Batches Reader
-	Histories         rest.StandardStorage
+	look.Sources
+	Scheme    *runtime.Scheme
+	Clock     clock.PassiveClock
+	Histories rest.StandardStorage
 	// Rules are what an administrator decides about validation, and Claimed says why a workload
 	// is not the Rollout's to release.
 	Rules   validation.Options
@@ -55,8 +51,7 @@ type Use struct {
 
 // Serve names the endpoints.
 func Serve(c Config) map[string]rest.Storage {
-	a := access{authorizer: c.Authorizer, cluster: c.Cluster, rollouts: c.Rollouts}
-	w := whys{Config: c, access: a}
+	w := whys{c}
 	return map[string]rest.Storage{
 		"rollouts/why":     &REST{new: func() runtime.Object { return &rollouts.RolloutWhy{} }, get: w.get},
 		"rollouts/history": &historyREST{w},

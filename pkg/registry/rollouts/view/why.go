@@ -16,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/view"
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
@@ -27,13 +29,10 @@ import (
 const lookTimeout = time.Second
 
 // whys answers why.
-type whys struct {
-	Config
-	access
-}
+type whys struct{ Config }
 
 func (w whys) get(ctx context.Context, name string) (runtime.Object, error) {
-	r, err := w.rollout(ctx, name)
+	r, err := w.Rollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +57,7 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 	var wg sync.WaitGroup
 	var generation int64
 	var deadline int32
-	wg.Go(func() { generation, deadline = w.look(ctx, r.Namespace, r.Spec.WorkloadRef) })
+	wg.Go(func() { generation, deadline = w.look(ctx, r) })
 	f.Batch, err = w.batch(ctx, r)
 	if n := len(r.Status.Releases); err == nil && n > 0 && r.Status.Releases[n-1].EndTime == nil {
 		var h *rollouts.RolloutHistory
@@ -73,7 +72,7 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 
 // batch is the BatchRelease of a Rollout; nil if there is none.
 func (w whys) batch(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
-	b, err := read[*rollouts.BatchRelease](ctx, w.Batches, r.Name)
+	b, err := read[*rollouts.BatchRelease](ctx, w.BatchReleases, r.Name)
 	if err != nil || !planner.Owns(r, b) {
 		return nil, err
 	}
@@ -81,7 +80,7 @@ func (w whys) batch(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRe
 }
 
 // read reads an object of our own; nil if it does not exist.
-func read[T runtime.Object](ctx context.Context, from Reader, name string) (T, error) {
+func read[T runtime.Object](ctx context.Context, from rest.Getter, name string) (T, error) {
 	var none T
 	obj, err := from.Get(ctx, name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -94,21 +93,35 @@ func read[T runtime.Object](ctx context.Context, from Reader, name string) (T, e
 }
 
 // look reads how often the workload was changed, and its deadline; zero where it cannot.
-func (w whys) look(ctx context.Context, namespace string, ref *rollouts.ObjectRef) (generation int64, deadline int32) {
-	if w.cluster == nil || ref == nil {
+func (w whys) look(ctx context.Context, r *rollouts.Rollout) (generation int64, deadline int32) {
+	ref := r.Spec.WorkloadRef
+	if ref == nil {
 		return 0, 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	found, err := w.cluster.Get(ctx, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), namespace, ref.Name)
-	if err != nil || found == nil {
+	found, err := w.Live(r.Namespace)(ctx, view.Read{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Name: ref.Name})
+	if err != nil || len(found) == 0 {
 		return 0, 0
 	}
-	seconds, _, err := unstructured.NestedInt64(found.Object, "spec", "progressDeadlineSeconds")
+	u, ok := found[0].(*unstructured.Unstructured)
+	if !ok {
+		return 0, 0
+	}
+	seconds, _, err := unstructured.NestedInt64(u.Object, "spec", "progressDeadlineSeconds")
 	if err != nil {
 		seconds = 0
 	}
-	return found.GetGeneration(), int32(seconds) //nolint:gosec // kube-apiserver bounds it
+	return u.GetGeneration(), int32(seconds) //nolint:gosec // kube-apiserver bounds it
+}
+
+// may reports whether the caller may do something with a Rollout.
+func (w whys) may(ctx context.Context, verb, subresource, name string) (bool, error) {
+	err := w.Allowed(ctx, verb, subresource, name)
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // actions are every use of a verb.
@@ -154,7 +167,7 @@ func (w whys) allowed(ctx context.Context, name string) (map[string]bool, error)
 	answers, errs := make([]bool, len(asked)), make([]error, len(asked))
 	var wg sync.WaitGroup
 	for i, verb := range asked {
-		wg.Go(func() { answers[i], errs[i] = w.may(ctx, "create", rollouts.Resource("rollouts"), verb, name) })
+		wg.Go(func() { answers[i], errs[i] = w.may(ctx, "create", verb, name) })
 	}
 	wg.Wait()
 	allowed := map[string]bool{}
