@@ -8,19 +8,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -34,61 +32,51 @@ type change struct {
 	to        int64
 }
 
-func (c *change) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVarP(&c.yes, "yes", "y", false, "ask nothing, whatever the plan says")
-	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or waits for a person")
-	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "of --wait")
-	addDryRun(cmd, &c.dryRun)
-}
-
-func newSet(a *app) *cobra.Command {
-	set := &cobra.Command{Use: "set", Short: "Set an image of the workload, after its plan"}
-	c := &change{app: a}
-	image := &cobra.Command{
-		Use: "image NAME CONTAINER=IMAGE…", Short: "Print the plan, ask, and set images of the workload",
-		Args: cobra.MinimumNArgs(2), ValidArgsFunction: a.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			images := map[string]string{}
-			for _, arg := range args[1:] {
-				container, image, ok := strings.Cut(arg, "=")
-				if !ok || container == "" || image == "" {
-					return fmt.Errorf("%q must be CONTAINER=IMAGE", arg)
-				}
-				images[container] = image
-			}
-			return c.run(cmd.Context(), args[0], func(_ *server, _ string, workload *unstructured.Unstructured) (*edit, error) {
-				return setImages(workload, images)
-			})
-		},
-	}
-	c.addFlags(image)
-	set.AddCommand(image)
-	return set
-}
-
-func newUndo(a *app) *cobra.Command {
-	c := &change{app: a}
-	cmd := &cobra.Command{
-		Use: "undo NAME", Short: "Print the plan, ask, and set the template of an earlier release again",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.run(cmd.Context(), args[0], func(s *server, name string, _ *unstructured.Unstructured) (*edit, error) {
-			return c.undo(cmd.Context(), s, name)
-		})
-	}
-	cmd.Flags().Int64Var(&c.to, "to", 0, "the release; by default the last successful one before the latest")
-	c.addFlags(cmd)
-	return cmd
-}
-
 // edit is a patch of a workload, and what is asked about it.
 type edit struct {
 	kind  types.PatchType
 	patch []byte
 	what  string
 	plan  v1beta1.PlanSpec
+}
+
+func newSet(a *app) *cobra.Command {
+	c := &change{app: a}
+	image := c.about("image NAME CONTAINER=IMAGE…", "Print the plan, ask, and set images of the workload", cobra.MinimumNArgs(2),
+		func(ctx context.Context, t *target, args []string) error {
+			images := map[string]string{}
+			for _, arg := range args {
+				container, image, ok := strings.Cut(arg, "=")
+				if !ok || container == "" || image == "" {
+					return fmt.Errorf("%q must be CONTAINER=IMAGE", arg)
+				}
+				images[container] = image
+			}
+			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*edit, error) { return setImages(workload, images) })
+		})
+	c.addFlags(image)
+	set := &cobra.Command{Use: "set", Short: "Set an image of the workload, after its plan"}
+	set.AddCommand(image)
+	return set
+}
+
+func newUndo(a *app) *cobra.Command {
+	c := &change{app: a}
+	cmd := c.about("undo NAME", "Print the plan, ask, and set the template of an earlier release again", cobra.ExactArgs(1),
+		func(ctx context.Context, t *target, _ []string) error {
+			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*edit, error) { return c.undo(ctx, t, workload) })
+		})
+	cmd.Flags().Int64Var(&c.to, "to", 0, "the release; by default the last successful one before the latest")
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (c *change) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&c.yes, "yes", "y", false, "ask nothing, whatever the plan says")
+	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or waits for a person")
+	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "of --wait")
+	addDryRun(cmd, &c.dryRun)
 }
 
 // setImages makes a patch that sets images where the containers still are.
@@ -108,7 +96,7 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 			}
 		}
 	}
-	for _, name := range sortedKeys(images) {
+	for _, name := range slices.Sorted(maps.Keys(images)) {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("%s %s has no container %s; it has %s", workload.GetKind(), workload.GetName(), name, strings.Join(known, ", "))
 		}
@@ -117,120 +105,93 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 	return &edit{types.JSONPatchType, data, "image set", v1beta1.PlanSpec{Images: images}}, err
 }
 
-// undo finds the patch of an earlier release.
-func (c *change) undo(ctx context.Context, s *server, name string) (*edit, error) {
-	history, err := read[v1beta1.RolloutReleases](ctx, s, name, "history")
+// undo makes a patch that sets the template of an earlier release.
+func (c *change) undo(ctx context.Context, t *target, workload *unstructured.Unstructured) (*edit, error) {
+	number := c.to
+	if number == 0 {
+		history, err := read[v1beta1.RolloutReleases](ctx, t, "history")
+		if err != nil {
+			return nil, err
+		}
+		past := history.it.Releases[min(1, len(history.it.Releases)):]
+		at := slices.IndexFunc(past, func(r v1beta1.PastRelease) bool { return r.Outcome == v1beta1.ReleaseSucceeded })
+		if at < 0 {
+			return nil, errors.New("no earlier release that has succeeded is on record")
+		}
+		number = past[at].Number
+	}
+	patch, err := t.restore(ctx, number)
 	if err != nil {
 		return nil, err
 	}
-	number := c.to
-	if number == 0 {
-		for _, r := range history.it.Releases[min(1, len(history.it.Releases)):] {
-			if number == 0 && r.Outcome == v1beta1.ReleaseSucceeded {
-				number = r.Number
-			}
-		}
+	data, err := workload.MarshalJSON()
+	if err != nil {
+		return nil, err
 	}
-	if number == 0 {
-		return nil, errors.New("no earlier release that has succeeded is on record")
-	}
-	patch, err := s.restore(ctx, name, number)
-	return &edit{types.MergePatchType, patch, "template of release " + strconv.FormatInt(number, 10) + " set", v1beta1.PlanSpec{}}, err
+	e := &edit{kind: types.MergePatchType, patch: patch, what: fmt.Sprintf("template of release %d set", number)}
+	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, patch)
+	return e, err
 }
 
 // run reads the workload, shows the plan of its change, and writes it.
-func (c *change) run(ctx context.Context, arg string, prepare func(*server, string, *unstructured.Unstructured) (*edit, error)) error {
+func (c *change) run(ctx context.Context, t *target, prepare func(*unstructured.Unstructured) (*edit, error)) error {
 	if err := checkDryRun(c.dryRun); err != nil {
 		return err
 	}
-	s, name, err := c.open(ctx, arg)
+	info, workload, err := c.workload(ctx, t)
 	if err != nil {
 		return err
 	}
-	workloads, workload, err := c.workload(ctx, s, name)
+	e, err := prepare(workload)
 	if err != nil {
 		return err
 	}
-	e, err := prepare(s, name, workload)
-	if err != nil {
+	if err := c.agree(ctx, t, e); err != nil {
 		return err
 	}
-	if err := c.agree(ctx, s, name, workload, e); err != nil {
+	dry := c.dryRun == "server"
+	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager("kubectl-weir").DryRun(dry)
+	if _, err := helper.Patch(info.Namespace, info.Name, e.kind, e.patch, nil); err != nil {
 		return err
 	}
-	options := metav1.PatchOptions{FieldManager: "kubectl-weir"}
-	if c.dryRun == "server" {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	if _, err := workloads.Patch(ctx, workload.GetName(), e.kind, e.patch, options); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.Out, "%s/%s: %s\n", strings.ToLower(workload.GetKind()), workload.GetName(), e.what)
-	if !c.wait || c.dryRun == "server" {
+	fmt.Fprintf(c.Out, "%s/%s: %s\n", strings.ToLower(workload.GetKind()), info.Name, e.what)
+	if !c.wait || dry {
 		return nil
 	}
 	w := &waiting{app: c.app, conditions: []string{"healthy", "paused"}, timeout: c.timeout}
-	return w.wait(ctx, s, name)
+	return w.wait(ctx, t)
 }
 
 // workload reads the one that a Rollout names.
-func (a *app) workload(ctx context.Context, s *server, name string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
-	r, err := read[v1beta1.Rollout](ctx, s, name, "")
+func (a *app) workload(ctx context.Context, t *target) (*resource.Info, *unstructured.Unstructured, error) {
+	r, err := read[v1beta1.Rollout](ctx, t, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.object(ctx, s.namespace, r.it.Spec.WorkloadRef)
-}
-
-// object reads any object of a namespace.
-func (a *app) object(ctx context.Context, namespace string, ref v1beta1.ObjectRef) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
-	mapper, err := a.flags.ToRESTMapper()
-	if err != nil {
-		return nil, nil, err
-	}
+	ref := r.it.Spec.WorkloadRef
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	infos, err := a.objects(t.namespace, fmt.Sprintf("%s.%s.%s/%s", kind.Kind, kind.Version, kind.Group, ref.Name))
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := a.config()
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	objects := client.Resource(mapping.Resource).Namespace(namespace)
-	found, err := objects.Get(ctx, ref.Name, metav1.GetOptions{})
-	return objects, found, err
+	workload, _ := infos[0].Object.(*unstructured.Unstructured)
+	return infos[0], workload, nil
 }
 
-// merged is the workload as a patch makes it.
-func merged(workload *unstructured.Unstructured, patch []byte) (runtime.RawExtension, error) {
-	data, err := json.Marshal(workload.Object)
-	if err != nil {
-		return runtime.RawExtension{}, err
-	}
-	data, err = jsonpatch.MergePatch(data, patch)
-	return runtime.RawExtension{Raw: data}, err
+// objects reads objects of a namespace: KIND/NAME, or all of a KIND.
+func (a *app) objects(namespace, which string) ([]*resource.Info, error) {
+	return resource.NewBuilder(a.flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(true, which).Flatten().Do().Infos()
 }
 
 // agree draws the plan. A person is asked; a script goes on unless the plan has errors.
-func (c *change) agree(ctx context.Context, s *server, name string, workload *unstructured.Unstructured, e *edit) (err error) {
-	if e.kind == types.MergePatchType {
-		if e.plan.Workload, err = merged(workload, e.patch); err != nil {
-			return err
-		}
-	}
-	plan, err := s.forecast(ctx, name, e.plan)
+func (c *change) agree(ctx context.Context, t *target, e *edit) error {
+	plan, err := t.forecast(ctx, e.plan)
 	if err != nil {
-		fmt.Fprintf(c.ErrOut, "What happens is not known: %s\n", plain(err.Error()))
+		c.note("What happens is not known: %s", err)
 	} else {
-		screen := c.screen()
-		if err := screen.write(c.ErrOut, screen.plan(&plan.it)); err != nil {
-			return err
-		}
+		s := c.screen()
+		fmt.Fprint(c.ErrOut, s.finish(s.plan(&plan.it)))
 	}
 	switch {
 	case c.yes:
@@ -241,8 +202,4 @@ func (c *change) agree(ctx context.Context, s *server, name string, workload *un
 		return &exit{exitPerson, "nothing was changed: the plan has errors; --yes goes on all the same"}
 	}
 	return nil
-}
-
-func refOf(kind schema.GroupVersionKind, name string) v1beta1.ObjectRef {
-	return v1beta1.ObjectRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name}
 }

@@ -48,22 +48,3 @@ func TestSetImages(t *testing.T) {
 		t.Errorf("a container that is not there: %v", err)
 	}
 }
-
-// Items of lists are compared by name, others by place.
-func TestCompare(t *testing.T) {
-	t.Parallel()
-	from := parsed(t, `{spec: {containers: [{name: a, image: "a:1", args: [p, q]}, {name: b, env: [{name: LOG, value: info}]}], gone: true}}`)
-	to := parsed(t, `{spec: {containers: [{name: b, env: [{name: LOG, value: "de\u001bbug"}]}, {name: a, image: "a:2", args: [p, r]}], new: null}}`)
-	got := (screen{}).changes(compare(from, to))
-	want := `~ spec.containers[a].args[1]: "q" → "r"
-~ spec.containers[a].image: "a:1" → "a:2"
-~ spec.containers[b].env[LOG].value: "info" → "debug"
-− spec.gone: true
-`
-	if got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-	if got := (screen{}).changes(compare(from, from)); got != "Nothing in the template differs.\n" {
-		t.Errorf("the same: %s", got)
-	}
-}

@@ -32,6 +32,8 @@ type recording struct {
 	paths []string
 	// summary is in each answer, with how many were asked for.
 	summary string
+	// old serves verbs, and says nothing of a Rollout.
+	old bool
 }
 
 func newRecording(t *testing.T) *recording {
@@ -69,6 +71,10 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"Rollout","metadata":{"name":"web","namespace":"shop"}}`)
 		return
 	}
+	if r.old {
+		http.NotFound(w, q)
+		return
+	}
 	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
 		if r.summary != "" {
@@ -101,7 +107,7 @@ func (r *recording) run(t *testing.T, args ...string) (out string, code int) {
 	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
 	_ = in
 	cmd := NewCommand(streams, clock, "test")
-	cmd.SetArgs(append([]string{"--server", r.URL, "-n", "shop"}, args...))
+	cmd.SetArgs(append([]string{"--server", r.URL, "-n", "shop", "--cache-dir", t.TempDir()}, args...))
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		code = Fail(streams, err)
 	}
@@ -152,8 +158,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
 		{[]string{"wait", "web", "--no-people"}, exitPerson, "waits for an approval"},
 		{[]string{"wait", "web", "--for=paused"}, 0, "paused: Step 2 of 3"},
-		{[]string{"get", "web", "-o", "xml"}, 1, `--output "xml" must be`},
-		{[]string{"promote", "web", "-o", "xml"}, 1, `--output "xml" must be`},
+		{[]string{"get", "web", "-o", "xml"}, 1, `output format "xml"`},
+		{[]string{"promote", "web", "-o", "xml"}, 1, `output format "xml"`},
 		{[]string{"plan", "web"}, exitPerson, "Nothing was changed."},
 		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "raise it, or set maxSurge 1"},
 		{[]string{"plan"}, 1, "name a Rollout"},
@@ -216,5 +222,24 @@ func TestOutputs(t *testing.T) {
 		if out, code := r.run(t, args...); code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%v: exit %d, want %q:\n%s", args, code, want, out)
 		}
+	}
+}
+
+// Whole templates go to the program that the user has chosen, the older one first, and
+// change no terminal.
+func TestExternalDiff(t *testing.T) {
+	t.Setenv("KUBECTL_EXTERNAL_DIFF", "cat")
+	r := newRecording(t)
+	out, code := r.run(t, "diff", "web", "--full")
+	older, newer := strings.Index(out, "image: web:v7"), strings.Index(out, "image: web:v8")
+	if code != 0 || older < 0 || newer < older || strings.Contains(out, "\x1b") {
+		t.Errorf("exit %d:\n%q", code, out)
+	}
+	if out, code := r.run(t, "diff", "web", "11", "12"); code != 0 || !strings.Contains(out, "~ spec.containers[app].image") {
+		t.Errorf("one release after the other: exit %d:\n%s", code, out)
+	}
+	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
+	if out, code := r.run(t, "diff", "web", "--full"); code != 1 || !strings.Contains(out, "running no-such-program") {
+		t.Errorf("exit %d:\n%s", code, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -14,9 +15,9 @@ import (
 // dialog asks before a verb is sent, and for what it needs.
 type dialog struct {
 	action v1beta1.Action
-	// values of the fields that a person adds, and the field that is typed into.
-	values map[string]string
+	// fields that a person adds, what is in them, and the one that is typed into.
 	fields []string
+	values map[string]string
 	at     int
 	doubts *v1beta1.RolloutPlan
 }
@@ -24,13 +25,11 @@ type dialog struct {
 func newDialog(a v1beta1.Action) *dialog {
 	d := &dialog{action: a, values: map[string]string{}}
 	for _, need := range a.Needs {
-		if need != "override" { // which the confirmation is
+		if need != "override" && need != "reason" { // an override is confirmed, a reason comes last
 			d.fields = append(d.fields, need)
 		}
 	}
-	if !slices.Contains(d.fields, "reason") {
-		d.fields = append(d.fields, "reason")
-	}
+	d.fields = append(d.fields, "reason")
 	return d
 }
 
@@ -48,23 +47,21 @@ func (d *dialog) enterText(text string) { d.values[d.fields[d.at]] += plain(text
 
 // erase takes away the last character.
 func (d *dialog) erase() {
-	if runes := []rune(d.values[d.fields[d.at]]); len(runes) > 0 {
-		d.values[d.fields[d.at]] = string(runes[:len(runes)-1])
-	}
+	text := d.values[d.fields[d.at]]
+	_, size := utf8.DecodeLastRuneInString(text)
+	d.values[d.fields[d.at]] = text[:len(text)-size]
 }
 
 // next goes to the next field, and reports whether all are done.
 func (d *dialog) next() bool {
-	field := d.fields[d.at]
+	field, last := d.fields[d.at], d.at == len(d.fields)-1
 	if d.value(field) == "" && d.has(field) {
 		return false
 	}
-	d.at++
-	if d.at < len(d.fields) {
-		return false
+	if !last {
+		d.at++
 	}
-	d.at--
-	return true
+	return last
 }
 
 // draw has what happens, what the plan doubts, and what is asked for.
@@ -80,16 +77,13 @@ func (d *dialog) draw(s screen) string {
 	if d.doubts != nil {
 		b.WriteString(s.findings(d.doubts))
 	}
-	for i, field := range d.fields[:d.at+1] {
-		title := field
-		if field == "reason" && !d.has(field) {
-			title += " (optional)"
-		}
-		cursor := ""
-		if i == d.at {
-			cursor = "_"
-		}
-		b.WriteString("  " + title + ": " + d.values[field] + cursor + "\n")
+	for _, field := range d.fields[:d.at] {
+		b.WriteString("  " + field + ": " + d.values[field] + "\n")
 	}
+	field, optional := d.fields[d.at], ""
+	if !d.has(field) {
+		optional = " (optional)"
+	}
+	b.WriteString("  " + field + optional + ": " + d.values[field] + "_\n")
 	return b.String() + s.paint(bold, "enter") + " " + d.action.Verb + "  " + s.paint(bold, "esc") + " cancel"
 }

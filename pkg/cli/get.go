@@ -10,41 +10,32 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 func newGet(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "get NAME", Short: "Draw a release: its steps, its shares and its objects",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
-	}
-	o := addOutput(cmd, "wide")
-	watch := cmd.Flags().BoolP("watch", "w", false, "draw it live, with keys to act; without a terminal, a line for each change")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.get(cmd.Context(), o, args[0], *watch) }
+	var o *output
+	var watch bool
+	cmd := a.about("get NAME", "Draw a release: its steps, its shares and its objects", cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
+		if watch && o.drawn() {
+			return a.watch(ctx, t, o.isWide())
+		}
+		tree, err := read[v1beta1.RolloutTree](ctx, t, "tree")
+		if err != nil {
+			return err
+		}
+		p := &picture{tree: &tree.it, wide: o.isWide()}
+		if o.drawn() {
+			p.look(ctx, t)
+		}
+		return a.show(o, tree.raw, p.draw)
+	})
+	o = addOutput(cmd, "wide")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "draw it live, with keys to act; without a terminal, a line for each change")
 	return cmd
-}
-
-func (a *app) get(ctx context.Context, o *output, arg string, watch bool) error {
-	s, name, err := a.open(ctx, arg)
-	if err != nil {
-		return err
-	}
-	if watch && o.drawn() {
-		return a.watch(ctx, s, name, o.format == "wide")
-	}
-	tree, err := read[v1beta1.RolloutTree](ctx, s, name, "tree")
-	if err != nil {
-		return err
-	}
-	if !o.drawn() {
-		return o.print(a.Out, tree.raw)
-	}
-	p := &picture{tree: &tree.it, wide: o.format == "wide"}
-	p.look(ctx, s)
-	c := a.screen()
-	return c.write(a.Out, c.get(p))
 }
 
 // picture is what a drawing of a release is made of. Plan and release may be missing.
@@ -59,15 +50,15 @@ type picture struct {
 }
 
 // look reads what the tree lacks. A reader without these rights gets less.
-func (p *picture) look(ctx context.Context, s *server) {
+func (p *picture) look(ctx context.Context, t *target) {
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		if plan, err := read[v1beta1.RolloutPlan](ctx, s, p.tree.Name, "plan"); err == nil {
+		if plan, err := read[v1beta1.RolloutPlan](ctx, t, "plan"); err == nil {
 			p.plan = &plan.it
 		}
 	})
 	wait.Go(func() {
-		past, err := read[v1beta1.RolloutReleases](ctx, s, p.tree.Name, "history")
+		past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 		if err == nil && p.tree.Why.Release != nil && len(past.it.Releases) > 0 {
 			p.release = &past.it.Releases[0]
 		}
@@ -81,82 +72,67 @@ var states = map[string][2]string{
 	"Aborting": {"↻", red}, "Aborted": {"✘", red}, "Ending": {"↻", cyan},
 }
 
-// get draws a release.
-func (s screen) get(p *picture) string {
+// draw draws a release.
+func (p *picture) draw(s screen) string {
 	w := &p.tree.Why
 	state := states[w.State]
 	parts := []string{s.paint(bold, title(&p.tree.ObjectMeta)), s.paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
-	if r := w.Release; r != nil {
-		if r.Number > 0 {
-			parts = append(parts, fmt.Sprintf("release %d", r.Number))
-		}
-		parts = append(parts, versions(r))
-	}
+	parts = append(parts, named(w.Release)...)
 	text := s.wrap(strings.Join(parts, "   "), "  ") + "\n" + s.wrap(w.Summary, "  ") + "\n"
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"
 	}
-	return text + s.timeline(p) + s.shares(p) + s.nodes(p) + s.hidden(p.tree.Hidden)
+	if w.Release != nil {
+		text += p.timeline(s) + p.shares(s)
+	}
+	return text + p.nodes(s) + s.hidden(p.tree.Hidden)
 }
 
-// timeline draws the steps of a release under way, with who has decided what.
-func (s screen) timeline(p *picture) string {
-	if p.plan == nil || p.tree.Why.Release == nil {
+// title is the name of a Rollout above a drawing.
+func title(meta *metav1.ObjectMeta) string { return meta.Name + " · " + meta.Namespace }
+
+// timeline draws the steps, with who has decided what.
+func (p *picture) timeline(s screen) string {
+	if p.plan == nil {
 		return ""
 	}
 	var rows [][]string
 	for i := range p.plan.Status.Steps {
 		step := &p.plan.Status.Steps[i]
-		rows = append(rows, []string{
-			" " + stepMark(step.State) + stepName(step), percent(step.Traffic), count(step.Update, "pod"),
-			p.took(step.Step), s.who(p, step),
-		})
+		rows = append(rows, []string{" " + stepName(step), percent(step.Traffic), count(step.Update, "pod"), p.took(step.Step), p.who(s, step)})
 	}
-	drawn := s.table([]column{
-		{"", always, false}, {"", 7, true}, {"", 6, true}, {"", 1, true}, {"", 5, false},
-	}, rows)
-	_, drawn, _ = strings.Cut(drawn, "\n")
-	return drawn
+	return s.table([]column{{keep: always}, {keep: 7, right: true}, {keep: 6, right: true}, {keep: 1, right: true}, {keep: 5}}, rows)
 }
 
-func count(n int32, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// took is how long the pods of a step took when it was visited last.
-func (p *picture) took(step int32) string {
+// took is how long the pods of a step took the last time.
+func (p *picture) took(step int32) (took string) {
 	if p.release == nil {
 		return ""
 	}
-	text := ""
 	for i := range p.release.Steps {
 		if r := &p.release.Steps[i]; r.Step == step && r.EnteredTime != nil && r.UpgradedTime != nil {
-			text = duration.HumanDuration(r.UpgradedTime.Sub(r.EnteredTime.Time))
+			took = duration.HumanDuration(r.UpgradedTime.Sub(r.EnteredTime.Time))
 		}
 	}
-	return text
+	return took
 }
 
-// who says who has decided about a step last.
-func (s screen) who(p *picture, step *v1beta1.PlannedStep) string {
-	text := ""
-	if step.State != "Done" && p.release == nil {
+// who says who has decided about a step the last time, or what will end it.
+func (p *picture) who(s screen, step *v1beta1.PlannedStep) (who string) {
+	switch {
+	case p.release == nil && step.State != "Done":
 		return then(&step.Then)
+	case p.release == nil:
+		return ""
+	case step.State == "Next":
+		who = "then " + then(&step.Then)
 	}
-	if p.release != nil {
-		for i := range p.release.Decisions {
-			if d := &p.release.Decisions[i]; d.Step == step.Step {
-				text = s.decision(d)
-			}
+	for i := range p.release.Decisions {
+		if d := &p.release.Decisions[i]; d.Step == step.Step {
+			who = s.decision(d)
 		}
 	}
-	if text == "" && step.State == "Next" {
-		return "then " + then(&step.Then)
-	}
-	return text
+	return who
 }
 
 // decision says who has decided what, and why.
@@ -169,50 +145,50 @@ func (s screen) decision(d *v1beta1.Decision) string {
 }
 
 // shares draws the pods and the traffic of both versions.
-func (s screen) shares(p *picture) string {
+func (p *picture) shares(s screen) string {
 	var rows [][]string
 	for i := range p.tree.Nodes {
 		n := &p.tree.Nodes[i]
-		if n.Role != "revision" || n.Revision != "update" && n.Revision != "stable" || p.tree.Why.Release == nil {
+		if n.Role != "revision" || n.Revision != "update" && n.Revision != "stable" {
 			continue
 		}
-		row := []string{" " + versionOf(n), "", ready(n), percent(n.Traffic), sparks(p.ready[n.ID])}
-		if n.Traffic != nil {
-			row[1] = bar(*n.Traffic)
+		version := " " + n.Revision
+		if len(n.Images) == 1 {
+			version = " " + short(n.Images[0]) + version
 		}
-		row[2] += " ready"
-		rows = append(rows, row)
+		rows = append(rows, []string{version, bar(n.Traffic), ready(n) + " ready", percent(n.Traffic), sparks(p.ready[n.ID])})
 	}
-	if len(rows) == 0 {
-		return ""
-	}
-	_, drawn, _ := strings.Cut(s.table([]column{
-		{"", always, false}, {"", 2, false}, {"", 7, true}, {"", 8, true}, {"", 1, false},
-	}, rows), "\n")
-	return drawn
-}
-
-// versionOf names a revision by its image, or else by its role.
-func versionOf(n *v1beta1.Node) string {
-	if len(n.Images) == 1 {
-		return short(n.Images[0]) + " " + n.Revision
-	}
-	return n.Revision
+	return s.table([]column{{keep: always}, {keep: 2}, {keep: 7, right: true}, {keep: 8, right: true}, {keep: 1}}, rows)
 }
 
 const barWidth = 20
 
-func bar(share int32) string {
-	full := min(max(int(share)*barWidth/100, 0), barWidth)
+func bar(share *int32) string {
+	if share == nil {
+		return ""
+	}
+	full := min(max(int(*share)*barWidth/100, 0), barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
 // mostSparks is how many samples are drawn.
 const mostSparks = 20
 
+// sample keeps how many pods of each version are ready.
+func (p *picture) sample() {
+	if p.ready == nil {
+		p.ready = map[string][]int32{}
+	}
+	for _, n := range p.tree.Nodes {
+		if n.Role == "revision" && n.Ready != nil {
+			samples := append(p.ready[n.ID], *n.Ready)
+			p.ready[n.ID] = samples[max(len(samples)-mostSparks, 0):]
+		}
+	}
+}
+
 // sparks draws samples, the latest at the right.
 func sparks(samples []int32) string {
-	samples = samples[max(len(samples)-mostSparks, 0):]
 	most := int32(1)
 	for _, n := range samples {
 		most = max(most, n)
@@ -223,23 +199,6 @@ func sparks(samples []int32) string {
 		b.WriteRune(signs[max(n, 0)*int32(len(signs)-1)/most])
 	}
 	return b.String()
-}
-
-// ready counts the ready pods of a node.
-func ready(n *v1beta1.Node) string {
-	all := n.Desired
-	if all == nil {
-		all = n.Pods
-	}
-	switch {
-	case n.Ready == nil && all == nil:
-		return ""
-	case n.Ready == nil:
-		return "?/" + number(*all)
-	case all == nil:
-		return number(*n.Ready)
-	}
-	return number(*n.Ready) + "/" + number(*all)
 }
 
 // hidden says what the viewer may not see.

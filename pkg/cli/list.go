@@ -6,36 +6,38 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	restclient "k8s.io/client-go/rest"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-
-// listing are the flags of list.
+// listing are the flags of list, and what is known while it is drawn.
 type listing struct {
 	*app
 	*output
 	everywhere, mine, watch bool
 	selector                string
+	// may has the namespaces that were asked about.
+	may map[string]bool
+	// columns are those of the first table; later events of a watch have none.
+	columns []metav1.TableColumnDefinition
 }
 
 func newList(a *app) *cobra.Command {
-	l := &listing{app: a}
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List Rollouts, and what they wait for", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
-	}
+	l := &listing{app: a, may: map[string]bool{}}
+	cmd := a.command("list", "List Rollouts, and what they wait for", cobra.NoArgs, func(ctx context.Context, _ []string) error { return l.run(ctx) })
+	cmd.Aliases = []string{"ls"}
 	l.output = addOutput(cmd, "wide")
 	f := cmd.Flags()
 	f.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "of all namespaces")
@@ -53,37 +55,31 @@ func (l *listing) run(ctx context.Context) error {
 	if l.everywhere {
 		s.namespace = ""
 	}
-	accept := asTable
 	if !l.drawn() {
-		accept = "application/json"
+		raw, err := send(ctx, l.request(s))
+		if err != nil {
+			return explain(err, "")
+		}
+		return l.print(&l.terminal, raw)
 	}
-	raw, err := sent(ctx, l.request(s).SetHeader("Accept", accept))
-	if err != nil {
+	var table metav1.Table
+	if err := l.asTable(s).Do(ctx).Into(&table); err != nil {
 		return explain(err, "")
 	}
-	if !l.drawn() {
-		return l.print(l.Out, raw)
-	}
-	return l.show(ctx, s, raw)
-}
-
-// show draws the list, and what changes in it.
-func (l *listing) show(ctx context.Context, s *server, raw []byte) error {
-	var table metav1.Table
-	if err := json.Unmarshal(raw, &table); err != nil {
-		return fmt.Errorf("reading the list: %w", err)
-	}
-	may := l.permissions(ctx)
-	if err := l.draw(&table, may, false); err != nil {
+	if err := l.show(ctx, &table); err != nil {
 		return err
 	}
-	if l.watch {
-		return l.follow(ctx, s, table.ResourceVersion, may)
+	if !l.watch {
+		return nil
 	}
-	if len(table.Rows) == 0 {
-		fmt.Fprintln(l.ErrOut, "No Rollouts found.")
-	}
-	return nil
+	r := l.asTable(s).Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
+	err = follow(ctx, r, func(_ watch.EventType, object runtime.Object) error {
+		if change, ok := object.(*metav1.Table); ok {
+			return l.show(ctx, change)
+		}
+		return nil
+	})
+	return explain(err, "")
 }
 
 func (l *listing) request(s *server) *restclient.Request {
@@ -91,96 +87,63 @@ func (l *listing) request(s *server) *restclient.Request {
 	if l.mine {
 		r = r.Param("fieldSelector", "status.phase=Progressing,status.currentStepState=StepPaused")
 	}
-	return r.Param("includeObject", "Metadata")
+	return r
 }
 
-// draw writes rows of the server's table, all columns.
-func (l *listing) draw(table *metav1.Table, may func(namespace string) bool, more bool) error {
-	if l.mine {
-		table.Rows = slices.DeleteFunc(table.Rows, func(row metav1.TableRow) bool {
-			return !waitsForApproval(table, row) || !may(metaOf(row).Namespace)
-		})
+func (l *listing) asTable(s *server) *restclient.Request {
+	return l.request(s).Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+}
+
+// show writes rows of the server's table, all columns, below titles the first time.
+func (l *listing) show(ctx context.Context, table *metav1.Table) error {
+	first := l.columns == nil
+	if first {
+		l.columns = table.ColumnDefinitions
 	}
-	clean(table)
-	for i := range table.Rows { // of the printer
-		table.Rows[i].Object.Object = metaOf(table.Rows[i])
+	table.ColumnDefinitions = l.columns
+	var rows []metav1.TableRow
+	for _, row := range table.Rows {
+		meta := &metav1.PartialObjectMetadata{}
+		if err := json.Unmarshal(row.Object.Raw, meta); err != nil {
+			return fmt.Errorf("reading the list: %w", err)
+		}
+		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
+			continue
+		}
+		row.Cells, _ = cleaned(row.Cells).([]any)
+		row.Object.Object = meta // of the printer
+		rows = append(rows, row)
 	}
-	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: more})
+	table.Rows = rows
+	if first && len(rows) == 0 && !l.watch {
+		l.note("No Rollouts found.")
+	}
+	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
 	return p.PrintObj(table, l.Out)
 }
 
-func clean(table *metav1.Table) {
-	for _, row := range table.Rows {
-		for i := range row.Cells {
-			row.Cells[i] = cleaned(row.Cells[i])
-		}
-	}
-}
-
-func metaOf(row metav1.TableRow) *metav1.PartialObjectMetadata {
-	meta := &metav1.PartialObjectMetadata{}
-	if row.Object.Raw == nil || json.Unmarshal(row.Object.Raw, meta) != nil {
-		return &metav1.PartialObjectMetadata{}
-	}
-	return meta
-}
-
 // waitsForApproval reports what the column of waits says; true where there is none.
-func waitsForApproval(table *metav1.Table, row metav1.TableRow) bool {
-	for i, c := range table.ColumnDefinitions {
-		if strings.EqualFold(c.Name, "WAITING-FOR") && i < len(row.Cells) {
-			return strings.Contains(strings.ToLower(fmt.Sprint(row.Cells[i])), "approval")
-		}
-	}
-	return true
+func (l *listing) waitsForApproval(row metav1.TableRow) bool {
+	at := slices.IndexFunc(l.columns, func(c metav1.TableColumnDefinition) bool { return strings.EqualFold(c.Name, "WAITING-FOR") })
+	return at < 0 || at >= len(row.Cells) || strings.Contains(strings.ToLower(fmt.Sprint(row.Cells[at])), "approval")
 }
 
-// permissions asks, once for each namespace, whether the caller may promote.
-func (l *listing) permissions(ctx context.Context) func(string) bool {
-	known := map[string]bool{}
-	return func(namespace string) bool {
-		if may, ok := known[namespace]; ok {
-			return may
-		}
-		config, err := l.config()
-		if err != nil {
-			return true
-		}
-		client, err := authorizationclient.NewForConfig(config)
-		if err != nil {
-			return true
-		}
-		review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: "create", Group: "rollouts.kruise.io", Resource: "rollouts", Subresource: "promote",
-			}},
-		}, metav1.CreateOptions{})
-		known[namespace] = err != nil || review.Status.Allowed // the server has the last word
-		return known[namespace]
+// mayPromote asks, once for each namespace. Where no answer comes, the server has the last
+// word.
+func (l *listing) mayPromote(ctx context.Context, namespace string) bool {
+	if may, known := l.may[namespace]; known {
+		return may
 	}
-}
-
-// follow prints a row for each change, until the caller ends it.
-func (l *listing) follow(ctx context.Context, s *server, from string, may func(string) bool) error {
-	stream, err := l.request(s).Param("watch", "true").Param("resourceVersion", from).SetHeader("Accept", asTable).Stream(ctx)
-	if err != nil {
-		return explain(err, "")
-	}
-	defer stream.Close()
-	var columns []metav1.TableColumnDefinition
-	err = events(stream, func(_ string, object []byte) error {
-		var table metav1.Table
-		if err := json.Unmarshal(object, &table); err != nil {
-			return err
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: "create", Group: v1beta1.GroupName, Resource: "rollouts", Subresource: "promote",
+	}}}
+	config, err := l.flags.ToRESTConfig()
+	if err == nil {
+		var client *authorizationclient.AuthorizationV1Client
+		if client, err = authorizationclient.NewForConfig(config); err == nil {
+			review, err = client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		}
-		if columns == nil {
-			columns = table.ColumnDefinitions
-		}
-		table.ColumnDefinitions = columns // later events have none
-		return l.draw(&table, may, true)
-	})
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return ctx.Err()
 	}
-	return fmt.Errorf("the watch has ended: %w", err)
+	l.may[namespace] = err != nil || review.Status.Allowed
+	return l.may[namespace]
 }

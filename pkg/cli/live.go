@@ -4,16 +4,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -33,17 +34,21 @@ type (
 
 // live is the live view. Update and View have no effects: these are commands.
 type live struct {
+	effects
 	screen screen
 	height int
 	// top is the first line that is drawn.
 	top     int
 	picture picture
-	// said is the last thing that happened, and help reports whether all keys are drawn.
-	said   string
-	lost   string
+	// said is the last thing that happened, and lost is why there is no answer.
+	said, lost string
+	// help reports whether all keys are drawn.
 	help   bool
 	dialog *dialog
-	// more, send, and doubt are effects.
+}
+
+// effects are what the view asks of the server.
+type effects struct {
 	more  func(*v1beta1.RolloutTree) tea.Cmd
 	send  func(v1beta1.Action, *dialog) tea.Cmd
 	doubt func(v1beta1.Action) tea.Cmd
@@ -54,16 +59,9 @@ var verbKeys = map[string]string{
 	"promote": "p", "promote --full": "f", "abort": "a", "rollback": "b", "retry": "r", "pause": "z", "resume": "u", "jump": "j",
 }
 
-// key of an action, by its place among those that are possible.
-func keyOf(a *v1beta1.Action, at int) (key, name string) {
-	name = a.Verb
-	if isFull(a) {
-		name += " --full"
-	}
-	if key = verbKeys[name]; key == "" {
-		key = strconv.Itoa(at + 1)
-	}
-	return key, name
+// keyOf is the key of an action, by its place among those that are possible.
+func keyOf(a *v1beta1.Action, at int) string {
+	return cmp.Or(verbKeys[nameOf(a)], strconv.Itoa(at+1))
 }
 
 // possible are the actions that have a key.
@@ -103,11 +101,11 @@ func (m *live) hear(message tea.Msg) {
 	case moreCame:
 		m.picture.plan, m.picture.release = v.picture.plan, v.picture.release
 	case wasLost:
-		m.lost = plain(v.err.Error())
+		m.lost = said(v.err)
 	case wasSent:
 		m.said = v.verb + " accepted"
 		if v.err != nil {
-			m.said = v.verb + ": " + plain(v.err.Error())
+			m.said = v.verb + ": " + said(v.err)
 		}
 	case doubtCame:
 		if m.dialog != nil && hasErrors(v.plan) {
@@ -123,15 +121,7 @@ func (m *live) hear(message tea.Msg) {
 // took takes a new state. A dialog about what is no longer so is closed.
 func (m *live) took(t *v1beta1.RolloutTree) tea.Cmd {
 	m.picture.tree, m.lost = t, ""
-	if m.picture.ready == nil {
-		m.picture.ready = map[string][]int32{}
-	}
-	for _, n := range t.Nodes {
-		if n.Role == "revision" && n.Ready != nil {
-			samples := append(m.picture.ready[n.ID], *n.Ready)
-			m.picture.ready[n.ID] = samples[max(len(samples)-mostSparks, 0):]
-		}
-	}
+	m.picture.sample()
 	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possible(), d.isAbout) {
 		m.dialog, m.said = nil, "the release has moved on meanwhile: "+t.Why.Summary
 	}
@@ -154,11 +144,9 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 		m.picture.wide = !m.picture.wide
 	case "?":
 		m.help = !m.help
-	case "up", "pgup", "home":
-		m.top = max(m.top-m.jump(k.String()), 0)
-	case "down", "pgdown":
-		m.top += m.jump(k.String())
 	default:
+		page := m.height - 2
+		m.top += map[string]int{"up": -1, "down": 1, "pgup": -page, "pgdown": page, "home": -m.top}[k.String()]
 		return m.open(k.String())
 	}
 	return nil
@@ -167,17 +155,12 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 // open opens the dialog of the action that has a key.
 func (m *live) open(pressed string) tea.Cmd {
 	for at, a := range m.possible() {
-		if key, _ := keyOf(&a, at); key == pressed {
+		if keyOf(&a, at) == pressed {
 			m.dialog, m.said = newDialog(a), ""
 			return m.doubt(a)
 		}
 	}
 	return nil
-}
-
-// jump is by how many lines a key moves.
-func (m *live) jump(key string) int {
-	return map[string]int{"up": 1, "down": 1, "home": m.top}[key] + map[bool]int{true: max(m.height-2, 1)}[strings.HasPrefix(key, "pg")]
 }
 
 // answer takes a key of the dialog.
@@ -211,7 +194,7 @@ func (m *live) View() tea.View {
 func (m *live) draw() string {
 	above := "…"
 	if m.picture.tree != nil {
-		above = m.screen.finish(m.screen.get(&m.picture))
+		above = m.screen.finish(m.picture.draw(m.screen))
 	}
 	below := m.keys()
 	if m.dialog != nil {
@@ -223,15 +206,16 @@ func (m *live) draw() string {
 		}
 	}
 	if m.lost != "" {
-		below = m.screen.paint(red, "no answer, trying again: ") + below
+		below = m.screen.paint(red, "trying again: ") + below
 	}
 	below = m.screen.finish(below)
 	lines := strings.Split(strings.TrimRight(above, "\n"), "\n")
-	room := m.height - strings.Count(below, "\n") - 1
-	if m.height > 0 && len(lines) > room {
-		m.top = min(m.top, len(lines)-max(room, 1))
-		lines = lines[m.top:][:max(room, 1)]
+	room := len(lines)
+	if m.height > 0 {
+		room = max(m.height-strings.Count(below, "\n")-1, 1)
 	}
+	m.top = max(min(m.top, len(lines)-room), 0)
+	lines = lines[m.top:min(m.top+room, len(lines))]
 	return strings.Join(lines, "\n") + "\n" + below
 }
 
@@ -239,11 +223,11 @@ func (m *live) draw() string {
 func (m *live) keys() string {
 	var parts []string
 	for at, a := range m.possible() {
-		key, name := keyOf(&a, at)
+		name := nameOf(&a)
 		if m.help {
 			name += ": " + effect(&a) + "\n"
 		}
-		parts = append(parts, m.screen.paint(bold, key)+" "+name)
+		parts = append(parts, m.screen.paint(bold, keyOf(&a, at))+" "+name)
 	}
 	parts = append(parts, m.screen.paint(bold, "t")+" pods", m.screen.paint(bold, "?")+" all keys", m.screen.paint(bold, "q")+" quit")
 	if m.help {
@@ -253,19 +237,17 @@ func (m *live) keys() string {
 }
 
 // watch runs the live view, or prints lines where there is no terminal.
-func (a *app) watch(ctx context.Context, s *server, name string, wide bool) error {
-	if !a.asks() || a.env("TERM") == "dumb" {
-		return a.lines(ctx, s, name)
+func (a *app) watch(ctx context.Context, t *target, wide bool) error {
+	if !a.asks() || os.Getenv("TERM") == "dumb" {
+		return a.lines(ctx, t)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	m := &live{screen: a.screen(), picture: picture{wide: wide}}
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithoutSignalHandler(),
-		tea.WithColorProfile(colorprofile.Detect(a.Out, a.environ)))
-	a.effects(ctx, s, name, m)
+	m := &live{effects: a.effects(ctx, t), screen: a.screen(), picture: picture{wide: wide}}
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- a.trees(ctx, s, name, func(t *v1beta1.RolloutTree) { program.Send(treeCame{t}) }, func(err error) { program.Send(wasLost{err}) })
+		ended <- a.trees(ctx, t, func(tree *v1beta1.RolloutTree) { program.Send(treeCame{tree}) }, func(err error) { program.Send(wasLost{err}) })
 		program.Quit()
 	}()
 	_, err := program.Run()
@@ -273,51 +255,51 @@ func (a *app) watch(ctx context.Context, s *server, name string, wide bool) erro
 	if gone := <-ended; !errors.Is(gone, context.Canceled) {
 		return gone
 	}
-	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+	if errors.Is(err, tea.ErrProgramKilled) {
 		return context.Canceled
 	}
 	return err
 }
 
-// effects gives the view what it needs of the server.
-func (a *app) effects(ctx context.Context, s *server, name string, m *live) {
+// effects ask the server. What is asked beside the tree is asked once for each state.
+func (a *app) effects(ctx context.Context, t *target) effects {
 	seen := ""
-	m.more = func(t *v1beta1.RolloutTree) tea.Cmd {
-		if key := t.ResourceVersion + t.Why.ResourceVersion + t.Why.WaitingFor.What; key != seen || key == "" {
+	return effects{
+		more: func(tree *v1beta1.RolloutTree) tea.Cmd {
+			key := tree.ResourceVersion + tree.Why.ResourceVersion + tree.Why.WaitingFor.What
+			if key == seen && key != "" {
+				return nil
+			}
 			seen = key
 			return func() tea.Msg {
-				p := &picture{tree: t}
-				p.look(ctx, s)
+				p := &picture{tree: tree}
+				p.look(ctx, t)
 				return moreCame{p}
 			}
-		}
-		return nil
-	}
-	m.doubt = func(action v1beta1.Action) tea.Cmd {
-		return func() tea.Msg {
-			after := &v1beta1.AfterVerb{Verb: action.Verb, Full: isFull(&action)}
-			plan, err := s.forecast(ctx, name, v1beta1.PlanSpec{After: after})
-			if err != nil {
-				return nil // the plan is a courtesy
+		},
+		doubt: func(action v1beta1.Action) tea.Cmd {
+			return func() tea.Msg {
+				plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: action.Verb, Full: isFull(&action)}})
+				if err != nil {
+					return nil // the plan is a courtesy
+				}
+				return doubtCame{&plan.it}
 			}
-			return doubtCame{&plan.it}
-		}
-	}
-	m.send = func(action v1beta1.Action, d *dialog) tea.Cmd {
-		quiet := *a
-		quiet.ErrOut = io.Discard
-		decide := &decision{app: &quiet, verb: action.Verb, full: isFull(&action), reason: d.value("reason"), override: d.has("override")}
-		if step := d.value("step"); step != "" {
-			if err := decide.parseStep(step); err != nil {
-				return func() tea.Msg { return wasSent{action.Verb, err} }
+		},
+		send: func(action v1beta1.Action, d *dialog) tea.Cmd {
+			quiet := *a
+			quiet.ErrOut = io.Discard
+			decide := &decision{app: &quiet, reason: d.value("reason"), override: d.has("override")}
+			step := d.value("step")
+			return func() tea.Msg {
+				if step != "" {
+					if err := decide.parseStep(step); err != nil {
+						return wasSent{action.Verb, err}
+					}
+				}
+				_, err := decide.send(ctx, t, &action)
+				return wasSent{action.Verb, err}
 			}
-		}
-		return func() tea.Msg {
-			body, err := decide.body(&action)
-			if err == nil {
-				_, err = decide.send(ctx, s, action.Path, body)
-			}
-			return wasSent{action.Verb, err}
-		}
+		},
 	}
 }

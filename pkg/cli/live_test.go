@@ -98,7 +98,7 @@ func TestLiveActs(t *testing.T) {
 	}
 	v.Update(wasSent{"promote", errors.New("conflict")})
 	v.Update(wasLost{errors.New("connection refused")})
-	for _, want := range []string{"promote: conflict", "no answer, trying again: ", "connection refused"} {
+	for _, want := range []string{"promote: conflict", "trying again: ", "connection refused"} {
 		if !strings.Contains(v.draw(), want) {
 			t.Errorf("the view lacks %q:\n%s", want, v.draw())
 		}

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -21,7 +22,7 @@ var columnsOfNodes = []column{
 }
 
 // nodes draws the objects of a release as a tree, without the Rollout.
-func (s screen) nodes(p *picture) string {
+func (p *picture) nodes(s screen) string {
 	nodes := p.tree.Nodes
 	if len(nodes) == 0 {
 		return ""
@@ -29,16 +30,19 @@ func (s screen) nodes(p *picture) string {
 	if !p.wide {
 		nodes = together(nodes)
 	}
-	branches := walk(nodes)
 	var rows [][]string
 	var messages strings.Builder
-	for _, b := range branches {
-		row := s.node(b.node, b.lines, p.wide)
-		if s.width > 0 && s.width < narrow {
-			row[len(row)-1] = ""
-			if b.node.Message != "" && b.node.Health != "Healthy" {
-				messages.WriteString(s.wrap(s.nodeName(b.node)+" is "+b.node.Health+": "+b.node.Message, "  ") + "\n")
-			}
+	for _, b := range walk(nodes) {
+		n, name := b.node, s.nodeName(b.node)
+		row := []string{b.lines + name, n.Revision, ready(n), percent(n.Traffic), s.age(n.Since), s.paint(healths[n.Health], n.Health), "", "", n.Message}
+		if p.wide {
+			row[6], row[7] = n.Node, some(n.Restarts)
+		}
+		if s.isNarrow() {
+			row[8] = ""
+		}
+		if s.isNarrow() && n.Message != "" && n.Health != "Healthy" {
+			messages.WriteString(s.wrap(name+" is "+n.Health+": "+n.Message, "  ") + "\n")
 		}
 		rows = append(rows, row)
 	}
@@ -84,58 +88,43 @@ var shortNames = map[string]string{
 	"ingress": "ing", "horizontalpodautoscaler": "hpa", "poddisruptionbudget": "pdb",
 }
 
+// wideKinds is how many columns kinds with their whole name take.
+const wideKinds = 120
+
 func (s screen) nodeName(n *v1beta1.Node) string {
 	kind := strings.ToLower(n.Kind)
 	if n.Name == "" && n.Pods != nil {
 		return count(*n.Pods, kind)
 	}
-	if known := shortNames[kind]; known != "" && s.width > 0 && s.width < wideKinds {
-		kind = known
+	if s.width > 0 && s.width < wideKinds {
+		kind = cmp.Or(shortNames[kind], kind)
 	}
 	return kind + "/" + n.Name
-}
-
-// wideKinds is how many columns kinds with their whole name take.
-const wideKinds = 120
-
-func (s screen) node(n *v1beta1.Node, branch string, wide bool) []string {
-	row := []string{
-		branch + s.nodeName(n), n.Revision, ready(n), percent(n.Traffic), s.age(n.Since), s.paint(healths[n.Health], n.Health), "", "", n.Message,
-	}
-	if wide {
-		row[6] = n.Node
-		if n.Restarts > 0 {
-			row[7] = number(n.Restarts)
-		}
-	}
-	return row
 }
 
 // together makes one node of the pods of a parent that are the same.
 func together(nodes []v1beta1.Node) []v1beta1.Node {
 	var out []v1beta1.Node
-	at := map[string]int{}
-	for i := range nodes {
-		n := nodes[i]
-		if n.Role != "pod" {
-			out = append(out, n)
-			continue
-		}
-		key := n.Parent + "\n" + n.Health + "\n" + n.Message
-		first, found := at[key]
-		if !found {
-			at[key] = len(out)
+	at := map[[3]string]int{}
+	for _, n := range nodes {
+		same := [3]string{n.Parent, n.Health, n.Message}
+		first, found := at[same]
+		if n.Role != "pod" || !found {
+			if n.Role == "pod" {
+				at[same] = len(out)
+			}
 			out = append(out, n)
 			continue
 		}
 		group := &out[first]
 		if group.Name != "" {
-			group.Name, group.Pods, group.Ready = "", new(int32(1)), new(isReady(group))
-			group.Desired, group.Traffic, group.Node = nil, nil, ""
+			*group = v1beta1.Node{
+				ID: group.ID, Parent: group.Parent, Kind: group.Kind, Role: group.Role, Revision: group.Revision, Health: group.Health,
+				Message: group.Message, Since: group.Since, Pods: new(int32(1)), Ready: new(isReady(group)),
+			}
 		}
 		*group.Pods++
 		*group.Ready += isReady(&n)
-		group.Restarts += n.Restarts
 		if group.Since.Before(n.Since) {
 			group.Since = n.Since
 		}
@@ -152,4 +141,18 @@ func isReady(n *v1beta1.Node) int32 {
 		return 1
 	}
 	return 0
+}
+
+// ready counts the ready pods of a node.
+func ready(n *v1beta1.Node) string {
+	all := cmp.Or(n.Desired, n.Pods)
+	switch {
+	case n.Ready == nil && all == nil:
+		return ""
+	case n.Ready == nil:
+		return "?/" + number(*all)
+	case all == nil:
+		return number(*n.Ready)
+	}
+	return number(*n.Ready) + "/" + number(*all)
 }

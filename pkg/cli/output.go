@@ -4,81 +4,57 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// output is the flag -o.
+// output is the flag -o: a drawing for a person, or the object that the server has sent.
 type output struct {
-	format string
-	// drawings are formats that are drawn here; the empty one is among them.
+	*genericclioptions.PrintFlags
 	drawings []string
 }
 
+// addOutput adds the flag. The drawings are formats besides the empty one.
 func addOutput(cmd *cobra.Command, drawings ...string) *output {
-	o := &output{drawings: append(drawings, "")}
-	cmd.Flags().StringVarP(&o.format, "output", "o", "", strings.Join(append(drawings, "json, yaml, name or jsonpath=…"), ", "))
-	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
+	o := &output{genericclioptions.NewPrintFlags(""), append(drawings, "")}
+	o.AddFlags(cmd)
+	for _, rare := range []string{"allow-missing-template-keys", "show-managed-fields", "template"} {
+		cmd.Flags().Lookup(rare).Hidden = true
+	}
+	cmd.Flags().Lookup("output").Usage = strings.Join(append(drawings, "json, yaml, name or jsonpath=…"), ", ")
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // before anything is done
+		if !o.drawn() {
+			_, err = o.ToPrinter()
+		}
+		return err
+	}
 	return o
 }
 
-// check reports a format that nothing writes, before anything is done.
-func (o *output) check() error {
-	if o.drawn() || slices.Contains([]string{"json", "yaml", "name"}, o.format) || strings.HasPrefix(o.format, "jsonpath=") {
-		return nil
-	}
-	return fmt.Errorf("--output %q must be json, yaml, name or jsonpath=…", o.format)
+// drawn reports whether the answer is for a person.
+func (o *output) drawn() bool {
+	return o == nil || slices.Contains(o.drawings, *o.OutputFormat)
 }
 
-// drawn reports whether the answer is for a person.
-func (o *output) drawn() bool { return slices.Contains(o.drawings, o.format) }
+func (o *output) isWide() bool { return *o.OutputFormat == "wide" }
 
-// print writes an object as the server has sent it.
-func (o *output) print(w io.Writer, raw []byte) error {
-	var object unstructured.Unstructured
-	if err := json.Unmarshal(raw, &object.Object); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	switch o.format {
-	case "json":
-		return (&printers.JSONPrinter{}).PrintObj(&object, w)
-	case "yaml":
-		return (&printers.YAMLPrinter{}).PrintObj(&object, w)
-	case "name":
-		return printNames(w, &object)
-	}
-	p, err := printers.NewJSONPathPrinter(strings.TrimPrefix(o.format, "jsonpath="))
+// print writes an object, or a list, as the server has sent it.
+func (o *output) print(t *terminal, raw []byte) error {
+	object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
 	if err != nil {
 		return err
 	}
-	return p.PrintObj(&object, w)
-}
-
-// printNames prints the name of an object, or those of a list.
-func printNames(w io.Writer, object *unstructured.Unstructured) error {
-	if !object.IsList() {
-		fmt.Fprintln(w, fullName(object.GetName()))
-		return nil
+	if u, ok := object.(*unstructured.Unstructured); ok && *o.OutputFormat == "name" {
+		u.SetKind("Rollout") // that an answer is about
 	}
-	return object.EachListItem(func(item runtime.Object) error {
-		if meta, ok := item.(metav1.Object); ok {
-			fmt.Fprintln(w, fullName(meta.GetName()))
-		}
-		return nil
-	})
+	p, err := o.ToPrinter()
+	if err != nil {
+		return err
+	}
+	return p.PrintObj(object, t.Out)
 }
-
-// fullName names a Rollout as kubectl does.
-func fullName(name string) string { return "rollout.rollouts.kruise.io/" + name }
-
-// title is the name of a Rollout above a drawing.
-func title(meta *metav1.ObjectMeta) string { return meta.Name + " · " + meta.Namespace }

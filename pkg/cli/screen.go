@@ -4,18 +4,12 @@
 package cli
 
 import (
-	"cmp"
-	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
@@ -28,72 +22,26 @@ type screen struct {
 	now           time.Time
 }
 
-func (a *app) screen() screen {
-	s := screen{ascii: a.ascii || !a.speaksUTF8(), now: a.clock.Now()}
-	s.colour = colorprofile.Detect(a.Out, a.environ) >= colorprofile.ANSI
-	if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		s.width, _, _ = term.GetSize(int(f.Fd())) // 0 is as wide as needed
-	}
-	return s
-}
-
-// env is a variable of the environment.
-func (a *app) env(name string) string {
-	for _, v := range a.environ {
-		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// asks reports whether a person can be asked.
-func (a *app) asks() bool { return isTerminal(a.In) && isTerminal(a.Out) }
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// speaksUTF8 reports whether the locale has more than ASCII.
-func (a *app) speaksUTF8() bool {
-	locale := strings.ToLower(cmp.Or(a.env("LC_ALL"), a.env("LC_CTYPE"), a.env("LANG")))
-	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8") || locale == "" && runtime.GOOS == "windows"
-}
-
 // inASCII has for each sign one of the same width.
 var inASCII = strings.NewReplacer(
 	"✔", "+", "▶", ">", "○", "o", "✘", "x", "↻", "~", "‖", "=", "→", ">", "−", "-", "≥", ">", "×", "x", "·", "-", "…", "~",
 	"├", "|", "─", "-", "└", "`", "│", "|", "░", ".", "▁", "_", "▂", "_", "▃", "-", "▄", "-", "▅", "-", "▆", "=", "▇", "=", "█", "#",
 )
 
-// write writes a drawing. No line is wider than the screen.
-func (s screen) write(w io.Writer, drawing string) error {
-	_, err := io.WriteString(w, s.finish(drawing))
-	return err
-}
-
+// finish has no line that is wider than the screen: it ends with an ellipsis.
 func (s screen) finish(drawing string) string {
+	tail := "…"
 	if s.ascii {
-		drawing = inASCII.Replace(drawing)
+		drawing, tail = inASCII.Replace(drawing), "~"
 	}
 	lines := strings.Split(drawing, "\n")
 	for i, line := range lines {
-		lines[i] = s.cut(strings.TrimRight(line, " "), s.width)
+		lines[i] = strings.TrimRight(line, " ")
+		if s.width > 0 {
+			lines[i] = ansi.Truncate(lines[i], s.width, tail)
+		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// cut ends what is too wide with an ellipsis.
-func (s screen) cut(line string, width int) string {
-	if width <= 0 || ansi.StringWidth(line) <= width {
-		return line
-	}
-	tail := "…"
-	if s.ascii {
-		tail = "~"
-	}
-	return ansi.Truncate(line, width, tail)
 }
 
 // wrap breaks a text into lines, all but the first one indented.
@@ -158,19 +106,24 @@ type column struct {
 	right bool
 }
 
-// table draws rows below titles.
+// always is of columns that are never left out.
+const always = 9
+
+// table draws rows below titles, if there are any.
 func (s screen) table(columns []column, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	wide := widths(columns, rows)
-	use := s.fitting(columns, rows, wide)
-	var b strings.Builder
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = s.paint(dim, c.title)
 	}
-	for _, row := range append([][]string{titles}, rows...) {
+	use, wide := s.fitting(columns, rows)
+	if strings.Join(titles, "") != "" {
+		rows = append([][]string{titles}, rows...)
+	}
+	var b strings.Builder
+	for _, row := range rows {
 		cells := make([]string, 0, len(use))
 		for _, i := range use {
 			gap := strings.Repeat(" ", max(wide[i]-ansi.StringWidth(row[i]), 0))
@@ -185,13 +138,18 @@ func (s screen) table(columns []column, rows [][]string) string {
 	return b.String()
 }
 
-// fitting are the columns that have a text, and room.
-func (s screen) fitting(columns []column, rows [][]string, wide []int) []int {
-	var candidates, use []int
-	for i := range columns {
-		if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
+// fitting are the columns that have a text, and room, and how wide each of all is.
+func (s screen) fitting(columns []column, rows [][]string) (use, wide []int) {
+	var candidates []int
+	for i, c := range columns {
+		most := 0
+		for _, row := range rows {
+			most = max(most, ansi.StringWidth(row[i]))
+		}
+		if most > 0 {
 			candidates = append(candidates, i)
 		}
+		wide = append(wide, max(most, ansi.StringWidth(c.title)))
 	}
 	slices.SortStableFunc(candidates, func(a, b int) int { return columns[b].keep - columns[a].keep })
 	for _, i := range candidates {
@@ -200,21 +158,7 @@ func (s screen) fitting(columns []column, rows [][]string, wide []int) []int {
 			use = with
 		}
 	}
-	return use
-}
-
-// always is of columns that are never left out.
-const always = 9
-
-func widths(columns []column, rows [][]string) []int {
-	wide := make([]int, len(columns))
-	for i, c := range columns {
-		wide[i] = ansi.StringWidth(c.title)
-		for _, row := range rows {
-			wide[i] = max(wide[i], ansi.StringWidth(row[i]))
-		}
-	}
-	return wide
+	return use, wide
 }
 
 // total is the width of a table. A last column of text may be cut to a third.

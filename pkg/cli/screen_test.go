@@ -54,10 +54,10 @@ func drawings(t *testing.T) map[string]func(screen) string {
 	return map[string]func(screen) string{
 		"why":      func(s screen) string { return s.why(why) },
 		"plan":     func(s screen) string { return s.plan(plan) },
-		"get":      func(s screen) string { return s.get(p) },
+		"get":      p.draw,
 		"history":  func(s screen) string { return s.history(history) },
 		"diff":     func(s screen) string { return s.changes(&history.Releases[0]) },
-		"get-wide": func(s screen) string { return s.get(&wide) },
+		"get-wide": wide.draw,
 	}
 }
 

@@ -4,10 +4,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,39 +32,39 @@ type server struct {
 	namespace string
 }
 
+// target is a Rollout on the server.
+type target struct {
+	*server
+	name string
+}
+
 func (a *app) connect() (*server, error) {
 	namespace, _, err := a.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
-	config, err := a.config()
+	config, err := a.flags.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := v1beta1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1beta1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
 	config.GroupVersion, config.APIPath = &v1beta1.SchemeGroupVersion, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := restclient.RESTClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	return &server{client, namespace}, nil
+	return &server{client, namespace}, err
 }
 
-// config is how to reach the cluster, as kubectl finds it out.
-func (a *app) config() (*restclient.Config, error) {
-	config, err := a.flags.ToRESTConfig()
+// open connects, and finds the Rollout that an argument names.
+func (a *app) open(ctx context.Context, arg string) (*target, error) {
+	s, err := a.connect()
 	if err != nil {
 		return nil, err
 	}
-	config = restclient.CopyConfig(config)
-	config.UserAgent = "kubectl-weir/" + a.version
-	config.WarningHandler = restclient.NewWarningWriter(a.ErrOut, restclient.WarningWriterOptions{Deduplicate: true})
-	return config, nil
+	return s.find(ctx, arg)
 }
 
 // answer is what the server has sent: as it is, and for a drawing.
@@ -70,10 +73,10 @@ type answer[T any] struct {
 	it  T
 }
 
-func decode[T any](raw []byte) (answer[T], error) {
-	a := answer[T]{raw: raw}
+func decode[T any](raw []byte) (a answer[T], err error) {
+	a.raw = raw
 	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
+	if err = json.Unmarshal(raw, &value); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
 	harmless, err := json.Marshal(cleaned(value))
@@ -100,8 +103,8 @@ func cleaned(value any) any {
 	return value
 }
 
-// sent sends a request. An error has what the server has said.
-func sent(ctx context.Context, r *restclient.Request) ([]byte, error) {
+// send sends a request. An error has what the server has said.
+func send(ctx context.Context, r *restclient.Request) ([]byte, error) {
 	result := r.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, err
@@ -109,31 +112,30 @@ func sent(ctx context.Context, r *restclient.Request) ([]byte, error) {
 	return result.Raw()
 }
 
-// read reads a Rollout, or with sub what the server says of it.
-func read[T any](ctx context.Context, s *server, name, sub string, params ...string) (answer[T], error) {
-	r := s.rest.Get().Namespace(s.namespace).Resource("rollouts").Name(name)
-	if sub != "" {
-		r = r.SubResource(sub)
-	}
-	for i := 0; i+1 < len(params); i += 2 {
-		r = r.Param(params[i], params[i+1])
-	}
-	raw, err := sent(ctx, r)
+// fetch sends a request about a subresource, and reads the answer.
+func fetch[T any](ctx context.Context, r *restclient.Request, sub string) (answer[T], error) {
+	raw, err := send(ctx, r)
 	if err != nil {
 		return answer[T]{}, explain(err, sub)
 	}
 	return decode[T](raw)
 }
 
+// read reads a Rollout, or with sub what the server says of it.
+func read[T any](ctx context.Context, t *target, sub string) (answer[T], error) {
+	r := t.rest.Get().Namespace(t.namespace).Resource("rollouts").Name(t.name)
+	if sub != "" {
+		r = r.SubResource(sub)
+	}
+	return fetch[T](ctx, r, sub)
+}
+
 // forecast asks what a change would do.
-func (s *server) forecast(ctx context.Context, name string, spec v1beta1.PlanSpec) (answer[v1beta1.RolloutPlan], error) {
+func (t *target) forecast(ctx context.Context, spec v1beta1.PlanSpec) (answer[v1beta1.RolloutPlan], error) {
 	body := &v1beta1.RolloutPlan{Spec: spec}
 	body.APIVersion, body.Kind = v1beta1.SchemeGroupVersion.String(), "RolloutPlan"
-	raw, err := sent(ctx, s.rest.Post().Namespace(s.namespace).Resource("rollouts").Name(name).SubResource("plan").Body(body))
-	if err != nil {
-		return answer[v1beta1.RolloutPlan]{}, explain(err, "plan")
-	}
-	return decode[v1beta1.RolloutPlan](raw)
+	r := t.rest.Post().Namespace(t.namespace).Resource("rollouts").Name(t.name).SubResource("plan").Body(body)
+	return fetch[v1beta1.RolloutPlan](ctx, r, "plan")
 }
 
 // explain says what an older server lacks, and leaves other errors.
@@ -144,73 +146,88 @@ func explain(err error, sub string) error {
 	return fmt.Errorf("the cluster does not serve rollouts/%s: Weir is not installed, or older than this plugin; try kubectl weir doctor: %w", sub, err)
 }
 
+// said is the text of an error. Where no server has answered, it says which one.
+func said(err error) string {
+	lost, isLost := errors.AsType[*url.Error](err)
+	if !isLost {
+		return plain(err.Error())
+	}
+	address, _ := url.Parse(lost.URL) // of a request that was sent
+	cause := lost.Err
+	if op, ok := errors.AsType[*net.OpError](cause); ok {
+		cause = op.Err
+	}
+	if address.Host == "localhost:8080" {
+		return "no kubeconfig names a cluster: set KUBECONFIG, or use --kubeconfig"
+	}
+	return plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
+}
+
 // unserved reports whether the path, and not the Rollout, is not there.
 func unserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// list reads the Rollouts that a selector of fields and one of labels select.
-func (s *server) list(ctx context.Context, fieldSelector, labelSelector string) ([]v1beta1.Rollout, error) {
-	raw, err := sent(ctx, s.rest.Get().Namespace(s.namespace).Resource("rollouts").
-		Param("fieldSelector", fieldSelector).Param("labelSelector", labelSelector))
-	if err != nil {
-		return nil, explain(err, "")
-	}
-	list, err := decode[v1beta1.RolloutList](raw)
+// isLost reports whether the request may have been carried out, or may be sent again.
+func isLost(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= 500 || status.Status().Code == 429
+}
+
+// list reads the Rollouts that parameters select.
+func (s *server) list(ctx context.Context, parameter, value string) ([]v1beta1.Rollout, error) {
+	list, err := fetch[v1beta1.RolloutList](ctx, s.rest.Get().Namespace(s.namespace).Resource("rollouts").Param(parameter, value), "")
 	return list.it.Items, err
 }
 
 // shortKinds are the short names of workloads.
 var shortKinds = map[string]string{"deploy": "deployment", "sts": "statefulset", "ds": "daemonset", "clone": "cloneset", "ro": "rollout"}
 
-// name finds the Rollout that an argument names: NAME, rollout/NAME or deployment/NAME.
-func (s *server) name(ctx context.Context, arg string) (string, error) {
-	kind, name, typed := strings.Cut(arg, "/")
+// find finds the Rollout that an argument names: NAME, rollout/NAME or deployment/NAME.
+func (s *server) find(ctx context.Context, arg string) (*target, error) {
+	word, name, typed := strings.Cut(arg, "/")
 	if !typed {
-		return arg, nil
+		return &target{s, arg}, nil
 	}
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
-	kind = strings.TrimSuffix(kind, "s")
-	if long := shortKinds[strings.ToLower(strings.SplitN(arg, "/", 2)[0])]; long != "" {
-		kind = long
-	}
+	word, _, _ = strings.Cut(strings.ToLower(word), ".")
+	kind := cmp.Or(shortKinds[word], strings.TrimSuffix(word, "s"))
 	if kind == "rollout" || name == "" {
-		return name, nil
+		return &target{s, name}, nil
 	}
-	found, err := s.list(ctx, fields.OneTermEqualSelector("spec.workloadRef.name", name).String(), "")
+	found, err := s.list(ctx, "fieldSelector", fields.OneTermEqualSelector("spec.workloadRef.name", name).String())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for i := range found {
 		if strings.ToLower(found[i].Spec.WorkloadRef.Kind) == kind {
-			return found[i].Name, nil
+			return &target{s, found[i].Name}, nil
 		}
 	}
-	return "", fmt.Errorf("no Rollout in namespace %s is about %s", s.namespace, arg)
+	return nil, fmt.Errorf("no Rollout in namespace %s is about %s", s.namespace, arg)
 }
 
-// names are the Rollouts that arguments name, or that a selector of labels selects.
-func (s *server) names(ctx context.Context, args []string, selector string) ([]string, error) {
+// findAll finds the Rollouts that arguments name, or that labels select.
+func (s *server) findAll(ctx context.Context, args []string, selector string) ([]*target, error) {
 	if (len(args) > 0) == (selector != "") {
 		return nil, errors.New("name Rollouts, or select some with -l")
 	}
-	var names []string
+	var all []*target
 	for _, arg := range args {
-		name, err := s.name(ctx, arg)
+		t, err := s.find(ctx, arg)
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		all = append(all, t)
 	}
 	if selector == "" {
-		return names, nil
+		return all, nil
 	}
-	found, err := s.list(ctx, "", selector)
+	found, err := s.list(ctx, "labelSelector", selector)
 	for i := range found {
-		names = append(names, found[i].Name)
+		all = append(all, &target{s, found[i].Name})
 	}
-	if err == nil && len(names) == 0 {
+	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("no Rollout in namespace %s has the labels %s", s.namespace, selector)
 	}
-	return names, err
+	return all, err
 }

@@ -8,85 +8,93 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// events reads what a watch sends until it ends.
-func events(stream io.Reader, take func(kind string, object []byte) error) error {
-	decoder := json.NewDecoder(stream)
-	for {
-		var event struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		if err := decoder.Decode(&event); err != nil {
-			return err
-		}
-		if event.Type == "ERROR" {
-			var status metav1.Status
-			if err := json.Unmarshal(event.Object, &status); err != nil {
-				return err
-			}
-			return &apierrors.StatusError{ErrStatus: status}
+// errGone is that the Rollout was deleted.
+var errGone = errors.New("the Rollout was deleted")
+
+// retryEvery is how long a connection that has ended waits, and askEvery is how often a
+// server is asked that has no room for a watch.
+const retryEvery, askEvery = 2 * time.Second, 5 * time.Second
+
+// follow takes what a watch sends, until it ends.
+func follow(ctx context.Context, r *restclient.Request, take func(watch.EventType, runtime.Object) error) error {
+	w, err := r.Watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
 		}
 		if err := take(event.Type, event.Object); err != nil {
 			return err
 		}
 	}
+	return ctx.Err()
 }
 
-// errGone is that the Rollout was deleted.
-var errGone = errors.New("the Rollout was deleted")
-
-// retryEvery is how long a lost connection waits, and askEvery is how often a server is asked
-// that has no room for a watch.
-const retryEvery, askEvery = 2 * time.Second, 5 * time.Second
-
 // trees sends each state of a Rollout, until the caller ends it or the Rollout is gone. A
-// watch that ends begins again; what is lost meanwhile is in the first answer.
-func (a *app) trees(ctx context.Context, s *server, name string, took func(*v1beta1.RolloutTree), lost func(error)) error {
+// watch that ends begins again; what is lost meanwhile is in the first answer. Where no
+// answer came at all, the error is returned.
+func (a *app) trees(ctx context.Context, t *target, took func(*v1beta1.RolloutTree), lost func(error)) error {
+	seen := false
+	see := func(tree *v1beta1.RolloutTree) {
+		seen = true
+		took(tree)
+	}
 	for ctx.Err() == nil {
-		err := s.watchTree(ctx, name, took)
-		switch {
-		case errors.Is(err, errGone), apierrors.IsNotFound(err) && !unserved(err):
-			return errGone
-		case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err), unserved(err), apierrors.IsMethodNotSupported(err):
-			tree, err := read[v1beta1.RolloutTree](ctx, s, name, "tree")
-			if err != nil && !isLost(err) {
-				return err
-			}
-			if err != nil {
-				lost(err)
-			} else {
-				took(&tree.it)
-			}
-			a.pause(ctx, askEvery)
-		case err != nil && !errors.Is(err, io.EOF):
-			lost(err)
-			a.pause(ctx, retryEvery)
+		err, wait := t.watchTree(ctx, see), retryEvery
+		if cannotWatch(err) {
+			err, wait = t.askTree(ctx, see), askEvery
 		}
+		switch {
+		case seen && apierrors.IsNotFound(err):
+			return errGone
+		case err != nil && (!seen || !isLost(err)), errors.Is(err, errGone):
+			return err
+		case err != nil:
+			lost(err)
+		}
+		a.sleep(ctx, wait)
 	}
 	return ctx.Err()
 }
 
-// watchTree follows one watch.
-func (s *server) watchTree(ctx context.Context, name string, took func(*v1beta1.RolloutTree)) error {
-	stream, err := s.rest.Get().AbsPath(apiPath + "watch/namespaces/" + s.namespace + "/rollouts/" + name + "/tree").Stream(ctx)
-	if err != nil {
-		return err
+// cannotWatch reports whether there is no watch: not for this user, not now, or not at all.
+func cannotWatch(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || apierrors.IsMethodNotSupported(err) || unserved(err)
+}
+
+func (t *target) askTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
+	tree, err := read[v1beta1.RolloutTree](ctx, t, "tree")
+	if err == nil {
+		took(&tree.it)
 	}
-	defer stream.Close()
-	return events(stream, func(kind string, object []byte) error {
-		if kind == "DELETED" {
+	return err
+}
+
+// watchTree follows one watch.
+func (t *target) watchTree(ctx context.Context, took func(*v1beta1.RolloutTree)) error {
+	r := t.rest.Get().AbsPath(apiPath + "watch/namespaces/" + t.namespace + "/rollouts/" + t.name + "/tree")
+	return follow(ctx, r, func(kind watch.EventType, object runtime.Object) error {
+		if kind == watch.Deleted {
 			return errGone
 		}
-		tree, err := decode[v1beta1.RolloutTree](object)
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		tree, err := decode[v1beta1.RolloutTree](raw)
 		if err == nil {
 			took(&tree.it)
 		}
@@ -95,29 +103,33 @@ func (s *server) watchTree(ctx context.Context, name string, took func(*v1beta1.
 }
 
 // lines prints a line for each change, where there is no terminal.
-func (a *app) lines(ctx context.Context, s *server, name string) error {
+func (a *app) lines(ctx context.Context, t *target) error {
 	var last, lastLost string
 	known := int64(-1)
-	return a.trees(ctx, s, name, func(t *v1beta1.RolloutTree) {
-		w := &t.Why
-		key := keyOfWait(w)
+	return a.trees(ctx, t, func(tree *v1beta1.RolloutTree) {
+		key := keyOfWait(&tree.Why)
 		if key == last {
 			return
 		}
 		last, lastLost = key, ""
-		if past, err := read[v1beta1.RolloutReleases](ctx, s, name, "history"); err == nil {
-			known = a.decisions(name, past.it.Releases, known)
+		if past, err := read[v1beta1.RolloutReleases](ctx, t, "history"); err == nil {
+			known = a.decisions(t.name, past.it.Releases, known)
 		}
-		fmt.Fprintf(a.Out, "%s %s %s\n", a.clock.Now().Format(time.TimeOnly), name, w.Summary)
+		a.line(a.clock.Now(), t.name, tree.Why.Summary)
 	}, func(err error) {
-		if text := plain(err.Error()); text != lastLost && ctx.Err() == nil {
+		if text := said(err); text != lastLost && ctx.Err() == nil {
 			lastLost = text
-			fmt.Fprintf(a.ErrOut, "%s %s no answer: %s\n", a.clock.Now().Format(time.TimeOnly), name, text)
+			a.note("%s %s %s", a.clock.Now().Format(time.TimeOnly), t.name, text)
 		}
 	})
 }
 
-// decisions prints those of the latest release that were not there before.
+func (a *app) line(at time.Time, name, text string) {
+	fmt.Fprintf(a.Out, "%s %s %s\n", at.In(a.clock.Now().Location()).Format(time.TimeOnly), name, text)
+}
+
+// decisions prints those of the latest release that are newer than a known one, and
+// returns the newest. At first none is known, and none is printed.
 func (a *app) decisions(name string, releases []v1beta1.PastRelease, known int64) int64 {
 	latest := max(known, 0)
 	if len(releases) == 0 {
@@ -129,7 +141,7 @@ func (a *app) decisions(name string, releases []v1beta1.PastRelease, known int64
 			if d.Reason != "" {
 				text += ": " + d.Reason
 			}
-			fmt.Fprintf(a.Out, "%s %s %s\n", d.Time.In(a.clock.Now().Location()).Format(time.TimeOnly), name, text)
+			a.line(d.Time.Time, name, text)
 		}
 		latest = max(latest, d.ID)
 	}

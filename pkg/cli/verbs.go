@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -40,27 +41,20 @@ func newVerbs(a *app) []*cobra.Command {
 	all := make([]*cobra.Command, 0, len(verbs)+1)
 	for _, v := range verbs {
 		d := &decision{app: a, verb: v.name, on: v.on}
-		cmd := &cobra.Command{Use: v.name + " NAME… | -l SELECTOR", Short: v.short, ValidArgsFunction: a.completeNames}
-		if v.alias != "" {
-			cmd.Aliases = []string{v.alias}
-		}
-		d.addFlags(cmd)
-		if v.full {
-			cmd.Flags().BoolVar(&d.full, "full", false, "approve every further step, too")
-		}
-		if v.override {
-			addOverride(cmd, d)
-		}
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args) }
+		cmd := a.command(v.name+" NAME… | -l SELECTOR", v.short, cobra.ArbitraryArgs, d.run)
 		if v.step {
-			cmd.Use, cmd.Args, cmd.ValidArgsFunction = v.name+" NAME STEP", cobra.ExactArgs(2), completeSteps(a)
-			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			cmd = a.command(v.name+" NAME STEP", v.short, cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 				if err := d.parseStep(args[1]); err != nil {
 					return err
 				}
-				return d.run(cmd.Context(), args[:1])
-			}
+				return d.run(ctx, args[:1])
+			})
+			cmd.ValidArgsFunction = completion(a, "plan", stepsOf)
 		}
+		if v.alias != "" {
+			cmd.Aliases = []string{v.alias}
+		}
+		d.addFlags(cmd, v.full, v.override)
 		all = append(all, cmd)
 	}
 	return append(all, newDo(a))
@@ -69,31 +63,29 @@ func newVerbs(a *app) []*cobra.Command {
 // newDo is for verbs that this program does not know.
 func newDo(a *app) *cobra.Command {
 	d := &decision{app: a, on: true}
-	cmd := &cobra.Command{
-		Use: "do NAME VERB", Short: "Use any verb that the server has", Args: cobra.ExactArgs(2), ValidArgsFunction: completeVerbs(a),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d.verb = args[1]
-			return d.run(cmd.Context(), args[:1])
-		},
-	}
-	d.addFlags(cmd)
-	addOverride(cmd, d)
-	cmd.Flags().BoolVar(&d.full, "full", false, "as the verb promote has it")
-	cmd.Flags().Int32Var(&d.step, "step", 0, "as the verb jump has it")
+	cmd := a.command("do NAME VERB", "Use any verb that the server has", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+		d.verb = args[1]
+		return d.run(ctx, args[:1])
+	})
+	cmd.ValidArgsFunction = completion(a, "why", verbsOf)
+	d.addFlags(cmd, true, true)
+	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for a verb that asks for one")
 	return cmd
 }
 
-func (d *decision) addFlags(cmd *cobra.Command) {
+func (d *decision) addFlags(cmd *cobra.Command, full, override bool) {
 	d.output = addOutput(cmd)
 	f := cmd.Flags()
 	f.StringVar(&d.reason, "reason", "", "why; it is kept with the decision")
 	f.BoolVarP(&d.yes, "yes", "y", false, "ask nothing")
 	f.StringVarP(&d.selector, "selector", "l", "", "labels of Rollouts, instead of names")
 	addDryRun(cmd, &d.dryRun)
-}
-
-func addOverride(cmd *cobra.Command, d *decision) {
-	cmd.Flags().BoolVar(&d.override, "override", false, "whatever the checks say; takes a --reason")
+	if full {
+		f.BoolVar(&d.full, "full", false, "approve every further step, too")
+	}
+	if override {
+		f.BoolVar(&d.override, "override", false, "whatever the checks say; takes a --reason")
+	}
 }
 
 func addDryRun(cmd *cobra.Command, into *string) {

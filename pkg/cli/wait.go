@@ -41,11 +41,8 @@ type waiting struct {
 
 func newWait(a *app) *cobra.Command {
 	w := &waiting{app: a}
-	cmd := &cobra.Command{
-		Use: "wait NAME", Aliases: []string{"status"}, Short: "Wait for a release, with an exit code for scripts", Long: aboutWait,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error { return w.run(cmd.Context(), args[0]) },
-	}
+	cmd := a.about("wait NAME", "Wait for a release, with an exit code for scripts", cobra.ExactArgs(1), w.run)
+	cmd.Aliases, cmd.Long = []string{"status"}, aboutWait
 	f := cmd.Flags()
 	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, paused, step=N or aborted; the first one counts")
 	f.DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait; 0 looks once")
@@ -70,32 +67,26 @@ func checkFor(conditions []string) error {
 // pollEvery is how often the server is asked.
 const pollEvery = time.Second
 
-func (w *waiting) run(ctx context.Context, arg string) error {
+func (w *waiting) run(ctx context.Context, t *target, _ []string) error {
 	if err := checkFor(w.conditions); err != nil {
 		return err
 	}
-	s, name, err := w.open(ctx, arg)
-	if err != nil {
-		return err
-	}
-	return w.wait(ctx, s, name)
+	return w.wait(ctx, t)
 }
 
 // wait looks until the release has come to an end that counts.
-func (w *waiting) wait(ctx context.Context, s *server, name string) error {
+func (w *waiting) wait(ctx context.Context, t *target) error {
 	began, known := w.clock.Now(), ""
 	bound := &binding{conditions: w.conditions, noPeople: w.noPeople}
 	for ctx.Err() == nil {
-		seen, err := look(ctx, s, name, bound)
-		switch {
-		case err != nil && !isLost(err):
+		seen, err := look(ctx, t, bound)
+		if err != nil && !isLost(err) {
 			return err
-		case err != nil:
-			seen.why.Summary = "No answer: " + plain(err.Error())
-		default:
-			if end := bound.judge(&seen); end != nil {
-				return w.end(name, end)
-			}
+		}
+		if err != nil {
+			seen = sight{why: v1beta1.RolloutWhy{Summary: said(err)}}
+		} else if end := bound.judge(&seen); end != nil {
+			return w.end(t, end)
 		}
 		if key := keyOfWait(&seen.why); key != known {
 			known = key
@@ -104,9 +95,17 @@ func (w *waiting) wait(ctx context.Context, s *server, name string) error {
 		if w.clock.Since(began) >= w.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("not %s after %s: %s", strings.Join(w.conditions, ", "), w.timeout, seen.why.Summary)}
 		}
-		w.pause(ctx, pollEvery)
+		w.sleep(ctx, pollEvery)
 	}
 	return ctx.Err()
+}
+
+func (w *waiting) end(t *target, end *exit) error {
+	if end.code != 0 {
+		return end
+	}
+	fmt.Fprintf(w.Out, "%s: %s\n", fullName(t.name), end.text)
+	return nil
 }
 
 // keyOfWait is the same as long as nothing but time passes.
@@ -115,14 +114,6 @@ func keyOfWait(w *v1beta1.RolloutWhy) string {
 		return w.Summary // of a server that did not answer
 	}
 	return fmt.Sprint(w.State, w.WaitingFor.For, w.WaitingFor.What, w.Release)
-}
-
-func (w *waiting) end(name string, e *exit) error {
-	if e.code != 0 {
-		return e
-	}
-	fmt.Fprintf(w.Out, "%s: %s\n", fullName(name), e.text)
-	return nil
 }
 
 // sight is what one look has shown.
@@ -135,15 +126,14 @@ type sight struct {
 }
 
 // look asks what is needed for the next judgement.
-func look(ctx context.Context, s *server, name string, b *binding) (sight, error) {
-	var seen sight
-	why, err := read[v1beta1.RolloutWhy](ctx, s, name, "why")
+func look(ctx context.Context, t *target, b *binding) (seen sight, err error) {
+	why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
 	if err != nil {
 		return seen, err
 	}
 	seen.why = why.it
-	if slices.ContainsFunc(b.conditions, func(c string) bool { return strings.HasPrefix(c, "step=") }) {
-		rollout, err := read[v1beta1.Rollout](ctx, s, name, "")
+	if b.wantsStep() {
+		rollout, err := read[v1beta1.Rollout](ctx, t, "")
 		if err != nil {
 			return seen, err
 		}
@@ -152,16 +142,13 @@ func look(ctx context.Context, s *server, name string, b *binding) (sight, error
 	if b.release == nil || same(b.release, seen.why.Release) {
 		return seen, nil
 	}
-	past, err := read[v1beta1.RolloutReleases](ctx, s, name, "history")
-	if err != nil {
-		return seen, err
-	}
+	past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 	for i := range past.it.Releases {
 		if r := &past.it.Releases[i]; same(b.release, &r.ReleaseRef) {
 			seen.ended = r
 		}
 	}
-	return seen, nil
+	return seen, err
 }
 
 func same(a, b *v1beta1.ReleaseRef) bool {
@@ -219,6 +206,10 @@ func (b *binding) underWay(seen *sight) *exit {
 
 func (b *binding) wants(condition string) bool { return slices.Contains(b.conditions, condition) }
 
+func (b *binding) wantsStep() bool {
+	return slices.ContainsFunc(b.conditions, func(c string) bool { return strings.HasPrefix(c, "step=") })
+}
+
 // atRest judges a Rollout without a release.
 func (b *binding) atRest(w *v1beta1.RolloutWhy) *exit {
 	switch {
@@ -240,7 +231,7 @@ func (b *binding) ended(seen *sight) *exit {
 		return nil // its record is written in a moment
 	case r.Outcome == v1beta1.ReleaseSucceeded && b.wants("healthy"):
 		return &exit{0, fmt.Sprintf("healthy: release %d has succeeded", r.Number)}
-	case r.Outcome == v1beta1.ReleaseSucceeded && slices.ContainsFunc(b.conditions, func(c string) bool { return strings.HasPrefix(c, "step=") }):
+	case r.Outcome == v1beta1.ReleaseSucceeded && b.wantsStep():
 		return &exit{0, fmt.Sprintf("release %d has succeeded", r.Number)}
 	case r.Outcome == v1beta1.ReleaseAborted && b.wants("aborted"):
 		return &exit{0, fmt.Sprintf("aborted: release %d was aborted", r.Number)}

@@ -4,6 +4,8 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,34 +16,40 @@ import (
 )
 
 func newWhy(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "why NAME", Short: "Say what a Rollout waits for, since when, and what you can do",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames,
-	}
-	o := addOutput(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return show(cmd.Context(), a, o, args[0], "why", screen.why)
-	}
+	return newShow(a, "why", "Say what a Rollout waits for, since when, and what you can do", screen.why)
+}
+
+// newShow is a command that draws, or prints, what the server says of a Rollout.
+func newShow[T any](a *app, sub, short string, drawing func(screen, *T) string) *cobra.Command {
+	var o *output
+	cmd := a.about(sub+" NAME", short, cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
+		got, err := read[T](ctx, t, sub)
+		if err != nil {
+			return err
+		}
+		return a.show(o, got.raw, func(s screen) string { return drawing(s, &got.it) })
+	})
+	o = addOutput(cmd)
 	return cmd
 }
 
 // why draws what a Rollout waits for.
 func (s screen) why(w *v1beta1.RolloutWhy) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, s.paint(bold, s.wrap(w.Summary, "  ")))
+	b.WriteString(s.paint(bold, s.wrap(w.Summary, "  ")) + "\n")
 	if w.Contact != "" {
-		fmt.Fprintf(&b, "  ask: %s\n", w.Contact)
+		b.WriteString("  ask: " + w.Contact + "\n")
 	}
 	if line := s.release(w); line != "" {
-		fmt.Fprintf(&b, "  %s\n", s.wrap(line, "  "))
+		b.WriteString("  " + s.wrap(line, "  ") + "\n")
 	}
 	for _, c := range w.Causes {
 		if strings.Contains(w.Summary, strings.TrimSuffix(c.Message, ".")) && c.Advice == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "  %s\n", s.wrap(s.paint(red, c.About+": ")+c.Message, "    "))
+		b.WriteString("  " + s.wrap(s.paint(red, c.About+": ")+c.Message, "    ") + "\n")
 		if c.Advice != "" {
-			fmt.Fprintf(&b, "    %s\n", s.wrap("what helps: "+c.Advice, "    "))
+			b.WriteString("    " + s.wrap("what helps: "+c.Advice, "    ") + "\n")
 		}
 	}
 	return b.String() + s.actions(w)
@@ -49,13 +57,7 @@ func (s screen) why(w *v1beta1.RolloutWhy) string {
 
 // release says which one is under way, and what the clocks say.
 func (s screen) release(w *v1beta1.RolloutWhy) string {
-	var parts []string
-	if r := w.Release; r != nil {
-		if r.Number > 0 {
-			parts = append(parts, fmt.Sprintf("release %d", r.Number))
-		}
-		parts = append(parts, versions(r))
-	}
+	parts := named(w.Release)
 	f := w.WaitingFor
 	if f.Since != nil {
 		parts = append(parts, "since "+s.at(*f.Since))
@@ -75,52 +77,75 @@ func (s screen) release(w *v1beta1.RolloutWhy) string {
 	return strings.Join(parts, " · ")
 }
 
+// named is the number of a release, if it has one, and what it changes.
+func named(r *v1beta1.ReleaseRef) []string {
+	switch {
+	case r == nil:
+		return nil
+	case r.Number > 0:
+		return []string{fmt.Sprintf("release %d", r.Number), versions(r)}
+	}
+	return []string{versions(r)}
+}
+
 // actions draws what can be done, then what cannot.
 func (s screen) actions(w *v1beta1.RolloutWhy) string {
 	var can, not [][]string
-	for _, action := range w.Actions {
-		name := action.Verb
-		if isFull(&action) {
-			name += " --full"
-		}
+	for i := range w.Actions {
+		a := &w.Actions[i]
 		switch {
-		case !action.Possible:
-			not = append(not, []string{name, action.Reason})
-		case !action.Allowed:
-			not = append(not, []string{name, "you may not create rollouts/" + action.Verb + " in namespace " + w.Namespace})
+		case !a.Possible:
+			not = append(not, []string{nameOf(a), a.Reason})
+		case !a.Allowed:
+			not = append(not, []string{nameOf(a), "you may not create rollouts/" + a.Verb + " in namespace " + w.Namespace})
 		default:
-			can = append(can, []string{s.paint(green, name), effect(&action), command(w, &action, name)})
+			can = append(can, []string{s.paint(green, nameOf(a)), effect(a), command(w.Name, a)})
 		}
 	}
-	var b strings.Builder
-	if len(can) > 0 {
-		b.WriteString(s.below("you can:", []column{{keep: always}, {keep: always}, {keep: 1}}, can))
-	}
-	if len(not) > 0 {
-		b.WriteString(s.below("not:", []column{{keep: always}, {keep: always}}, not))
-	}
-	return b.String()
+	return s.below("you can:", []column{{keep: always}, {keep: always}, {keep: 1}}, can) +
+		s.below("not:", []column{{keep: always}, {keep: always}}, not)
 }
 
 // narrow is where texts get lines of their own.
 const narrow = 70
 
-// below draws a table without titles beside a word.
+func (s screen) isNarrow() bool { return s.width > 0 && s.width < narrow }
+
+// below draws a table beside a word, or nothing where it has no rows.
 func (s screen) below(word string, columns []column, rows [][]string) string {
-	if s.width > 0 && s.width < narrow {
-		lines := []string{"  " + word}
+	if len(rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	if s.isNarrow() {
+		b.WriteString("  " + word + "\n")
 		for _, row := range rows {
-			lines = append(lines, "  "+s.wrap(row[0]+": "+row[1], "    "))
+			b.WriteString("  " + s.wrap(row[0]+": "+row[1], "    ") + "\n")
 		}
-		return strings.Join(lines, "\n") + "\n"
+		return b.String()
 	}
 	s.width = max(s.width-11, 0)
-	lines := strings.Split(strings.TrimSuffix(s.table(columns, rows), "\n"), "\n")[1:]
-	for i := range lines {
-		lines[i] = fmt.Sprintf("  %-9s", word) + lines[i]
+	for line := range strings.Lines(s.table(columns, rows)) {
+		fmt.Fprintf(&b, "  %-9s%s", word, line)
 		word = ""
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return b.String()
+}
+
+// isFull reports whether an action is about all further steps.
+func isFull(a *v1beta1.Action) bool {
+	var body struct {
+		Full bool `json:"full"`
+	}
+	return json.Unmarshal(a.Body.Raw, &body) == nil && body.Full
+}
+
+// nameOf is the verb of an action, with its flag.
+func nameOf(a *v1beta1.Action) string {
+	if isFull(a) {
+		return a.Verb + " --full"
+	}
+	return a.Verb
 }
 
 // effect is what happens, and how many approvals are there.
@@ -136,12 +161,12 @@ func effect(a *v1beta1.Action) string {
 }
 
 // command is what to type for an action.
-func command(w *v1beta1.RolloutWhy, a *v1beta1.Action, name string) string {
-	verb, flags, _ := strings.Cut(name, " ")
+func command(name string, a *v1beta1.Action) string {
+	text := "kubectl weir " + a.Verb + " " + name + strings.TrimPrefix(nameOf(a), a.Verb)
 	if slices.Contains(a.Needs, "step") {
-		flags = "STEP"
+		text += " STEP"
 	}
-	return strings.TrimSpace("kubectl weir " + verb + " " + w.Name + " " + flags)
+	return text
 }
 
 // versions says what a release changes: the tag of an image where there is one, or else

@@ -24,18 +24,19 @@ func argoRollout(s *source, all *templates) []any {
 	if paused, _ := take[bool](spec, "paused"); paused {
 		r.Spec.Strategy.Paused = &paused
 	}
-	if canary := child(spec, "strategy", "canary"); canary != nil {
-		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: argoCanary(s, canary, all)}
-		if deployment != nil {
-			argoLimits(canary, child(deployment, "spec"))
-		}
+	canary, green := child(spec, "strategy", "canary"), child(spec, "strategy", "blueGreen")
+	if canary == nil && green == nil {
+		s.note(0, "spec.strategy: none is there: every pod is replaced in one step")
 	}
-	if green := child(spec, "strategy", "blueGreen"); green != nil {
+	if canary == nil && green != nil {
 		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: argoBlueGreen(s, green, all)}
+	} else {
+		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: argoCanary(s, canary, all)}
 	}
 	if deployment == nil {
 		return []any{r}
 	}
+	argoLimits(canary, child(deployment, "spec"))
 	return []any{deployment, r}
 }
 
@@ -55,7 +56,7 @@ func argoLimits(canary, deployment map[string]any) {
 // argoWorkload is the Deployment that is named, or else one with the same template.
 func argoWorkload(m metav1.ObjectMeta, spec map[string]any) (v1beta1.ObjectRef, map[string]any) {
 	if ref := child(spec, "workloadRef"); ref != nil {
-		return v1beta1.ObjectRef{APIVersion: text(ref, "apiVersion"), Kind: text(ref, "kind"), Name: text(ref, "name")}, nil
+		return workloadOf(ref), nil
 	}
 	of := map[string]any{}
 	for _, field := range []string{"replicas", "selector", "template", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"} {
@@ -122,8 +123,9 @@ func (a *argoSteps) step(step map[string]any) {
 	if header := child(step, "setHeaderRoute"); header != nil {
 		a.match(header)
 	}
-	if wait, ok := take[map[string]any](step, "pause"); ok {
-		a.pause(wait["duration"])
+	if wait := child(step, "pause"); wait != nil {
+		duration, _ := take[any](wait, "duration")
+		a.pause(duration)
 	}
 	if analysis := child(step, "analysis"); analysis != nil {
 		if len(a.steps) == 0 {
@@ -139,17 +141,24 @@ func (a *argoSteps) begin() {
 		a.steps = append(a.steps, v1beta1.Step{})
 	}
 	last := &a.steps[len(a.steps)-1]
-	last.Replicas, last.Pause = share(a.weight), pause(0)
-	if a.weight == 0 && a.pods == nil {
-		a.note(len(a.steps), "a step without new pods: it has one here")
-		last.Replicas = new(intstr.FromInt32(1))
-	}
-	if a.pods != nil {
-		last.Replicas = a.pods
-	}
+	last.Replicas, last.Pause = a.replicas(), pause(0)
 	if a.routed && a.weight > 0 && last.Matches == nil {
 		last.Traffic = new(strconv.FormatInt(a.weight, 10) + "%")
 	}
+}
+
+// replicas are the pods of a step: what setCanaryScale has asked for, or the weight.
+func (a *argoSteps) replicas() *intstr.IntOrString {
+	switch {
+	case a.pods == nil && a.weight == 0:
+		a.note(len(a.steps), "a step without new pods: it has one here")
+		return new(intstr.FromInt32(1))
+	case a.pods == nil:
+		return share(a.weight)
+	case a.weight > 0 && !a.routed:
+		a.note(len(a.steps), "setWeight: %d: nothing routes requests, and setCanaryScale says how many pods there are", a.weight)
+	}
+	return a.pods
 }
 
 func (a *argoSteps) scale(scale map[string]any) {
@@ -223,9 +232,10 @@ func (a *argoSteps) analysis(of map[string]any, step int) {
 	args := map[string]string{}
 	for _, arg := range objects(of, "args") {
 		name, value := text(arg, "name"), text(arg, "value")
-		if len(arg) > 0 || value == "" {
+		if value == "" {
 			a.note(step, "analysis: argument %s: give it a value in args", name)
 		}
+		a.left(step, "analysis.args["+name+"]", arg)
 		args[argName(name)] = value
 	}
 	for _, t := range objects(of, "templates") {
@@ -233,9 +243,10 @@ func (a *argoSteps) analysis(of map[string]any, step int) {
 		if cluster, _ := take[bool](t, "clusterScope"); cluster {
 			kind = "ClusterCheck"
 		}
+		a.left(step, "analysis.templates["+name+"]", t)
 		names := a.all.checks[name]
 		if names == nil {
-			a.note(step, "analysis: the template %s is not among the manifests: convert it, too", name)
+			a.note(step, "analysis: no check of the template %s is among the manifests: convert or write it, too", name)
 			names = []string{name}
 		}
 		for _, check := range names {
@@ -258,75 +269,11 @@ func (a *argoSteps) use(ref *v1beta1.CheckRef, step int) {
 	}
 }
 
-// argoRouting takes Services and routers, and reports whether requests are routed.
-func argoRouting(s *source, canary map[string]any, release *v1beta1.Release) bool {
-	ref := v1beta1.TrafficRoutingRef{Service: text(canary, "stableService")}
-	if name := text(canary, "canaryService"); name != "" && name != ref.Service+"-canary" {
-		s.note(0, "spec.strategy.canary.canaryService: Weir makes %s-canary itself; delete the Service %s", ref.Service, name)
-	}
-	routing := child(canary, "trafficRouting")
-	ingress(s, &ref, "nginx", text(routing, "nginx", "stableIngress"))
-	more, _ := take[[]any](routing, "nginx", "stableIngresses")
-	for _, name := range more {
-		name, _ := name.(string)
-		ingress(s, &ref, "nginx", name)
-	}
-	ingress(s, &ref, "aws-alb", text(routing, "alb", "ingress"))
-	for _, service := range append(objects(routing, "istio", "virtualServices"), child(routing, "istio", "virtualService")) {
-		custom(&ref, istio, "VirtualService", text(service, "name"))
-		s.left(0, "spec.strategy.canary.trafficRouting.istio.virtualServices", service)
-	}
-	if vs := child(routing, "istio"); vs != nil {
-		delete(vs, "virtualService")
-	}
-	custom(&ref, istio, "DestinationRule", text(routing, "istio", "destinationRule", "name"))
-	custom(&ref, traefik, "TraefikService", text(routing, "traefik", "weightedTraefikServiceName"))
-	gateway(s, &ref, child(routing, "plugins", "argoproj-labs/gatewayAPI"))
-	delete(routing, "managedRoutes") // names of what setHeaderRoute makes
-	if ref.Ingress == nil && ref.Gateway == nil && len(ref.CustomNetworkRefs) == 0 {
-		if ref.Service != "" {
-			s.note(0, "spec.strategy.canary.stableService: %s: name what routes to it in trafficRoutings", ref.Service)
-		}
-		return false
-	}
-	release.TrafficRoutings = []v1beta1.TrafficRoutingRef{ref}
-	return true
-}
-
-// The versions of routers that are named.
-const (
-	istio   = "networking.istio.io/v1"
-	traefik = "traefik.io/v1alpha1"
-)
-
-// gateway takes the routes of the plugin of the Gateway API.
-func gateway(s *source, t *v1beta1.TrafficRoutingRef, plugin map[string]any) {
-	names := []string{text(plugin, "httpRoute")}
-	for _, route := range objects(plugin, "httpRoutes") {
-		names = append(names, text(route, "name"))
-	}
-	for _, name := range names {
-		switch {
-		case name == "":
-		case t.Gateway != nil:
-			s.note(0, "a second HTTPRoute: %s", name)
-		default:
-			t.Gateway = &v1beta1.GatewayRef{HTTPRouteName: &name}
-		}
-	}
-	for _, name := range append(objects(plugin, "grpcRoutes"), map[string]any{"name": text(plugin, "grpcRoute")}) {
-		custom(t, "gateway.networking.k8s.io/v1", "GRPCRoute", text(name, "name"))
-	}
-	text(plugin, "namespace")
-}
-
 // argoBlueGreen has a step with all new pods, and one with all requests.
 func argoBlueGreen(s *source, green map[string]any, all *templates) v1beta1.Release {
-	active, preview := text(green, "activeService"), text(green, "previewService")
-	s.note(0, "spec.strategy.blueGreen.activeService: %s: name what routes to it in trafficRoutings", active)
-	if preview != "" {
-		s.note(0, "spec.strategy.blueGreen.previewService: Weir makes %s-canary itself; delete the Service %s", active, preview)
-	}
+	r := &routes{source: s}
+	r.ref.Service = text(green, "activeService")
+	r.replaced(text(green, "previewService"))
 	first := v1beta1.Step{Replicas: share(100), Pause: pause(0)}
 	if n, ok := number(green, "previewReplicaCount"); ok {
 		first.Replicas = new(intstr.FromInt32(int32(n)))
@@ -344,6 +291,7 @@ func argoBlueGreen(s *source, green map[string]any, all *templates) v1beta1.Rele
 		}
 	}
 	release := v1beta1.Release{Steps: []v1beta1.Step{first, {Replicas: share(100), Pause: pause(0)}}}
+	r.into(&release)
 	if len(a.checks) > 0 {
 		release.Analysis = &v1beta1.Analysis{Checks: a.checks}
 	}

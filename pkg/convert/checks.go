@@ -44,19 +44,17 @@ var condition = regexp.MustCompile(`^ *(?:result(?:\[0\])?|default\(result(?:\[0
 func analysisTemplate(s *source, _ *templates) []any {
 	m, spec := meta(s), child(s.object, "spec")
 	var args []weir.CheckArg
-	for _, arg := range objects(spec, "args") {
-		a := weir.CheckArg{Name: argName(text(arg, "name"))}
-		if value, ok := take[string](arg, "value"); ok {
-			a.Default = &value
-		}
-		s.left(0, "spec.args["+a.Name+"]", arg)
-		args = append(args, a)
-	}
 	var made []any
 	for i, metric := range objects(spec, "metrics") {
-		name := text(metric, "name")
+		name, query := text(metric, "name"), text(metric, "provider", "prometheus", "query")
+		if query == "" {
+			s.left(0, "spec.metrics["+name+"]", metric)
+			continue
+		}
+		if made == nil {
+			args = argsOf(s, spec)
+		}
 		c := weir.CheckSpec{Args: args, Query: &v1beta1.QueryCheck{}}
-		query := text(metric, "provider", "prometheus", "query")
 		c.Query.PromQL = strings.TrimSpace(argument.ReplaceAllStringFunc(query, func(found string) string {
 			return "$" + argName(argument.FindStringSubmatch(found)[1])
 		}))
@@ -68,17 +66,26 @@ func analysisTemplate(s *source, _ *templates) []any {
 		if address := text(metric, "provider", "prometheus", "address"); address != "" {
 			s.note(0, "spec.metrics[%s].provider.prometheus.address: %s: name it in a MetricSource", name, address)
 		}
-		if len(child(metric, "provider", "prometheus")) == 0 && query != "" {
-			delete(metric, "provider")
-		}
 		s.left(0, "spec.metrics["+name+"]", metric)
-		if query != "" {
-			of := *m.DeepCopy()
-			of.Name = checkName(m.Name, name, i)
-			made = append(made, checkOf(of, m.Namespace == "" && s.cluster, c))
-		}
+		of := *m.DeepCopy()
+		of.Name = checkName(m.Name, name, i)
+		made = append(made, checkOf(of, m.Namespace == "" && s.cluster, c))
 	}
 	return made
+}
+
+// argsOf takes the arguments of a template.
+func argsOf(s *source, spec map[string]any) []weir.CheckArg {
+	var args []weir.CheckArg
+	for _, arg := range objects(spec, "args") {
+		a := weir.CheckArg{Name: argName(text(arg, "name"))}
+		if value, ok := take[string](arg, "value"); ok {
+			a.Default = &value
+		}
+		s.left(0, "spec.args["+a.Name+"]", arg)
+		args = append(args, a)
+	}
+	return args
 }
 
 // compare takes a condition as bounds of the number.
@@ -115,11 +122,13 @@ func flaggerQuery(query string) string {
 }
 
 // metricTemplate is in the checks of Canaries that use it. A note says what is not.
-func metricTemplate(s *source, _ *templates) []any {
-	meta(s)
-	spec := child(s.object, "spec")
+func metricTemplate(s *source, all *templates) []any {
+	name, spec := meta(s).Name, child(s.object, "spec")
 	if rest := variable.FindString(flaggerQuery(text(spec, "query"))); rest != "" {
 		s.note(0, "spec.query: %s", rest)
+	}
+	if !all.used[name] {
+		s.note(0, "spec.query: no Canary among the manifests uses it: convert it together with those that do")
 	}
 	if kind := text(spec, "provider", "type"); kind != "prometheus" {
 		s.note(0, "spec.provider.type: %s", kind)
@@ -131,20 +140,17 @@ func metricTemplate(s *source, _ *templates) []any {
 }
 
 // flaggerMetric converts a metric of a Canary.
-func flaggerMetric(s *source, metric map[string]any, all *templates, failAfter *int32) (v1beta1.Check, bool) {
+func flaggerMetric(s *source, metric map[string]any, all *templates, of *v1beta1.Analysis) (v1beta1.Check, bool) {
 	name := text(metric, "name")
 	least, most := bound(metric, "min"), bound(metric, "max")
-	text(metric, "interval") // the window is that of the analysis
-	query := flaggerQuery(text(metric, "query"))
-	if template := text(metric, "templateRef", "name"); template != "" {
-		query = s.flaggerTemplate(metric, template, all)
-	}
+	s.flaggerWindow(metric, name, of)
+	query := cmp.Or(s.flaggerTemplate(metric, all), flaggerQuery(text(metric, "query")))
 	s.left(0, "spec.analysis.metrics["+name+"]", metric)
 	milliseconds, err := strconv.ParseInt(most, 10, 32)
 	switch {
 	case query != "" && (least != "" || most != ""):
 		q := &v1beta1.QueryCheck{PromQL: query, Min: given(least), Max: given(most)}
-		return v1beta1.Check{Name: name, Query: q, FailAfter: failAfter}, true
+		return v1beta1.Check{Name: name, Query: q}, true
 	case name == "request-success-rate" && least != "":
 		return v1beta1.Check{SuccessRate: new(least + "%")}, true
 	case name == "request-duration" && err == nil:
@@ -154,14 +160,26 @@ func flaggerMetric(s *source, metric map[string]any, all *templates, failAfter *
 	return v1beta1.Check{}, false
 }
 
-// flaggerTemplate is the query of a template that a metric names.
-func (s *source) flaggerTemplate(metric map[string]any, name string, all *templates) string {
-	text(metric, "templateRef", "namespace")
-	query := all.queries[name]
-	if query == "" {
+// flaggerWindow has the window of the first metric for all checks.
+func (s *source) flaggerWindow(metric map[string]any, name string, of *v1beta1.Analysis) {
+	window, ok := seconds(text(metric, "interval"))
+	switch {
+	case !ok:
+	case of.EverySeconds == nil:
+		of.EverySeconds = new(int32(window))
+	case *of.EverySeconds != int32(window):
+		s.note(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
+	}
+}
+
+// flaggerTemplate is the query of the template that a metric names, if it names one.
+func (s *source) flaggerTemplate(metric map[string]any, all *templates) string {
+	name := text(metric, "templateRef", "name")
+	text(metric, "templateRef", "namespace") // the query itself is in the check
+	if name != "" && all.queries[name] == "" {
 		s.note(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it, too", name)
 	}
-	return query
+	return all.queries[name]
 }
 
 func given(value string) *string {
@@ -172,9 +190,8 @@ func given(value string) *string {
 }
 
 func bound(metric map[string]any, which string) string {
-	value, ok := take[any](metric, "thresholdRange", which)
-	if !ok || value == nil {
-		return ""
+	if value, ok := take[any](metric, "thresholdRange", which); ok && value != nil {
+		return fmt.Sprint(value)
 	}
-	return fmt.Sprint(value)
+	return ""
 }

@@ -4,17 +4,21 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+	"github.com/weir-rollouts/weir/pkg/lint"
 )
 
 // Result is a manifest for Weir, and what has no counterpart in it. The object may be nil.
@@ -36,7 +40,7 @@ var kinds = map[string]func(s *source, all *templates) []any{
 
 // Known reports whether an object is converted.
 func Known(u *unstructured.Unstructured) bool {
-	return kinds[u.GroupVersionKind().GroupKind().Group+"/"+u.GetKind()] != nil
+	return kinds[u.GroupVersionKind().Group+"/"+u.GetKind()] != nil
 }
 
 // templates are among the manifests: those of Argo with the names of the checks that they
@@ -44,10 +48,12 @@ func Known(u *unstructured.Unstructured) bool {
 type templates struct {
 	checks  map[string][]string
 	queries map[string]string
+	// used are the templates of Flagger that a Canary names.
+	used map[string]bool
 }
 
 func templatesOf(manifests []*unstructured.Unstructured) *templates {
-	all := &templates{map[string][]string{}, map[string]string{}}
+	all := &templates{map[string][]string{}, map[string]string{}, map[string]bool{}}
 	for _, u := range manifests {
 		if !Known(u) {
 			continue
@@ -55,6 +61,9 @@ func templatesOf(manifests []*unstructured.Unstructured) *templates {
 		object := u.DeepCopy().Object
 		if query := text(object, "spec", "query"); query != "" {
 			all.queries[u.GetName()] = flaggerQuery(query)
+		}
+		for _, m := range objects(object, "spec", "analysis", "metrics") {
+			all.used[text(m, "templateRef", "name")] = true
 		}
 		for i, m := range objects(object, "spec", "metrics") {
 			if text(m, "provider", "prometheus", "query") != "" {
@@ -73,9 +82,15 @@ func All(manifests []*unstructured.Unstructured) []Result {
 		if !Known(u) {
 			continue
 		}
-		s := open(u.DeepCopy().Object)
+		s := &source{object: u.DeepCopy().Object, cluster: strings.HasPrefix(u.GetKind(), "Cluster")}
+		for _, field := range []string{"apiVersion", "kind", "status"} {
+			delete(s.object, field)
+		}
 		made := kinds[u.GroupVersionKind().Group+"/"+u.GetKind()](s, all)
 		s.left(0, "", s.object)
+		for _, object := range made {
+			s.refused(object)
+		}
 		from := strings.ToLower(u.GetKind()) + "/" + u.GetName()
 		for i, object := range made {
 			r := Result{Object: object, From: from}
@@ -91,23 +106,32 @@ func All(manifests []*unstructured.Unstructured) []Result {
 	return results
 }
 
-// meta takes the metadata out of a source.
-func meta(s *source) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{Name: text(s.object, "metadata", "name"), Namespace: text(s.object, "metadata", "namespace")}
-	m.Labels, m.Annotations = texts(s.object, "metadata", "labels"), texts(s.object, "metadata", "annotations")
-	return m
+// refused says what Weir does not take.
+func (s *source) refused(object any) {
+	converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return // a Deployment
+	}
+	for _, e := range lint.Object(&unstructured.Unstructured{Object: converted}).Errors {
+		s.note(0, "Weir refuses this: %s", e)
+	}
 }
 
-func texts(from map[string]any, path ...string) map[string]string {
-	taken, _ := take[map[string]any](from, path...)
-	var all map[string]string
-	for key, value := range taken {
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[key] = fmt.Sprint(value)
-	}
-	return all
+// meta takes the metadata out of a source, without what a server or Argo writes.
+func meta(s *source) metav1.ObjectMeta {
+	u := unstructured.Unstructured{Object: map[string]any{"metadata": s.object["metadata"]}}
+	delete(s.object, "metadata")
+	annotations := u.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return slices.Contains(notCopied, key) })
+	return metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: annotations}
+}
+
+// notCopied are annotations that others write.
+var notCopied = []string{"kubectl.kubernetes.io/last-applied-configuration", "rollout.argoproj.io/revision"}
+
+// workloadOf takes a reference to a workload.
+func workloadOf(ref map[string]any) v1beta1.ObjectRef {
+	return v1beta1.ObjectRef{APIVersion: cmp.Or(text(ref, "apiVersion"), "apps/v1"), Kind: text(ref, "kind"), Name: text(ref, "name")}
 }
 
 func rolloutOf(m metav1.ObjectMeta, workload v1beta1.ObjectRef) *v1beta1.Rollout {
@@ -178,26 +202,4 @@ func valueMatch(name string, from map[string]any) v1beta1.ValueMatch {
 		return v1beta1.ValueMatch{Name: name, Type: new("RegularExpression"), Value: value}
 	}
 	return v1beta1.ValueMatch{Name: name, Value: text(from, "exact")}
-}
-
-// custom names a router that is no Ingress and no HTTPRoute.
-func custom(t *v1beta1.TrafficRoutingRef, apiVersion, kind, name string) {
-	ref := v1beta1.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: name}
-	if name != "" && !slices.Contains(t.CustomNetworkRefs, ref) {
-		t.CustomNetworkRefs = append(t.CustomNetworkRefs, ref)
-	}
-}
-
-// ingress names the Ingress in front of the Service.
-func ingress(s *source, t *v1beta1.TrafficRoutingRef, class, name string) {
-	switch {
-	case name == "":
-	case t.Ingress != nil:
-		s.note(0, "a second Ingress: %s", name)
-	default:
-		t.Ingress = &v1beta1.IngressRef{Name: name}
-		if class != "nginx" {
-			t.Ingress.ClassType = &class
-		}
-	}
 }

@@ -6,7 +6,6 @@ package convert
 import (
 	"cmp"
 	"strconv"
-	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -14,16 +13,18 @@ import (
 // flaggerCanary converts a Canary of Flagger.
 func flaggerCanary(s *source, all *templates) []any {
 	m, spec := meta(s), child(s.object, "spec")
-	ref := child(spec, "targetRef")
-	r := rolloutOf(m, v1beta1.ObjectRef{APIVersion: text(ref, "apiVersion"), Kind: text(ref, "kind"), Name: text(ref, "name")})
-	field := "analysis"
-	if child(spec, field) == nil {
-		field = "canaryAnalysis" // as older ones have it
+	r := rolloutOf(m, workloadOf(child(spec, "targetRef")))
+	analysis := child(spec, "analysis")
+	if analysis == nil {
+		analysis = child(spec, "canaryAnalysis") // as older ones have it
 	}
-	analysis := child(spec, field)
 	release := v1beta1.Release{}
 	flaggerRouting(s, spec, r.Spec.WorkloadRef.Name, &release)
 	green := flaggerSteps(s, analysis, &release)
+	if green && r.Spec.WorkloadRef.Kind == "DaemonSet" {
+		s.note(0, "spec.analysis.iterations: a DaemonSet has no second set of pods: every pod is replaced in step 1")
+		green = false
+	}
 	if deadline, ok := number(spec, "progressDeadlineSeconds"); ok {
 		release.ProgressDeadlineSeconds = new(int32(deadline))
 	}
@@ -34,34 +35,6 @@ func flaggerCanary(s *source, all *templates) []any {
 		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: release}
 	}
 	return []any{r}
-}
-
-// flaggerRouting names the Service, and what routes to it.
-func flaggerRouting(s *source, spec map[string]any, workload string, release *v1beta1.Release) {
-	service := child(spec, "service")
-	ref := v1beta1.TrafficRoutingRef{Service: cmp.Or(text(service, "name"), workload)}
-	provider := text(spec, "provider")
-	if name := text(spec, "ingressRef", "name"); name != "" {
-		ingress(s, &ref, "nginx", name)
-		text(spec, "ingressRef", "apiVersion")
-		text(spec, "ingressRef", "kind")
-	}
-	switch kind, _, _ := strings.Cut(provider, ":"); kind {
-	case "gatewayapi":
-		ref.Gateway = &v1beta1.GatewayRef{HTTPRouteName: new(ref.Service)}
-	case "istio":
-		custom(&ref, istio, "VirtualService", ref.Service)
-	case "traefik":
-		custom(&ref, traefik, "TraefikService", ref.Service)
-	case "", "nginx", "kubernetes":
-	default:
-		s.note(0, "spec.provider: %s", provider)
-	}
-	s.note(0, "spec.service: Flagger makes Services and routes of %s; write them down before it is removed", ref.Service)
-	if ref.Ingress == nil && ref.Gateway == nil && len(ref.CustomNetworkRefs) == 0 {
-		return
-	}
-	release.TrafficRoutings = []v1beta1.TrafficRoutingRef{ref}
 }
 
 // flaggerSteps makes steps of weights, and reports whether the release is blue-green.
@@ -132,30 +105,39 @@ func flaggerMatch(s *source, match map[string]any) v1beta1.RouteMatch {
 
 // flaggerAnalysis converts metrics, and what asks a person.
 func flaggerAnalysis(s *source, analysis map[string]any, all *templates, release *v1beta1.Release) {
-	var failAfter *int32
-	if n, ok := number(analysis, "threshold"); ok {
-		failAfter = new(int32(max(n, 1)))
-	}
-	var checks []v1beta1.Check
+	var made v1beta1.Analysis
+	threshold, limited := number(analysis, "threshold")
+	counted := false
 	for _, metric := range objects(analysis, "metrics") {
-		if c, ok := flaggerMetric(s, metric, all, failAfter); ok {
-			checks = append(checks, c)
+		c, ok := flaggerMetric(s, metric, all, &made)
+		if !ok {
+			continue
 		}
+		if limited && c.Query != nil {
+			counted, c.FailAfter = true, new(int32(max(threshold, 1)))
+		}
+		made.Checks = append(made.Checks, c)
 	}
-	if len(checks) > 0 {
-		release.Analysis = &v1beta1.Analysis{Checks: checks}
+	if limited && !counted {
+		s.note(0, "spec.analysis.threshold: %d: no check here counts failures", threshold)
+	}
+	if len(made.Checks) > 0 {
+		release.Analysis = &made
 	}
 	for _, hook := range objects(analysis, "webhooks") {
-		steps := release.Steps
-		switch kind, _ := hook["type"].(string); {
-		case kind == "confirm-rollout" && len(steps) > 0:
-			steps[0].Pause = &v1beta1.Pause{}
-			s.note(1, "webhook %v: the step waits for an approval instead", hook["name"])
-		case kind == "confirm-promotion" && len(steps) > 1:
-			steps[len(steps)-2].Pause = &v1beta1.Pause{}
-			s.note(len(steps)-1, "webhook %v: the step waits for an approval instead", hook["name"])
-		default:
-			s.note(0, "spec.analysis.webhooks: %v (%v)", hook["name"], cmp.Or(kind, "rollout"))
-		}
+		flaggerHook(s, hook, release.Steps)
 	}
+}
+
+// flaggerHook has a step wait for a person where Flagger asks a server for a confirmation.
+func flaggerHook(s *source, hook map[string]any, steps []v1beta1.Step) {
+	name, kind, address := text(hook, "name"), cmp.Or(text(hook, "type"), "rollout"), text(hook, "url")
+	step := map[string]int{"confirm-rollout": 1, "confirm-promotion": len(steps) - 1}[kind]
+	if step > 0 && step <= len(steps) {
+		steps[step-1].Pause = &v1beta1.Pause{}
+		s.note(step, "webhook %s (%s): %s: the step waits for an approval instead", name, kind, address)
+	} else {
+		s.note(0, "webhook %s (%s): %s", name, kind, address)
+	}
+	s.left(step, "webhook "+name, hook)
 }

@@ -20,21 +20,22 @@ func Propose(workload *unstructured.Unstructured, shares []string, there []*unst
 	r := rolloutOf(metav1.ObjectMeta{Name: workload.GetName(), Namespace: workload.GetNamespace()},
 		v1beta1.ObjectRef{APIVersion: workload.GetAPIVersion(), Kind: workload.GetKind(), Name: workload.GetName()})
 	s := &source{}
-	ref := v1beta1.TrafficRoutingRef{Service: s.serviceOf(workload, there)}
+	to := &routes{source: s}
+	to.ref.Service = s.serviceOf(workload, there)
 	for _, o := range there {
-		if ref.Service != "" && routesTo(o.Object, ref.Service) {
-			s.route(&ref, o)
+		if to.ref.Service != "" && routesTo(o.Object, to.ref.Service) {
+			to.add(o)
 		}
 	}
-	routed := ref.Ingress != nil || ref.Gateway != nil || len(ref.CustomNetworkRefs) > 0
 	canary := &v1beta1.CanaryStrategy{}
-	canary.Steps = stepsOf(shares, routed)
-	if routed {
-		canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{ref}
+	canary.Steps = stepsOf(shares, to.found())
+	if to.found() {
+		to.into(&canary.Release)
 	} else {
 		s.note(0, "traffic: no Service with an Ingress, HTTPRoute or VirtualService was found; requests follow the pods")
 	}
 	r.Spec.Strategy.Canary = canary
+	s.refused(r)
 	return Result{Object: r, Notes: s.notes, From: strings.ToLower(workload.GetKind()) + "/" + workload.GetName()}
 }
 
@@ -71,21 +72,21 @@ func (s *source) serviceOf(workload *unstructured.Unstructured, there []*unstruc
 // classes are the classes of Ingresses, and what Weir calls them.
 var classes = map[string]string{"nginx": "nginx", "alb": "aws-alb", "mse": "mse", "higress": "higress"}
 
-// route names a router.
-func (s *source) route(ref *v1beta1.TrafficRoutingRef, o *unstructured.Unstructured) {
+// add names a router.
+func (r *routes) add(o *unstructured.Unstructured) {
 	switch o.GetKind() {
 	case "Ingress":
 		class := text(o.DeepCopy().Object, "spec", "ingressClassName")
 		known := classes[class]
 		if known == "" {
 			known = "nginx"
-			s.note(0, "Ingress %s has the class %q: set classType", o.GetName(), class)
+			r.note(0, "Ingress %s has the class %q: set classType", o.GetName(), class)
 		}
-		ingress(s, ref, known, o.GetName())
+		r.ingress(known, o.GetName())
 	case "HTTPRoute":
-		gateway(s, ref, map[string]any{"httpRoute": o.GetName()})
+		r.route("HTTPRoute", o.GetName())
 	default:
-		custom(ref, o.GetAPIVersion(), o.GetKind(), o.GetName())
+		r.custom(o.GetAPIVersion(), o.GetKind(), o.GetName())
 	}
 }
 

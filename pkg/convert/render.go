@@ -5,7 +5,7 @@ package convert
 
 import (
 	"bytes"
-	"encoding/json"
+	"slices"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -48,17 +48,9 @@ func comment(title string, notes []Note) string {
 	return strings.Join(lines, "\n")
 }
 
+// nodeOf is a manifest with its comments, without a status.
 func nodeOf(r Result) (*yaml.Node, error) {
-	data, err := json.Marshal(r.Object)
-	if err != nil {
-		return nil, err
-	}
-	var object map[string]any
-	if err := json.Unmarshal(data, &object); err != nil {
-		return nil, err
-	}
-	delete(object, "status")
-	text, err := sigsyaml.Marshal(object)
+	text, err := sigsyaml.Marshal(r.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +59,11 @@ func nodeOf(r Result) (*yaml.Node, error) {
 		return nil, err
 	}
 	root := document.Content[0]
+	for i := len(root.Content) - 2; i >= 0; i -= 2 {
+		if root.Content[i].Value == "status" {
+			root.Content = slices.Delete(root.Content, i, i+2)
+		}
+	}
 	place(root, r)
 	return root, nil
 }

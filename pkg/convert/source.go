@@ -53,24 +53,30 @@ func text(from map[string]any, path ...string) string {
 	return value
 }
 
-// number returns a field that is a number, or a text of one, and takes it out.
+// number returns a field that is a number, and takes it out.
 func number(from map[string]any, path ...string) (int64, bool) {
-	for _, try := range []func() (int64, bool){
-		func() (int64, bool) { return take[int64](from, path...) },
-		func() (int64, bool) { f, ok := take[float64](from, path...); return int64(f), ok },
-	} {
-		if n, ok := try(); ok {
-			return n, true
-		}
+	if n, ok := take[int64](from, path...); ok {
+		return n, true
 	}
-	return 0, false
+	f, ok := take[float64](from, path...)
+	return int64(f), ok
+}
+
+// list returns a list of texts, and takes it out.
+func list(from map[string]any, path ...string) []string {
+	items, _ := take[[]any](from, path...)
+	var all []string
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
 }
 
 // objects returns a list of objects, and takes it out.
 func objects(from map[string]any, path ...string) []map[string]any {
-	list, _ := take[[]any](from, path...)
+	items, _ := take[[]any](from, path...)
 	var all []map[string]any
-	for _, item := range list {
+	for _, item := range items {
 		if object, ok := item.(map[string]any); ok {
 			all = append(all, object)
 		}
@@ -109,28 +115,4 @@ func (s *source) left(step int, path string, value any) {
 // mostText is how much of a field a note has.
 const mostText = 100
 
-// ofServer are fields that a server writes.
-var ofServer = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink", "ownerReferences"}
-
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
-
-// open takes out what is not asked for in a new manifest.
-func open(object map[string]any) *source {
-	kind, _ := object["kind"].(string)
-	delete(object, "status")
-	delete(object, "apiVersion")
-	delete(object, "kind")
-	if meta := child(object, "metadata"); meta != nil {
-		for _, field := range ofServer {
-			delete(meta, field)
-		}
-		if annotations := child(meta, "annotations"); annotations != nil {
-			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-			delete(annotations, "rollout.argoproj.io/revision")
-			if len(annotations) == 0 {
-				delete(meta, "annotations")
-			}
-		}
-	}
-	return &source{object: object, cluster: strings.HasPrefix(kind, "Cluster")}
-}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// mostCompleted bounds what a completion reads.
+const mostCompleted = "500"
+
+// completion completes the name of a Rollout, then words that the server knows of it, if
+// any are wanted.
+func completion[T any](a *app, sub string, words func(*T) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && words == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := a.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		if len(args) > 0 {
+			got, err := read[T](cmd.Context(), &target{s, args[0]}, sub)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			return words(&got.it), cobra.ShellCompDirectiveNoFileComp
+		}
+		found, err := s.list(cmd.Context(), "limit", mostCompleted)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		names := make([]string, 0, len(found))
+		for i := range found {
+			names = append(names, found[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// verbsOf are the verbs that are possible.
+func verbsOf(w *v1beta1.RolloutWhy) []string {
+	var possible []string
+	for _, action := range w.Actions {
+		if action.Possible && action.Allowed {
+			possible = append(possible, action.Verb)
+		}
+	}
+	return slices.Compact(possible)
+}
+
+// stepsOf are the numbers of steps.
+func stepsOf(p *v1beta1.RolloutPlan) []string {
+	var numbers []string
+	for i := range p.Status.Steps {
+		if step := &p.Status.Steps[i]; step.Step > 0 {
+			numbers = append(numbers, number(step.Step)+"\t"+count(step.Update, "new pod")+" "+percent(step.Traffic))
+		}
+	}
+	return numbers
+}
+
+// releasesOf are the numbers of releases.
+func releasesOf(h *v1beta1.RolloutReleases) []string {
+	var numbers []string
+	for i := range h.Releases {
+		r := &h.Releases[i]
+		numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
+	}
+	return numbers
+}
