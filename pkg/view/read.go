@@ -105,6 +105,7 @@ func (s *Seen) Next() []Read {
 
 var (
 	batchKind   = v1beta1.SchemeGroupVersion.WithKind("BatchRelease")
+	routingKind = schema.GroupVersionKind{Group: rollouts.GroupName, Version: "v1alpha1", Kind: "TrafficRouting"}
 	podKind     = corev1.SchemeGroupVersion.WithKind("Pod")
 	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 	scalerKind  = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
@@ -131,7 +132,19 @@ func (s *Seen) reads() []Read {
 		}
 		reads = append(reads, scalers, Budgets)
 	}
+	if read := s.routingRead(); read.Name != "" {
+		reads = append(reads, read)
+	}
 	return append(reads, s.networkReads()...)
+}
+
+// routingRead is that of a TrafficRouting; without a name where there is none.
+func (s *Seen) routingRead() Read {
+	read := Read{Role: roleRouter, Kind: routingKind}
+	if _, plan := s.Rollout.Spec.Strategy.Active(); plan != nil {
+		read.Name = plan.TrafficRouting()
+	}
+	return read
 }
 
 // BatchRead is that of the BatchRelease.

@@ -44,6 +44,7 @@ func Of(s *Seen, now time.Time) Tree {
 	b.addScalers()
 	b.addBudgets()
 	b.addNetwork()
+	b.addRouting()
 	b.hide()
 	return b.tree
 }

@@ -56,13 +56,17 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 // addViews adds what is computed of what other endpoints store, for clients of today: the
 // older version has none of it.
 func addViews(stored Endpoints, r *rollout.Endpoints, c rollout.Config, t tree.Config) error {
-	served := stored["v1beta1"]
-	var isRollouts, isBatches bool
-	t.Rollouts, isRollouts = served["rollouts"].(look.Store)
-	t.BatchReleases, isBatches = served["batchreleases"].(look.Store)
-	histories, isHistories := stored["v1alpha1"]["rollouthistories"].(rest.StandardStorage)
-	if !isRollouts || !isBatches || !isHistories {
-		return errors.New("the endpoints of rollouts, batchreleases and rollouthistories can not be read for views")
+	served, older := stored["v1beta1"], stored["v1alpha1"]
+	histories, ok := older["rollouthistories"].(rest.StandardStorage)
+	t.Stores = map[string]look.Store{}
+	for kind, storage := range map[string]rest.Storage{
+		"Rollout": served["rollouts"], "BatchRelease": served["batchreleases"], "TrafficRouting": older["trafficroutings"],
+	} {
+		store, isStore := storage.(look.Store)
+		t.Stores[kind], ok = store, ok && isStore
+	}
+	if !ok {
+		return errors.New("the endpoints that views are made of can not be listed and watched")
 	}
 	views, why := r.Views(c, t.Sources, histories)
 	maps.Copy(served, views)

@@ -44,7 +44,8 @@ type Store interface {
 
 // Sources are where objects are read, and who says whether a user may see them.
 type Sources struct {
-	Rollouts, BatchReleases Store
+	// Stores are endpoints of this process, by kind.
+	Stores map[string]Store
 	// Cluster reads with the account of the server; nil where there is no cluster.
 	Cluster    dynamic.Interface
 	Authorizer authorizer.Authorizer
@@ -59,7 +60,7 @@ func (s *Sources) Rollout(ctx context.Context, name string) (*rollouts.Rollout, 
 	if err := s.Allowed(ctx, "get", "", name); err != nil {
 		return nil, err
 	}
-	obj, err := s.Rollouts.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := s.Stores["Rollout"].Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +150,10 @@ func Narrow(r view.Read, options *metav1.ListOptions) {
 
 // Store is the endpoint that serves the kind in this process; nil if the cluster does.
 func (s *Sources) Store(r view.Read) Store {
-	switch {
-	case r.Kind.Group != rollouts.GroupName:
+	if r.Kind.Group != rollouts.GroupName {
 		return nil
-	case r.Kind.Kind == "Rollout":
-		return s.Rollouts
-	default:
-		return s.BatchReleases
 	}
+	return s.Stores[r.Kind.Kind]
 }
 
 // List lists objects of an endpoint.

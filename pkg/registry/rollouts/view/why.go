@@ -73,7 +73,7 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 
 // batch is the BatchRelease of a Rollout; nil if there is none.
 func (w whys) batch(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
-	b, err := read[*rollouts.BatchRelease](ctx, w.BatchReleases, r.Name)
+	b, err := read[*rollouts.BatchRelease](ctx, w.Stores["BatchRelease"], r.Name)
 	if err != nil || !planner.Owns(r, b) {
 		return nil, err
 	}
