@@ -19,6 +19,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // listing are the flags of list, and what is known while it is drawn.
@@ -111,7 +112,7 @@ func (l *listing) show(ctx context.Context, table *metav1.Table) error {
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
-		row.Cells, _ = cleaned(row.Cells).([]any)
+		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
 		row.Object.Object = meta // of the printer
 		rows = append(rows, row)
 	}

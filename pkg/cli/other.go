@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
@@ -82,7 +83,7 @@ func newVersion(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "Kubernetes %s\n", plain(kubernetes.GitVersion))
+		fmt.Fprintf(a.Out, "Kubernetes %s\n", draw.Plain(kubernetes.GitVersion))
 		served, err := cluster.ServerResourcesForGroupVersion(v1beta1.SchemeGroupVersion.String())
 		if err != nil {
 			return explain(err, "")
@@ -90,10 +91,10 @@ func newVersion(a *app) *cobra.Command {
 		var subresources []string
 		for i := range served.APIResources {
 			if sub, ok := strings.CutPrefix(served.APIResources[i].Name, "rollouts/"); ok {
-				subresources = append(subresources, plain(sub))
+				subresources = append(subresources, draw.Plain(sub))
 			}
 		}
-		fmt.Fprintf(a.Out, "%s with rollouts/%s\n", plain(served.GroupVersion), strings.Join(subresources, ", "))
+		fmt.Fprintf(a.Out, "%s with rollouts/%s\n", draw.Plain(served.GroupVersion), strings.Join(subresources, ", "))
 		return nil
 	})
 	cmd.Flags().BoolVar(&client, "client", false, "only that of this program")
