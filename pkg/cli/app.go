@@ -95,7 +95,7 @@ var silence = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
 func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version string) *cobra.Command {
 	silence()
 	a := &app{terminal: terminal{IOStreams: streams, clock: c}, version: version}
-	a.flags = genericclioptions.NewConfigFlags(true).WithWrapConfigFn(a.configure)
+	a.flags = genericclioptions.NewConfigFlags(false).WithWrapConfigFn(a.configure)
 	root := &cobra.Command{
 		Use: "kubectl-weir", Short: "Show releases, and act on them", Long: aboutAll, Version: version,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
@@ -51,20 +52,51 @@ func newDoctor(a *app) *cobra.Command {
 }
 
 func newDashboard(a *app) *cobra.Command {
-	return a.command("dashboard", "Serve the dashboard on this machine, to you alone", cobra.NoArgs, func(ctx context.Context, _ []string) error {
-		config, err := a.flags.ToRESTConfig()
-		if err != nil {
-			return err
+	var contexts []string
+	cmd := a.command("dashboard", "Serve the dashboard on this machine, to you alone", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+		if len(contexts) == 0 {
+			contexts = []string{*a.flags.Context}
 		}
-		s, err := a.connect()
-		if err == nil {
-			_, err = send(ctx, s.rest.Get().AbsPath("/version"))
+		var configs []*restclient.Config
+		for _, name := range contexts {
+			*a.flags.Context = name
+			config, err := a.flags.ToRESTConfig()
+			if err != nil {
+				return err
+			}
+			s, err := a.connect()
+			if err == nil {
+				_, err = send(ctx, s.rest.Get().AbsPath("/version"))
+			}
+			if err != nil {
+				return err
+			}
+			configs = append(configs, config)
 		}
-		if err != nil {
-			return err
-		}
-		return dashboard.ServeLocal(ctx, config, func(address string) { fmt.Fprintln(a.Out, address) })
+		return a.dashboards(ctx, contexts, configs)
 	})
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "serve these contexts of the kubeconfig, each at an address of its own")
+	return cmd
+}
+
+// dashboards serves the dashboards of contexts until the first one ends.
+func (a *app) dashboards(ctx context.Context, contexts []string, configs []*restclient.Config) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ready, ended := make(chan string), make(chan error, len(contexts))
+	for i, name := range contexts {
+		go func() { ended <- dashboard.ServeLocal(ctx, configs[i], func(address string) { ready <- address }) }()
+		select {
+		case address := <-ready:
+			if len(contexts) > 1 {
+				address = name + " " + address
+			}
+			fmt.Fprintln(a.Out, address)
+		case err := <-ended:
+			return err
+		}
+	}
+	return <-ended
 }
 
 func newVersion(a *app) *cobra.Command {

@@ -80,6 +80,11 @@ func TestVerdicts(t *testing.T) {
 			want: "Failed: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %); a good version looks so in less than 1 of 3800 releases",
 		},
 		{
+			name: "a gate only waits", check: with(counts, func(c *Check) { c.Gate = true }), after: 40 * time.Second,
+			data: Data{Windows: same(0, 1, pair(16, 400, 4, 3600))},
+			want: "Running: 16 of 400 requests failed (4 %), stable 4 of 3600 (0.11 %): neither good nor bad enough yet", wake: 20 * time.Second,
+		},
+		{
 			name: "evidence that is nearly enough", check: counts, after: 40 * time.Second,
 			data: Data{Windows: same(0, 1, pair(14, 400, 4, 3600))},
 			want: "Running: 14 of 400 requests failed (3.5 %), stable 4 of 3600 (0.11 %): neither good nor bad enough yet", wake: 20 * time.Second,

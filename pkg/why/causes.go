@@ -31,7 +31,7 @@ var conditions = []struct {
 func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) []rollouts.Cause {
 	var out []rollouts.Cause
 	if c := r.Status.Stalled(); c != nil {
-		out = append(out, stalled(r, s, c))
+		out = append(out, stalled(r, c))
 	}
 	for _, row := range conditions {
 		if c := r.Status.Condition(row.kind); c != nil && c.Status == row.bad {
@@ -46,14 +46,12 @@ func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) 
 	return append(out, checks(r)...)
 }
 
-func stalled(r *rollouts.Rollout, s planner.State, c *rollouts.Condition) rollouts.Cause {
+// stalled is what the condition says. What to do about an abort, the summary says.
+func stalled(r *rollouts.Rollout, c *rollouts.Condition) rollouts.Cause {
 	cause := rollouts.Cause{About: "stalled", Message: c.Message, Objects: workload(r)}
-	switch rollouts.StallReason(c.Reason) {
-	case rollouts.StalledDeadline:
+	if rollouts.StallReason(c.Reason) == rollouts.StalledDeadline {
 		cause.About = "deadline"
 		cause.Message, cause.Advice = planner.SplitHelp(c.Message)
-	case rollouts.StalledAborted, rollouts.StalledRefused:
-		cause.Advice = s.Explain(r)
 	}
 	return cause
 }

@@ -13,7 +13,7 @@ export default defineConfig({
     browserName: 'chromium',
     trace: 'retain-on-failure',
     launchOptions: {
-      executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+      executablePath: process.env['CHROMIUM'] || undefined, // or Playwright's own
       // A browser of a test asks nobody outside, and a container has no sandbox of its own.
       args: [
         '--no-sandbox',

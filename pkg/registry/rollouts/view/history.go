@@ -22,7 +22,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/why"
 )
 
-// maxReleases bounds the releases of an answer, and maxBytes what they take.
+// maxReleases bounds the releases of an answer, and maxBytes what their changes and decisions
+// take. The newest is always there.
 const (
 	maxReleases = 100
 	maxBytes    = 1 << 20
@@ -65,7 +66,10 @@ func releases(r *rollouts.Rollout, all []filing) []rollouts.PastRelease {
 		for _, c := range past.Changes {
 			size += len(c.Path) + len(c.From) + len(c.To)
 		}
-		if size > maxBytes {
+		for i := range past.Decisions {
+			size += past.Decisions[i].Size()
+		}
+		if size > maxBytes && len(out) > 0 {
 			break
 		}
 		out = append(out, past)
