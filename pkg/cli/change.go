@@ -21,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // change are the flags of what writes the workload, with the rights of the caller.
@@ -191,14 +192,14 @@ func (c *change) agree(ctx context.Context, t *target, e *edit) error {
 		c.note("What happens is not known: %s", err)
 	} else {
 		s := c.screen()
-		fmt.Fprint(c.ErrOut, s.finish(s.plan(&plan.it)))
+		fmt.Fprint(c.ErrOut, s.Finish(s.Plan(&plan.it)))
 	}
 	switch {
 	case c.yes:
 		return nil
 	case c.asks() && !c.confirm("Go on?"):
 		return errNothing
-	case !c.asks() && hasErrors(&plan.it):
+	case !c.asks() && draw.HasErrors(&plan.it):
 		return &exit{exitPerson, "nothing was changed: the plan has errors; --yes goes on all the same"}
 	}
 	return nil

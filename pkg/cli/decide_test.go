@@ -75,7 +75,7 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		http.NotFound(w, q)
 		return
 	}
-	data, err := os.ReadFile(filepath.Join("testdata", filepath.Base(sub)+".yaml"))
+	data, err := os.ReadFile(filepath.Join("draw/testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
 		if r.summary != "" {
 			raw = []byte(strings.Replace(string(raw), "since 14 minutes", r.summary+strconv.Itoa(len(r.paths)), 1))

@@ -16,16 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // listing are the flags of list, and what is known while it is drawn.
 type listing struct {
 	*app
 	*output
+	server                  *server
 	everywhere, mine, watch bool
 	selector                string
 	// may has the namespaces that were asked about.
@@ -48,22 +49,22 @@ func newList(a *app) *cobra.Command {
 }
 
 func (l *listing) run(ctx context.Context) error {
-	s, err := l.connect()
-	if err != nil {
+	var err error
+	if l.server, err = l.connect(); err != nil {
 		return err
 	}
 	if l.everywhere {
-		s.namespace = ""
+		l.server.namespace = ""
 	}
 	if !l.drawn() {
-		raw, err := send(ctx, l.request(s))
+		raw, err := send(ctx, l.request())
 		if err != nil {
 			return explain(err, "")
 		}
 		return l.print(&l.terminal, raw)
 	}
 	var table metav1.Table
-	if err := l.asTable(s).Do(ctx).Into(&table); err != nil {
+	if err := l.asTable().Do(ctx).Into(&table); err != nil {
 		return explain(err, "")
 	}
 	if err := l.show(ctx, &table); err != nil {
@@ -72,7 +73,7 @@ func (l *listing) run(ctx context.Context) error {
 	if !l.watch {
 		return nil
 	}
-	r := l.asTable(s).Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
+	r := l.asTable().Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
 	err = follow(ctx, r, func(_ watch.EventType, object runtime.Object) error {
 		if change, ok := object.(*metav1.Table); ok {
 			return l.show(ctx, change)
@@ -82,7 +83,8 @@ func (l *listing) run(ctx context.Context) error {
 	return explain(err, "")
 }
 
-func (l *listing) request(s *server) *restclient.Request {
+func (l *listing) request() *restclient.Request {
+	s := l.server
 	r := s.rest.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource("rollouts").Param("labelSelector", l.selector)
 	if l.mine {
 		r = r.Param("fieldSelector", "status.phase=Progressing,status.currentStepState=StepPaused")
@@ -90,8 +92,8 @@ func (l *listing) request(s *server) *restclient.Request {
 	return r
 }
 
-func (l *listing) asTable(s *server) *restclient.Request {
-	return l.request(s).Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+func (l *listing) asTable() *restclient.Request {
+	return l.request().Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 }
 
 // show writes rows of the server's table, all columns, below titles the first time.
@@ -110,7 +112,7 @@ func (l *listing) show(ctx context.Context, table *metav1.Table) error {
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
-		row.Cells, _ = cleaned(row.Cells).([]any)
+		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
 		row.Object.Object = meta // of the printer
 		rows = append(rows, row)
 	}
@@ -134,16 +136,16 @@ func (l *listing) mayPromote(ctx context.Context, namespace string) bool {
 	if may, known := l.may[namespace]; known {
 		return may
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: "create", Group: v1beta1.GroupName, Resource: "rollouts", Subresource: "promote",
-	}}}
-	config, err := l.flags.ToRESTConfig()
-	if err == nil {
-		var client *authorizationclient.AuthorizationV1Client
-		if client, err = authorizationclient.NewForConfig(config); err == nil {
-			review, err = client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		}
+	review, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Group: v1beta1.GroupName, Resource: "rollouts", Subresource: "promote",
+		},
+	}})
+	if err != nil {
+		return true
 	}
-	l.may[namespace] = err != nil || review.Status.Allowed
+	r := l.server.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(review)
+	got, err := fetch[authorizationv1.SelfSubjectAccessReview](ctx, r, "")
+	l.may[namespace] = err != nil || got.it.Status.Allowed
 	return l.may[namespace]
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 	"github.com/weir-rollouts/weir/pkg/convert"
 	"github.com/weir-rollouts/weir/pkg/lint"
 )
@@ -76,13 +77,13 @@ func newLint(a *app) *cobra.Command {
 			bad = bad || len(r.Errors) > 0
 			name := strings.ToLower(o.GetKind()) + "/" + o.GetName()
 			for _, e := range r.Errors {
-				fmt.Fprintln(a.Out, plain("ERROR  "+name+": "+e))
+				fmt.Fprintln(a.Out, draw.Plain("ERROR  "+name+": "+e))
 			}
 			for _, w := range r.Warnings {
-				fmt.Fprintln(a.Out, plain("WARN   "+name+": "+w))
+				fmt.Fprintln(a.Out, draw.Plain("WARN   "+name+": "+w))
 			}
 		}
-		a.note("%s of Weir looked at, of %d.", count(looked, "object"), len(objects))
+		a.note("%s of Weir looked at, of %d.", draw.Count(looked, "object"), len(objects))
 		if bad {
 			return &exit{code: exitPerson}
 		}

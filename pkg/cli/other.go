@@ -12,6 +12,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
@@ -114,7 +115,7 @@ func newVersion(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "Kubernetes %s\n", plain(kubernetes.GitVersion))
+		fmt.Fprintf(a.Out, "Kubernetes %s\n", draw.Plain(kubernetes.GitVersion))
 		served, err := cluster.ServerResourcesForGroupVersion(v1beta1.SchemeGroupVersion.String())
 		if err != nil {
 			return explain(err, "")
@@ -122,10 +123,10 @@ func newVersion(a *app) *cobra.Command {
 		var subresources []string
 		for i := range served.APIResources {
 			if sub, ok := strings.CutPrefix(served.APIResources[i].Name, "rollouts/"); ok {
-				subresources = append(subresources, plain(sub))
+				subresources = append(subresources, draw.Plain(sub))
 			}
 		}
-		fmt.Fprintf(a.Out, "%s with rollouts/%s\n", plain(served.GroupVersion), strings.Join(subresources, ", "))
+		fmt.Fprintf(a.Out, "%s with rollouts/%s\n", draw.Plain(served.GroupVersion), strings.Join(subresources, ", "))
 		return nil
 	})
 	cmd.Flags().BoolVar(&client, "client", false, "only that of this program")
