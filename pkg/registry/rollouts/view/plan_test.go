@@ -315,6 +315,21 @@ func TestPlanOfQuestions(t *testing.T) {
 	}
 }
 
+// A plan of many pods has as few waves as one of ten: those that are the same are counted.
+func TestPlanOfManyPods(t *testing.T) {
+	t.Parallel()
+	got := asker(t).of(t, rollouts.PlanSpec{Replicas: new(int32(200)), Images: map[string]string{"app": "web:v8"}})
+	for i, want := range []struct{ update, started int32 }{{1, 1}, {100, 99}, {200, 100}} {
+		s, started := got.Steps[i], int32(0)
+		for _, w := range s.Waves {
+			started += w.Start * w.Times
+		}
+		if s.Update != want.update || started != want.started || len(s.Waves) > 4 || s.Peak > 203 || s.MinReady < 200 {
+			t.Errorf("step %d: %+v", i+1, s)
+		}
+	}
+}
+
 // The Rollout need not exist, nor the workload.
 func TestPlanOfNothing(t *testing.T) {
 	t.Parallel()
