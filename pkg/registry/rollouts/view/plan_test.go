@@ -151,7 +151,7 @@ func asker(t *testing.T, denied ...string) *planREST {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	return &planREST{whys{Config{
+	return &planREST{whys: whys{Config{
 		Sources: look.Sources{
 			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
 			Stores: map[string]look.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
