@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -49,7 +50,10 @@ func newList(a *app) *cobra.Command {
 }
 
 func (l *listing) run(ctx context.Context) error {
-	var err error
+	_, err := labels.Parse(l.selector)
+	if err != nil {
+		return fmt.Errorf("--selector %q: %w", l.selector, err)
+	}
 	if l.server, err = l.connect(); err != nil {
 		return err
 	}

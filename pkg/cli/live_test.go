@@ -133,6 +133,9 @@ func TestLiveActs(t *testing.T) {
 		t.Error("the connection is back, and the view does not say so")
 	}
 	v.Update(timeCame(now.Add(time.Minute)))
+	if v.press("esc") || v.press("?", "esc") {
+		t.Error("esc, which closes a dialog, quits where there is none")
+	}
 	if !v.press("q") || !v.press("ctrl+c") {
 		t.Error("neither q nor ctrl+c quits")
 	}

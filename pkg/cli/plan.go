@@ -51,6 +51,9 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 const unset = -1
 
 func (q *question) run(ctx context.Context, args []string) error {
+	if err := checkImages(q.images); err != nil {
+		return err
+	}
 	spec := v1beta1.PlanSpec{Images: q.images}
 	if q.replicas != unset {
 		spec.Replicas = &q.replicas
