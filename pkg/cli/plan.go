@@ -50,11 +50,12 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 // unset is a number of pods that nobody has asked for.
 const unset = -1
 
-func (q *question) run(ctx context.Context, args []string) error {
-	if err := checkImages(q.images); err != nil {
-		return err
-	}
+// spec is what is asked, and names of Rollouts in the manifests.
+func (q *question) spec() (v1beta1.PlanSpec, []string, error) {
 	spec := v1beta1.PlanSpec{Images: q.images}
+	if err := checkImages(q.images); err != nil {
+		return spec, nil, err
+	}
 	if q.replicas != unset {
 		spec.Replicas = &q.replicas
 	}
@@ -62,6 +63,11 @@ func (q *question) run(ctx context.Context, args []string) error {
 		spec.After = &q.after
 	}
 	named, err := q.manifests(&spec)
+	return spec, named, err
+}
+
+func (q *question) run(ctx context.Context, args []string) error {
+	spec, named, err := q.spec()
 	if err != nil {
 		return err
 	}
