@@ -102,6 +102,7 @@ func failedBefore(a *app, l *load) {
 	began := time.Now()
 	here.pods.fail(a.namespace, 0.002)
 	a.until("stable has failed before", answered(l, began, 100*perSecond))
+	here.pods.fail(a.namespace, 0)
 }
 
 // withoutPrometheus ends Prometheus for two minutes, and the leader meanwhile: neither
