@@ -221,7 +221,7 @@ func TestOutputs(t *testing.T) {
 		"11  succeeded  v6":                 {"history", "web"},
 		"~ spec.containers[app].image":      {"diff", "web", "12"},
 		"and 3 more changes":                {"diff", "web", "10"},
-		"kubectl-weir test\n":               {"version", "--client"},
+		"kubectl-weir test\n":               {"version"},
 	} {
 		r := newRecording(t)
 		if out, code := r.run(t, args...); code != 0 || !strings.Contains(out, want) {
