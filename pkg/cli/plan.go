@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,12 +44,12 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 	f.StringVar(&q.after.Verb, "after", "", "what would this verb do now?")
 	f.Int32Var(&q.after.Step, "step", 0, "of the verb jump")
 	f.BoolVar(&q.after.Full, "full", false, "of the verb promote")
-	f.Lookup("replicas").DefValue = "" // it is not asked for
+	f.Lookup("replicas").DefValue = "0" // which help leaves out
 	return cmd
 }
 
 // unset is a number of pods that nobody has asked for.
-const unset = -1
+const unset = math.MinInt32
 
 // spec is what is asked, and names of Rollouts in the manifests.
 func (q *question) spec() (v1beta1.PlanSpec, []string, error) {
