@@ -200,7 +200,11 @@ func (a *argoSteps) match(header map[string]any) {
 	}
 	a.matches = []v1beta1.RouteMatch{match}
 	a.begin()
-	if a.fresh = true; a.routed && a.weight > 0 {
+	a.fresh = true
+	switch {
+	case !a.routed:
+		a.note(len(a.steps), "setHeaderRoute: nothing routes requests: name a router in trafficRoutings")
+	case a.weight > 0:
 		a.note(len(a.steps), "setHeaderRoute beside setWeight: a step has matches or a share; the share %d%% is left out", a.weight)
 	}
 }
