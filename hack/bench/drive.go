@@ -121,15 +121,20 @@ func (b *bench) promote(ctx context.Context, t *timeline, name string, step int3
 
 // post tells a Rollout a verb.
 func (b *bench) post(ctx context.Context, namespace, name, verb, body string) (code int, said []byte, err error) {
-	path, err := url.JoinPath(b.place.config.Host, "apis", v1beta1.SchemeGroupVersion.String(), "namespaces", namespace, "rollouts", name, verb)
+	return b.ask(ctx, http.MethodPost, body, http.Header{"Content-Type": {"application/json"}}, namespace, "rollouts", name, verb)
+}
+
+// ask sends a request about something in a namespace.
+func (b *bench) ask(ctx context.Context, method, body string, header http.Header, namespace string, path ...string) (code int, said []byte, err error) {
+	whole, err := url.JoinPath(b.place.config.Host, append([]string{"apis", v1beta1.SchemeGroupVersion.String(), "namespaces", namespace}, path...)...)
 	if err != nil {
 		return 0, nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, whole, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	request.Header = header
 	response, err := b.http.Do(request)
 	if err != nil {
 		return 0, nil, err

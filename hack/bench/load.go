@@ -31,6 +31,7 @@ var measures = map[string]func(*bench, context.Context, *table) error{
 	"restart":   (*bench).restart,
 	"scale":     (*bench).scale,
 	"verbs":     (*bench).verbs,
+	"views":     (*bench).views,
 }
 
 // table is what was measured, by row.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 const aboutAll = `kubectl weir shows releases and acts on them.
@@ -172,11 +173,11 @@ func (a *app) about(use, short string, count cobra.PositionalArgs, run func(cont
 }
 
 // show draws what the server has sent, or prints it as it is.
-func (a *app) show(o *output, raw []byte, drawing func(screen) string) error {
+func (a *app) show(o *output, raw []byte, drawing func(draw.Screen) string) error {
 	if !o.drawn() {
 		return o.print(&a.terminal, raw)
 	}
 	s := a.screen()
-	_, err := fmt.Fprint(a.Out, s.finish(drawing(s)))
+	_, err := fmt.Fprint(a.Out, s.Finish(drawing(s)))
 	return err
 }

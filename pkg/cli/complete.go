@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // mostCompleted bounds what a completion reads.
@@ -61,7 +62,7 @@ func stepsOf(p *v1beta1.RolloutPlan) []string {
 	var numbers []string
 	for i := range p.Status.Steps {
 		if step := &p.Status.Steps[i]; step.Step > 0 {
-			numbers = append(numbers, number(step.Step)+"\t"+count(step.Update, "new pod")+" "+percent(step.Traffic))
+			numbers = append(numbers, draw.Number(step.Step)+"\t"+draw.Count(step.Update, "new pod")+" "+draw.Percent(step.Traffic))
 		}
 	}
 	return numbers
@@ -72,7 +73,7 @@ func releasesOf(h *v1beta1.RolloutReleases) []string {
 	var numbers []string
 	for i := range h.Releases {
 		r := &h.Releases[i]
-		numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, versions(&r.ReleaseRef), r.Outcome))
+		numbers = append(numbers, fmt.Sprintf("%d\t%s %s", r.Number, draw.Versions(&r.ReleaseRef), r.Outcome))
 	}
 	return numbers
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 var errNothing = errors.New("nothing was changed")
@@ -53,7 +54,7 @@ func (d *decision) decide(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	if text := strings.TrimSuffix(action.Title+": "+effect(action), ": "); text != "" {
+	if text := strings.TrimSuffix(action.Title+": "+draw.Effect(action), ": "); text != "" {
 		d.note("%s: %s", t.name, text)
 	}
 	if err := d.supply(action); err != nil {
@@ -66,7 +67,7 @@ func (d *decision) decide(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	return d.show(d.output, raw, func(screen) string {
+	return d.show(d.output, raw, func(draw.Screen) string {
 		if d.dryRun == "server" {
 			return fmt.Sprintf("%s: %s accepted (server dry run)\n", fullName(t.name), d.verb)
 		}
@@ -98,7 +99,7 @@ func choose(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Action, e
 		a := &why.Actions[i]
 		known = append(known, a.Verb)
 		switch {
-		case a.Verb != verb || isFull(a) != full:
+		case a.Verb != verb || draw.IsFull(a) != full:
 		case !a.Possible:
 			return nil, fmt.Errorf("%s is not possible now: %s", verb, a.Reason)
 		case !a.Allowed:
@@ -130,11 +131,11 @@ func (d *decision) supply(a *v1beta1.Action) error {
 // same. The plan is a courtesy: without one, the verb is sent.
 func (d *decision) agree(ctx context.Context, t *target, a *v1beta1.Action) bool {
 	plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full}})
-	if err != nil || !hasErrors(&plan.it) {
+	if err != nil || !draw.HasErrors(&plan.it) {
 		return true
 	}
 	s := d.screen()
-	fmt.Fprint(d.ErrOut, s.finish(s.findings(&plan.it)))
+	fmt.Fprint(d.ErrOut, s.Finish(s.Findings(&plan.it)))
 	return !d.asks() || d.confirm(a.Title+" all the same?")
 }
 

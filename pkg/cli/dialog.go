@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // dialog asks before a verb is sent, and for what it needs.
@@ -43,7 +44,7 @@ func (d *dialog) has(need string) bool { return slices.Contains(d.action.Needs, 
 func (d *dialog) value(field string) string { return strings.TrimSpace(d.values[field]) }
 
 // enterText adds text to the field.
-func (d *dialog) enterText(text string) { d.values[d.fields[d.at]] += plain(text) }
+func (d *dialog) enterText(text string) { d.values[d.fields[d.at]] += draw.Plain(text) }
 
 // erase takes away the last character.
 func (d *dialog) erase() {
@@ -65,17 +66,17 @@ func (d *dialog) next() bool {
 }
 
 // draw has what happens, what the plan doubts, and what is asked for.
-func (d *dialog) draw(s screen) string {
+func (d *dialog) draw(s draw.Screen) string {
 	var b strings.Builder
-	b.WriteString(s.paint(bold, s.wrap(d.action.Title+"?", "  ")) + "\n")
-	if text := effect(&d.action); text != "" {
-		b.WriteString("  " + s.wrap(text, "  ") + "\n")
+	b.WriteString(s.Paint(draw.Bold, s.Wrap(d.action.Title+"?", "  ")) + "\n")
+	if text := draw.Effect(&d.action); text != "" {
+		b.WriteString("  " + s.Wrap(text, "  ") + "\n")
 	}
 	if d.has("override") {
-		b.WriteString("  " + s.paint(red, s.wrap("This overrides the checks.", "  ")) + "\n")
+		b.WriteString("  " + s.Paint(draw.Red, s.Wrap("This overrides the checks.", "  ")) + "\n")
 	}
 	if d.doubts != nil {
-		b.WriteString(s.findings(d.doubts))
+		b.WriteString(s.Findings(d.doubts))
 	}
 	for _, field := range d.fields[:d.at] {
 		b.WriteString("  " + field + ": " + d.values[field] + "\n")
@@ -85,5 +86,5 @@ func (d *dialog) draw(s screen) string {
 		optional = " (optional)"
 	}
 	b.WriteString("  " + field + optional + ": " + d.values[field] + "_\n")
-	return b.String() + s.paint(bold, "enter") + " " + d.action.Verb + "  " + s.paint(bold, "esc") + " cancel"
+	return b.String() + s.Paint(draw.Bold, "enter") + " " + d.action.Verb + "  " + s.Paint(draw.Bold, "esc") + " cancel"
 }

@@ -7,29 +7,37 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // listing are the flags of list, and what is known while it is drawn.
 type listing struct {
 	*app
 	*output
+	server                  *server
 	everywhere, mine, watch bool
 	selector                string
 	// may has the namespaces that were asked about.
 	may map[string]bool
+	// out remembers how wide columns were.
+	out interface {
+		io.Writer
+		Flush() error
+	}
 	// columns are those of the first table; later events of a watch have none.
 	columns []metav1.TableColumnDefinition
 }
@@ -48,22 +56,26 @@ func newList(a *app) *cobra.Command {
 }
 
 func (l *listing) run(ctx context.Context) error {
-	s, err := l.connect()
+	_, err := labels.Parse(l.selector)
 	if err != nil {
+		return fmt.Errorf("--selector %q: %w", l.selector, err)
+	}
+	if l.server, err = l.connect(); err != nil {
 		return err
 	}
 	if l.everywhere {
-		s.namespace = ""
+		l.server.namespace = ""
 	}
 	if !l.drawn() {
-		raw, err := send(ctx, l.request(s))
+		raw, err := send(ctx, l.request())
 		if err != nil {
 			return explain(err, "")
 		}
 		return l.print(&l.terminal, raw)
 	}
+	l.out = printers.GetNewTabWriter(l.Out)
 	var table metav1.Table
-	if err := l.asTable(s).Do(ctx).Into(&table); err != nil {
+	if err := l.asTable().Do(ctx).Into(&table); err != nil {
 		return explain(err, "")
 	}
 	if err := l.show(ctx, &table); err != nil {
@@ -72,7 +84,7 @@ func (l *listing) run(ctx context.Context) error {
 	if !l.watch {
 		return nil
 	}
-	r := l.asTable(s).Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
+	r := l.asTable().Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
 	err = follow(ctx, r, func(_ watch.EventType, object runtime.Object) error {
 		if change, ok := object.(*metav1.Table); ok {
 			return l.show(ctx, change)
@@ -82,7 +94,8 @@ func (l *listing) run(ctx context.Context) error {
 	return explain(err, "")
 }
 
-func (l *listing) request(s *server) *restclient.Request {
+func (l *listing) request() *restclient.Request {
+	s := l.server
 	r := s.rest.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource("rollouts").Param("labelSelector", l.selector)
 	if l.mine {
 		r = r.Param("fieldSelector", "status.phase=Progressing,status.currentStepState=StepPaused")
@@ -90,8 +103,8 @@ func (l *listing) request(s *server) *restclient.Request {
 	return r
 }
 
-func (l *listing) asTable(s *server) *restclient.Request {
-	return l.request(s).Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+func (l *listing) asTable() *restclient.Request {
+	return l.request().Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 }
 
 // show writes rows of the server's table, all columns, below titles the first time.
@@ -101,25 +114,36 @@ func (l *listing) show(ctx context.Context, table *metav1.Table) error {
 		l.columns = table.ColumnDefinitions
 	}
 	table.ColumnDefinitions = l.columns
-	var rows []metav1.TableRow
-	for _, row := range table.Rows {
+	var err error
+	if table.Rows, err = l.wanted(ctx, table.Rows); err != nil {
+		return err
+	}
+	if first && len(table.Rows) == 0 && !l.watch {
+		l.note("No Rollouts found.")
+	}
+	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
+	if err := p.PrintObj(table, l.out); err != nil {
+		return err
+	}
+	return l.out.Flush()
+}
+
+// wanted are the rows that were asked for, as the printer takes them.
+func (l *listing) wanted(ctx context.Context, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+	var wanted []metav1.TableRow
+	for _, row := range rows {
 		meta := &metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(row.Object.Raw, meta); err != nil {
-			return fmt.Errorf("reading the list: %w", err)
+			return nil, fmt.Errorf("reading the list: %w", err)
 		}
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
-		row.Cells, _ = cleaned(row.Cells).([]any)
-		row.Object.Object = meta // of the printer
-		rows = append(rows, row)
+		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
+		row.Object.Object = meta
+		wanted = append(wanted, row)
 	}
-	table.Rows = rows
-	if first && len(rows) == 0 && !l.watch {
-		l.note("No Rollouts found.")
-	}
-	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
-	return p.PrintObj(table, l.Out)
+	return wanted, nil
 }
 
 // waitsForApproval reports what the column of waits says; true where there is none.
@@ -134,16 +158,16 @@ func (l *listing) mayPromote(ctx context.Context, namespace string) bool {
 	if may, known := l.may[namespace]; known {
 		return may
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: "create", Group: v1beta1.GroupName, Resource: "rollouts", Subresource: "promote",
-	}}}
-	config, err := l.flags.ToRESTConfig()
-	if err == nil {
-		var client *authorizationclient.AuthorizationV1Client
-		if client, err = authorizationclient.NewForConfig(config); err == nil {
-			review, err = client.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		}
+	review, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Group: v1beta1.GroupName, Resource: "rollouts", Subresource: "promote",
+		},
+	}})
+	if err != nil {
+		return true
 	}
-	l.may[namespace] = err != nil || review.Status.Allowed
+	r := l.server.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(review)
+	got, err := fetch[authorizationv1.SelfSubjectAccessReview](ctx, r, "")
+	l.may[namespace] = err != nil || got.it.Status.Allowed
 	return l.may[namespace]
 }

@@ -17,12 +17,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // What happens to the live view, besides keys and sizes.
 type (
 	treeCame  struct{ tree *v1beta1.RolloutTree }
-	moreCame  struct{ picture *picture }
+	moreCame  struct{ picture *draw.Picture }
 	wasLost   struct{ err error }
 	timeCame  time.Time
 	doubtCame struct{ plan *v1beta1.RolloutPlan }
@@ -35,11 +36,11 @@ type (
 // live is the live view. Update and View have no effects: these are commands.
 type live struct {
 	effects
-	screen screen
+	screen draw.Screen
 	height int
 	// top is the first line that is drawn.
 	top     int
-	picture picture
+	picture draw.Picture
 	// said is the last thing that happened, and lost is why there is no answer.
 	said, lost string
 	// help reports whether all keys are drawn.
@@ -61,15 +62,15 @@ var verbKeys = map[string]string{
 
 // keyOf is the key of an action, by its place among those that are possible.
 func keyOf(a *v1beta1.Action, at int) string {
-	return cmp.Or(verbKeys[nameOf(a)], strconv.Itoa(at+1))
+	return cmp.Or(verbKeys[draw.NameOf(a)], strconv.Itoa(at+1))
 }
 
 // possible are the actions that have a key.
 func (m *live) possible() []v1beta1.Action {
-	if m.picture.tree == nil {
+	if m.picture.Tree == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(m.picture.tree.Why.Actions), func(a v1beta1.Action) bool { return !a.Possible || !a.Allowed })
+	return slices.DeleteFunc(slices.Clone(m.picture.Tree.Why.Actions), func(a v1beta1.Action) bool { return !a.Possible || !a.Allowed })
 }
 
 func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return timeCame(t) }) }
@@ -81,9 +82,9 @@ func (m *live) Init() tea.Cmd { return tick() }
 func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch v := message.(type) {
 	case tea.WindowSizeMsg:
-		m.screen.width, m.height = v.Width, v.Height
+		m.screen.Width, m.height = v.Width, v.Height
 	case timeCame:
-		m.screen.now = time.Time(v).In(m.screen.now.Location())
+		m.screen.Now = time.Time(v).In(m.screen.Now.Location())
 		return m, tick()
 	case tea.KeyPressMsg:
 		return m, m.press(v)
@@ -99,7 +100,7 @@ func (m *live) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 func (m *live) hear(message tea.Msg) {
 	switch v := message.(type) {
 	case moreCame:
-		m.picture.plan, m.picture.release = v.picture.plan, v.picture.release
+		m.picture.Plan, m.picture.Release = v.picture.Plan, v.picture.Release
 	case wasLost:
 		m.lost = said(v.err)
 	case wasSent:
@@ -108,7 +109,7 @@ func (m *live) hear(message tea.Msg) {
 			m.said = v.verb + ": " + said(v.err)
 		}
 	case doubtCame:
-		if m.dialog != nil && hasErrors(v.plan) {
+		if m.dialog != nil && draw.HasErrors(v.plan) {
 			m.dialog.doubts = v.plan
 		}
 	case tea.PasteMsg:
@@ -120,8 +121,8 @@ func (m *live) hear(message tea.Msg) {
 
 // took takes a new state. A dialog about what is no longer so is closed.
 func (m *live) took(t *v1beta1.RolloutTree) tea.Cmd {
-	m.picture.tree, m.lost = t, ""
-	m.picture.sample()
+	m.picture.Tree, m.lost = t, ""
+	m.picture.Sample()
 	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possible(), d.isAbout) {
 		m.dialog, m.said = nil, "the release has moved on meanwhile: "+t.Why.Summary
 	}
@@ -138,10 +139,10 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.answer(k)
 	}
 	switch k.String() {
-	case "q", "esc":
+	case "q":
 		return tea.Quit
 	case "t":
-		m.picture.wide = !m.picture.wide
+		m.picture.Wide = !m.picture.Wide
 	case "?":
 		m.help = !m.help
 	default:
@@ -193,8 +194,8 @@ func (m *live) View() tea.View {
 // draw has the release above, and the dialog or the keys at the bottom.
 func (m *live) draw() string {
 	above := "…"
-	if m.picture.tree != nil {
-		above = m.screen.finish(m.picture.draw(m.screen))
+	if m.picture.Tree != nil {
+		above = m.screen.Finish(m.picture.Draw(m.screen))
 	}
 	below := m.keys()
 	if m.dialog != nil {
@@ -202,13 +203,13 @@ func (m *live) draw() string {
 	}
 	for _, text := range []string{m.said, m.lost} {
 		if text != "" {
-			below = m.screen.wrap(text, "  ") + "\n" + below
+			below = m.screen.Wrap(text, "  ") + "\n" + below
 		}
 	}
 	if m.lost != "" {
-		below = m.screen.paint(red, "trying again: ") + below
+		below = m.screen.Paint(draw.Red, "trying again: ") + below
 	}
-	below = m.screen.finish(below)
+	below = m.screen.Finish(below)
 	lines := strings.Split(strings.TrimRight(above, "\n"), "\n")
 	room := len(lines)
 	if m.height > 0 {
@@ -223,17 +224,17 @@ func (m *live) draw() string {
 func (m *live) keys() string {
 	var parts []string
 	for at, a := range m.possible() {
-		name := nameOf(&a)
+		name := draw.NameOf(&a)
 		if m.help {
-			name += ": " + effect(&a) + "\n"
+			name += ": " + draw.Effect(&a) + "\n"
 		}
-		parts = append(parts, m.screen.paint(bold, keyOf(&a, at))+" "+name)
+		parts = append(parts, m.screen.Paint(draw.Bold, keyOf(&a, at))+" "+name)
 	}
-	parts = append(parts, m.screen.paint(bold, "t")+" pods", m.screen.paint(bold, "?")+" all keys", m.screen.paint(bold, "q")+" quit")
+	parts = append(parts, m.screen.Paint(draw.Bold, "t")+" pods", m.screen.Paint(draw.Bold, "?")+" all keys", m.screen.Paint(draw.Bold, "q")+" quit")
 	if m.help {
 		parts = append(parts, "arrows, page up and down, home: move", "ctrl+z: suspend")
 	}
-	return m.screen.wrap(strings.ReplaceAll(strings.Join(parts, "  "), "\n  ", "\n"), "")
+	return m.screen.Wrap(strings.ReplaceAll(strings.Join(parts, "  "), "\n  ", "\n"), "")
 }
 
 // watch runs the live view, or prints lines where there is no terminal.
@@ -243,7 +244,7 @@ func (a *app) watch(ctx context.Context, t *target, wide bool) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	m := &live{effects: a.effects(ctx, t), screen: a.screen(), picture: picture{wide: wide}}
+	m := &live{effects: a.effects(ctx, t), screen: a.screen(), picture: draw.Picture{Wide: wide}}
 	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
 	go func() {
@@ -272,14 +273,14 @@ func (a *app) effects(ctx context.Context, t *target) effects {
 			}
 			seen = key
 			return func() tea.Msg {
-				p := &picture{tree: tree}
-				p.look(ctx, t)
+				p := &draw.Picture{Tree: tree}
+				complete(ctx, t, p)
 				return moreCame{p}
 			}
 		},
 		doubt: func(action v1beta1.Action) tea.Cmd {
 			return func() tea.Msg {
-				plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: action.Verb, Full: isFull(&action)}})
+				plan, err := t.forecast(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: action.Verb, Full: draw.IsFull(&action)}})
 				if err != nil {
 					return nil // the plan is a courtesy
 				}

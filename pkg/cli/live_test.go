@@ -6,16 +6,41 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/internal/golden"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
+
+// now is when the screens are drawn.
+var now = time.Date(2026, 1, 5, 10, 21, 0, 0, time.UTC)
+
+// recorded reads an answer of the server, as commands do.
+func recorded[T any](t *testing.T, name string) *T {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("draw/testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode[T](raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &got.it
+}
 
 // viewing is a live view without a server.
 type viewing struct {
@@ -25,7 +50,7 @@ type viewing struct {
 
 func newViewing(t *testing.T, width, height int) *viewing {
 	t.Helper()
-	v := &viewing{live: &live{screen: screen{now: now}}}
+	v := &viewing{live: &live{screen: draw.Screen{Now: now}}}
 	v.more = func(*v1beta1.RolloutTree) tea.Cmd { return nil }
 	v.doubt = func(v1beta1.Action) tea.Cmd { return nil }
 	v.send = func(a v1beta1.Action, d *dialog) tea.Cmd {
@@ -35,7 +60,7 @@ func newViewing(t *testing.T, width, height int) *viewing {
 	history := recorded[v1beta1.RolloutReleases](t, "history")
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
-	v.Update(moreCame{&picture{plan: recorded[v1beta1.RolloutPlan](t, "plan"), release: &history.Releases[0]}})
+	v.Update(moreCame{&draw.Picture{Plan: recorded[v1beta1.RolloutPlan](t, "plan"), Release: &history.Releases[0]}})
 	return v
 }
 
@@ -107,7 +132,13 @@ func TestLiveActs(t *testing.T) {
 	if strings.Contains(v.draw(), "connection refused") {
 		t.Error("the connection is back, and the view does not say so")
 	}
-	v.Update(timeCame(now.Add(time.Minute)))
+	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
+	if v.Update(timeCame(now.Add(time.Minute))); !strings.Contains(v.draw(), "waits for an approval, since 15m.") {
+		t.Errorf("the time on the screen stands still:\n%s", v.draw())
+	}
+	if v.press("esc") || v.press("?", "esc") {
+		t.Error("esc, which closes a dialog, quits where there is none")
+	}
 	if !v.press("q") || !v.press("ctrl+c") {
 		t.Error("neither q nor ctrl+c quits")
 	}

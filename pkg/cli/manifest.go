@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 	"github.com/weir-rollouts/weir/pkg/convert"
 	"github.com/weir-rollouts/weir/pkg/lint"
 )
@@ -76,13 +78,13 @@ func newLint(a *app) *cobra.Command {
 			bad = bad || len(r.Errors) > 0
 			name := strings.ToLower(o.GetKind()) + "/" + o.GetName()
 			for _, e := range r.Errors {
-				fmt.Fprintln(a.Out, plain("ERROR  "+name+": "+e))
+				fmt.Fprintln(a.Out, draw.Plain("ERROR  "+name+": "+e))
 			}
 			for _, w := range r.Warnings {
-				fmt.Fprintln(a.Out, plain("WARN   "+name+": "+w))
+				fmt.Fprintln(a.Out, draw.Plain("WARN   "+name+": "+w))
 			}
 		}
-		a.note("%s of Weir looked at, of %d.", count(looked, "object"), len(objects))
+		a.note("%s of Weir looked at, of %d.", draw.Count(looked, "object"), len(objects))
 		if bad {
 			return &exit{code: exitPerson}
 		}
@@ -176,9 +178,16 @@ func (a *app) around(arg string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	mapper, err := a.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range routers {
+		if _, err := mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion("")); meta.IsNoMatchError(err) {
+			continue
+		}
 		found, err := a.objects(namespace, kind)
-		if err != nil && !meta.IsNoMatchError(err) {
+		if err != nil {
 			a.note("Not looked at: %s", err)
 		}
 		all = append(all, found...)

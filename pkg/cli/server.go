@@ -16,11 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // apiPath is that of the version of the API.
@@ -79,28 +81,11 @@ func decode[T any](raw []byte) (a answer[T], err error) {
 	if err = json.Unmarshal(raw, &value); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
-	harmless, err := json.Marshal(cleaned(value))
+	harmless, err := json.Marshal(draw.Cleaned(value))
 	if err != nil {
 		return a, err
 	}
 	return a, json.Unmarshal(harmless, &a.it)
-}
-
-// cleaned has no text that changes the terminal.
-func cleaned(value any) any {
-	switch v := value.(type) {
-	case string:
-		return plain(v)
-	case []any:
-		for i := range v {
-			v[i] = cleaned(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = cleaned(v[k])
-		}
-	}
-	return value
 }
 
 // send sends a request. An error has what the server has said.
@@ -150,7 +135,7 @@ func explain(err error, sub string) error {
 func said(err error) string {
 	lost, isLost := errors.AsType[*url.Error](err)
 	if !isLost {
-		return plain(err.Error())
+		return draw.Plain(err.Error())
 	}
 	address, _ := url.Parse(lost.URL) // of a request that was sent
 	cause := lost.Err
@@ -160,7 +145,7 @@ func said(err error) string {
 	if address.Host == "localhost:8080" {
 		return "no kubeconfig names a cluster: set KUBECONFIG, or use --kubeconfig"
 	}
-	return plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
+	return draw.Plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
 }
 
 // unserved reports whether the path, and not the Rollout, is not there.
@@ -210,6 +195,9 @@ func (s *server) find(ctx context.Context, arg string) (*target, error) {
 func (s *server) findAll(ctx context.Context, args []string, selector string) ([]*target, error) {
 	if (len(args) > 0) == (selector != "") {
 		return nil, errors.New("name Rollouts, or select some with -l")
+	}
+	if _, err := labels.Parse(selector); err != nil {
+		return nil, fmt.Errorf("--selector %q: %w", selector, err)
 	}
 	var all []*target
 	for _, arg := range args {

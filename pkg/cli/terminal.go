@@ -17,6 +17,8 @@ import (
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // terminal is where a person reads and types, or where a script does.
@@ -27,18 +29,18 @@ type terminal struct {
 }
 
 // screen is what the output is drawn on.
-func (t *terminal) screen() screen {
-	s := screen{ascii: t.ascii || !speaksUTF8(), now: t.clock.Now()}
-	s.colour = colorprofile.Detect(t.Out, os.Environ()) >= colorprofile.ANSI
+func (t *terminal) screen() draw.Screen {
+	s := draw.Screen{ASCII: t.ascii || !speaksUTF8(), Now: t.clock.Now()}
+	s.Colour = colorprofile.Detect(t.Out, os.Environ()) >= colorprofile.ANSI
 	if f, ok := t.Out.(*os.File); ok && isTerminal(f) {
-		s.width, _, _ = term.GetSize(int(f.Fd())) // 0 is as wide as needed
+		s.Width, _, _ = term.GetSize(int(f.Fd())) // 0 is as wide as needed
 	}
 	return s
 }
 
 // note writes a line of the standard error.
 func (t *terminal) note(format string, args ...any) {
-	fmt.Fprintln(t.ErrOut, plain(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(t.ErrOut, draw.Plain(fmt.Sprintf(format, args...)))
 }
 
 // asks reports whether a person can be asked.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // An older server says nothing of a Rollout. What it can do works, and what it lacks is said
@@ -44,13 +45,13 @@ func TestNewerServer(t *testing.T) {
 	plan := &v1beta1.RolloutPlan{}
 	plan.Status.Steps = []v1beta1.PlannedStep{{Step: 1, State: "Skipped", Then: v1beta1.Then{For: "moon"}}, {State: "Encore"}}
 	plan.Status.Findings = []v1beta1.Finding{{Severity: "Notice", Code: "tide", Message: "it is high"}}
-	p := &picture{plan: plan, tree: &v1beta1.RolloutTree{Why: *why, Nodes: []v1beta1.Node{
+	p := &draw.Picture{Plan: plan, Tree: &v1beta1.RolloutTree{Why: *why, Nodes: []v1beta1.Node{
 		{ID: "r", Kind: "Rollout", Name: "web"}, {ID: "m", Parent: "r", Kind: "Moon", Name: "full", Role: "moon", Health: "Waxing"},
 	}}}
-	view := &live{screen: screen{now: now}, picture: *p}
+	view := &live{screen: draw.Screen{Now: now}, picture: *p}
 	for _, width := range []int{0, 30, 80} {
-		s := screen{width: width, now: now}
-		text := strings.Join(strings.Fields(s.why(why)+s.plan(plan)+p.draw(s)+view.draw()), " ")
+		s := draw.Screen{Width: width, Now: now}
+		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.draw()), " ")
 		for _, want := range []string{"the moon", "it rains", "what helps: wait", "dance", "the rain ends", "Frozen", "NOTICE", "tide", "· 1", "encore", "moon/full", "1 dance"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("at width %d it is not said: %s\n%s", width, want, text)

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
@@ -132,14 +134,14 @@ func look(ctx context.Context, t *target, b *binding) (seen sight, err error) {
 		return seen, err
 	}
 	seen.why = why.it
-	if b.wantsStep() {
+	if slices.ContainsFunc(b.conditions, isStep) {
 		rollout, err := read[v1beta1.Rollout](ctx, t, "")
 		if err != nil {
 			return seen, err
 		}
 		seen.rollout = rollout.it
 	}
-	if b.release == nil || same(b.release, seen.why.Release) {
+	if !b.isOver(&seen.why) {
 		return seen, nil
 	}
 	past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
@@ -151,6 +153,8 @@ func look(ctx context.Context, t *target, b *binding) (seen sight, err error) {
 	return seen, err
 }
 
+func isStep(condition string) bool { return strings.HasPrefix(condition, "step=") }
+
 func same(a, b *v1beta1.ReleaseRef) bool {
 	return a != nil && b != nil && a.Number == b.Number && a.Revision == b.Revision
 }
@@ -159,101 +163,93 @@ func same(a, b *v1beta1.ReleaseRef) bool {
 type binding struct {
 	conditions []string
 	noPeople   bool
-	uid        string
+	uid        types.UID
 	release    *v1beta1.ReleaseRef
+}
+
+// isOver reports whether the release that is waited for is no longer under way.
+func (b *binding) isOver(w *v1beta1.RolloutWhy) bool {
+	return b.release != nil && !same(b.release, w.Release)
 }
 
 // judge says how the wait ends; nil if it goes on.
 func (b *binding) judge(seen *sight) *exit {
 	w := &seen.why
-	if b.uid == "" {
-		b.uid = string(w.UID)
-	}
-	if b.release == nil && w.Workload.Seen >= w.Workload.Generation {
+	unseen := w.Workload.Seen < w.Workload.Generation
+	b.uid = cmp.Or(b.uid, w.UID)
+	if b.release == nil && !unseen {
 		b.release = w.Release.DeepCopy()
 	}
 	switch {
-	case b.uid != string(w.UID):
+	case b.uid != w.UID:
 		return &exit{exitAborted, "another Rollout has its name now"}
-	case b.release == nil && w.Workload.Seen < w.Workload.Generation:
+	case b.release == nil && unseen:
 		return nil
-	case b.release == nil:
-		return b.atRest(w)
-	case !same(b.release, w.Release):
-		return b.ended(seen)
+	case b.isOver(w):
+		return b.ended(seen.ended)
 	}
-	return b.underWay(seen)
-}
-
-// underWay judges the release that is waited for.
-func (b *binding) underWay(seen *sight) *exit {
-	w := &seen.why
 	for _, c := range b.conditions {
 		if reached(c, seen) {
 			return &exit{0, c + ": " + w.Summary}
 		}
 	}
+	return b.hopeless(w)
+}
+
+// hopeless says why no condition will hold; nil if one may.
+func (b *binding) hopeless(w *v1beta1.RolloutWhy) *exit {
 	switch {
-	case w.State == "Aborted", w.State == "Aborting" && !b.wants("aborted"):
-		return &exit{exitAborted, w.Summary}
 	case w.State == "Stalled":
 		return &exit{exitStalled, w.Summary}
+	case b.release == nil:
+		return nil
+	case w.State == "Aborted", w.State == "Aborting" && !slices.Contains(b.conditions, "aborted"):
+		return &exit{exitAborted, w.Summary}
 	case b.noPeople && needsPerson(w):
 		return &exit{exitPerson, w.Summary}
 	}
 	return nil
 }
 
-func (b *binding) wants(condition string) bool { return slices.Contains(b.conditions, condition) }
-
-func (b *binding) wantsStep() bool {
-	return slices.ContainsFunc(b.conditions, func(c string) bool { return strings.HasPrefix(c, "step=") })
-}
-
-// atRest judges a Rollout without a release.
-func (b *binding) atRest(w *v1beta1.RolloutWhy) *exit {
-	switch {
-	case w.State == "AtRest" && w.WaitingFor.For == "" && b.wants("healthy"):
-		return &exit{0, "healthy: " + w.Summary}
-	case w.State == "Stalled":
-		return &exit{exitStalled, w.Summary}
-	}
-	return nil
-}
-
 // ended judges a release that is over.
-func (b *binding) ended(seen *sight) *exit {
-	r := seen.ended
-	switch {
-	case r == nil:
+func (b *binding) ended(r *v1beta1.PastRelease) *exit {
+	if r == nil {
 		return &exit{exitFailed, fmt.Sprintf("release %d is over, and its outcome is not on record", b.release.Number)}
-	case r.Outcome == "":
-		return nil // its record is written in a moment
-	case r.Outcome == v1beta1.ReleaseSucceeded && b.wants("healthy"):
-		return &exit{0, fmt.Sprintf("healthy: release %d has succeeded", r.Number)}
-	case r.Outcome == v1beta1.ReleaseSucceeded && b.wantsStep():
-		return &exit{0, fmt.Sprintf("release %d has succeeded", r.Number)}
-	case r.Outcome == v1beta1.ReleaseAborted && b.wants("aborted"):
-		return &exit{0, fmt.Sprintf("aborted: release %d was aborted", r.Number)}
 	}
-	return &exit{exitAborted, fmt.Sprintf("release %d was %s", r.Number, r.Outcome)}
+	text := fmt.Sprintf("release %d: %s", r.Number, r.Outcome)
+	for _, c := range b.conditions {
+		if r.Outcome == v1beta1.ReleaseSucceeded && (c == "healthy" || isStep(c)) || r.Outcome == v1beta1.ReleaseAborted && c == "aborted" {
+			return &exit{0, c + ": " + text}
+		}
+	}
+	if r.Outcome == "" {
+		return nil // its record is written in a moment
+	}
+	return &exit{exitAborted, text}
 }
 
-// reached reports whether a condition holds for the release under way.
+// reached reports whether a condition holds.
 func reached(condition string, seen *sight) bool {
 	w := &seen.why
-	switch condition {
-	case "paused":
-		return w.State == "Paused" || w.State == "Waiting" && needsPerson(w)
-	case "aborted":
+	switch {
+	case condition == "healthy":
+		return w.Release == nil && w.State == "AtRest" && w.WaitingFor.For == ""
+	case w.Release == nil:
+		return false
+	case condition == "aborted":
 		return w.State == "Aborted"
-	case "healthy":
-		return false // there is a release
+	case w.State == "Aborted", w.State == "Aborting":
+		return false
+	case condition == "paused":
+		return w.State == "Paused" || w.State == "Waiting" && needsPerson(w)
 	}
 	n, _ := strconv.ParseInt(strings.TrimPrefix(condition, "step="), 10, 32) // checkFor has
-	s := &seen.rollout.Status
-	return w.State != "Aborting" && w.State != "Aborted" &&
-		(s.CurrentStepIndex > int32(n) || s.CurrentStepIndex == int32(n) && slices.Contains(inPlace, s.CurrentStepState))
+	return hasStep(&seen.rollout.Status, int32(n))
+}
+
+// hasStep reports whether a step has its pods and its traffic, or is over.
+func hasStep(s *v1beta1.RolloutStatus, n int32) bool {
+	return s.CurrentStepIndex > n || s.CurrentStepIndex == n && slices.Contains(inPlace, s.CurrentStepState)
 }
 
 // inPlace are the states in which a step has its pods and its traffic.

@@ -84,7 +84,7 @@ func (r *routes) add(o *unstructured.Unstructured) {
 		}
 		r.ingress(known, o.GetName())
 	case "HTTPRoute":
-		r.route("HTTPRoute", o.GetName())
+		r.httpRoute(o.GetName())
 	default:
 		r.custom(o.GetAPIVersion(), o.GetKind(), o.GetName())
 	}

@@ -38,12 +38,10 @@ func (r *routes) ingress(class, name string) {
 	}
 }
 
-// route names a route of the Gateway API.
-func (r *routes) route(kind, name string) {
+// httpRoute names the HTTPRoute.
+func (r *routes) httpRoute(name string) {
 	switch {
 	case name == "":
-	case kind != "HTTPRoute":
-		r.custom(gateway, kind, name)
 	case r.ref.Gateway != nil:
 		r.note(0, "a second HTTPRoute: %s", name)
 	default:
@@ -59,16 +57,31 @@ func (r *routes) custom(apiVersion, kind, name string) {
 	}
 }
 
+// routers are those that were found, by kind and name.
+func (r *routes) routers() []string {
+	var all []string
+	if r.ref.Ingress != nil {
+		all = append(all, "Ingress "+r.ref.Ingress.Name)
+	}
+	if r.ref.Gateway != nil {
+		all = append(all, "HTTPRoute "+*r.ref.Gateway.HTTPRouteName)
+	}
+	for _, ref := range r.ref.CustomNetworkRefs {
+		all = append(all, ref.Kind+" "+ref.Name)
+	}
+	return all
+}
+
 // found reports whether anything routes to the Service.
 func (r *routes) found() bool {
-	return r.ref.Ingress != nil || r.ref.Gateway != nil || len(r.ref.CustomNetworkRefs) > 0
+	return len(r.routers()) > 0
 }
 
 // into sets the routes of a release, and reports whether it has any.
 func (r *routes) into(release *v1beta1.Release) bool {
 	switch {
 	case r.found() && r.ref.Service == "":
-		r.note(0, "trafficRouting: no Service is named: add trafficRoutings with that of the stable pods")
+		r.note(0, "trafficRouting: %s: name the Service, too, in trafficRoutings", strings.Join(r.routers(), ", "))
 	case r.found():
 		release.TrafficRoutings = []v1beta1.TrafficRoutingRef{r.ref}
 		return true
@@ -85,6 +98,34 @@ func (r *routes) replaced(canary string) {
 	}
 }
 
+// argoRouters are the fields of trafficRouting that name routers.
+var argoRouters = []struct {
+	path []string
+	add  func(r *routes, name string)
+}{
+	{[]string{"nginx", "stableIngress"}, ingressOf("nginx")},
+	{[]string{"nginx", "stableIngresses"}, ingressOf("nginx")},
+	{[]string{"alb", "ingress"}, ingressOf("aws-alb")},
+	{[]string{"alb", "ingresses"}, ingressOf("aws-alb")},
+	{[]string{"istio", "virtualService"}, customOf(istio, "VirtualService")},
+	{[]string{"istio", "virtualServices"}, customOf(istio, "VirtualService")},
+	{[]string{"istio", "destinationRule"}, customOf(istio, "DestinationRule")},
+	{[]string{"traefik", "weightedTraefikServiceName"}, customOf(traefik, "TraefikService")},
+	{[]string{"plugins", "argoproj-labs/gatewayAPI", "httpRoute"}, (*routes).httpRoute},
+	{[]string{"plugins", "argoproj-labs/gatewayAPI", "httpRoutes"}, (*routes).httpRoute},
+	{[]string{"plugins", "argoproj-labs/gatewayAPI", "grpcRoute"}, customOf(gateway, "GRPCRoute")},
+	{[]string{"plugins", "argoproj-labs/gatewayAPI", "grpcRoutes"}, customOf(gateway, "GRPCRoute")},
+	{[]string{"managedRoutes"}, func(*routes, string) {}}, // what setHeaderRoute makes
+}
+
+func ingressOf(class string) func(*routes, string) {
+	return func(r *routes, name string) { r.ingress(class, name) }
+}
+
+func customOf(apiVersion, kind string) func(*routes, string) {
+	return func(r *routes, name string) { r.custom(apiVersion, kind, name) }
+}
+
 // argoRouting takes Services and routers, and reports whether requests are routed.
 func argoRouting(s *source, canary map[string]any, release *v1beta1.Release) bool {
 	r := &routes{source: s}
@@ -94,35 +135,12 @@ func argoRouting(s *source, canary map[string]any, release *v1beta1.Release) boo
 	if r.ref.Service == "" {
 		r.ref.Service = text(routing, "alb", "rootService")
 	}
-	r.ingress("nginx", text(routing, "nginx", "stableIngress"))
-	for _, name := range list(routing, "nginx", "stableIngresses") {
-		r.ingress("nginx", name)
-	}
-	r.ingress("aws-alb", text(routing, "alb", "ingress"))
-	for _, name := range list(routing, "alb", "ingresses") {
-		r.ingress("aws-alb", name)
-	}
-	r.custom(istio, "VirtualService", text(routing, "istio", "virtualService", "name"))
-	for _, service := range objects(routing, "istio", "virtualServices") {
-		r.custom(istio, "VirtualService", text(service, "name"))
-		s.left(0, "spec.strategy.canary.trafficRouting.istio.virtualServices", service)
-	}
-	r.custom(istio, "DestinationRule", text(routing, "istio", "destinationRule", "name"))
-	r.custom(traefik, "TraefikService", text(routing, "traefik", "weightedTraefikServiceName"))
-	plugin := child(routing, "plugins", "argoproj-labs/gatewayAPI")
-	text(plugin, "namespace") // that of the Rollout, or none can be named
-	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
-		field := strings.ToLower(kind[:4]) + kind[4:]
-		r.route(kind, text(plugin, field))
-		for _, route := range objects(plugin, field+"s") {
-			r.route(kind, text(route, "name"))
-			s.left(0, "spec.strategy.canary.trafficRouting.plugins", route)
+	for _, router := range argoRouters {
+		for _, name := range s.names("spec.strategy.canary.trafficRouting", routing, router.path...) {
+			router.add(r, name)
 		}
 	}
-	for _, route := range objects(routing, "managedRoutes") {
-		text(route, "name") // of what setHeaderRoute makes
-		s.left(0, "spec.strategy.canary.trafficRouting.managedRoutes", route)
-	}
+	text(routing, "plugins", "argoproj-labs/gatewayAPI", "namespace") // that of the Rollout, or none can be named
 	return r.into(release)
 }
 
@@ -137,7 +155,7 @@ func flaggerRouting(s *source, spec map[string]any, workload string, release *v1
 	provider := text(spec, "provider")
 	switch kind, _, _ := strings.Cut(provider, ":"); kind {
 	case "gatewayapi":
-		r.route("HTTPRoute", service)
+		r.httpRoute(service)
 	case "istio":
 		r.custom(istio, "VirtualService", service)
 	case "traefik":

@@ -62,14 +62,30 @@ func number(from map[string]any, path ...string) (int64, bool) {
 	return int64(f), ok
 }
 
-// list returns a list of texts, and takes it out.
-func list(from map[string]any, path ...string) []string {
-	items, _ := take[[]any](from, path...)
-	var all []string
-	for _, item := range items {
-		all = append(all, fmt.Sprint(item))
+// names takes a name, or several: texts, or objects with one. What else an object has is
+// left.
+func (s *source) names(where string, from map[string]any, path ...string) []string {
+	for _, key := range path[:len(path)-1] {
+		from = child(from, key)
 	}
-	return all
+	last := path[len(path)-1]
+	switch v := from[last].(type) {
+	case string:
+		delete(from, last)
+		return []string{v}
+	case map[string]any:
+		return []string{text(v, "name")}
+	case []any:
+		delete(from, last)
+		var all []string
+		for _, item := range v {
+			item := map[string]any{last: item}
+			all = append(all, s.names(where, item, last)...)
+			s.left(0, where+"."+strings.Join(path[:len(path)-1], "."), item)
+		}
+		return all
+	}
+	return nil
 }
 
 // objects returns a list of objects, and takes it out.

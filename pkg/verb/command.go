@@ -35,7 +35,11 @@ type Command struct {
 }
 
 // Refusal says why a verb is not possible now, and which verb would help.
-type Refusal struct{ Why string }
+type Refusal struct {
+	Why string
+	// ByState reports whether the verb is possible in other states of a release only.
+	ByState bool
+}
 
 func (r *Refusal) Error() string { return r.Why }
 
@@ -75,7 +79,7 @@ func Apply(r *rollouts.Rollout, c Command) (warning string, err error) {
 		}
 	}
 	if !slices.Contains(row.in, s) && !kept(s, c) {
-		return "", refuse("%s is not possible: %s", c.Verb, s.Explain(r))
+		return "", &Refusal{Why: fmt.Sprintf("%s is not possible: %s", c.Verb, s.Explain(r)), ByState: true}
 	}
 	return "", row.apply(r, c)
 }

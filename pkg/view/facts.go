@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
@@ -29,7 +31,7 @@ type facts struct {
 	object object.Object
 	// extras were made beside it, sets keep templates of revisions, pods are those of both.
 	extras, sets []object.Object
-	pods         []*corev1.Pod
+	pods         map[place][]*corev1.Pod
 	network      traffic.Objects
 	// route is what the network does; nil where not all of it is seen.
 	route *planner.Route
@@ -38,6 +40,25 @@ type facts struct {
 	released string
 	// weight is the share of the update revision; nil where requests go to whatever pod.
 	weight *int32
+}
+
+// place is whose pods are: of a set, or of a revision of the workload.
+type place struct {
+	owner types.UID
+	value string
+}
+
+// places sorts pods.
+func (f *facts) places(pods []object.Object) map[place][]*corev1.Pod {
+	all := map[place][]*corev1.Pod{}
+	for _, p := range As[*corev1.Pod](Answer{Objects: pods}) {
+		at := place{owner: metav1.GetControllerOf(p).UID}
+		if at.owner == f.object.GetUID() {
+			at.value = p.Labels[f.row.RevisionKey]
+		}
+		all[at] = append(all[at], p)
+	}
+	return all
 }
 
 func (s *Seen) facts() facts {
@@ -91,7 +112,7 @@ func (s *Seen) observe(f *facts) {
 	f.extras = f.row.Extras(f.object, beside, known)
 	var pods []object.Object
 	f.sets, pods = s.owned(f.row, append([]object.Object{f.object}, f.extras...))
-	f.pods = As[*corev1.Pod](Answer{Objects: pods})
+	f.pods = f.places(pods)
 	owned := slices.Concat(f.extras, f.sets)
 	if slices.Contains(f.row.Owns, podKind) {
 		owned = append(owned, pods...)
@@ -127,8 +148,13 @@ func (s *Seen) Owned(row workload.Row, o object.Object) []object.Object {
 
 // controlled are the objects that one of the owners controls.
 func controlled(all, owners []object.Object) []object.Object {
+	uids := sets.New[types.UID]()
+	for _, owner := range owners {
+		uids.Insert(owner.GetUID())
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(o object.Object) bool {
-		return !slices.ContainsFunc(owners, func(owner object.Object) bool { return metav1.IsControlledBy(o, owner) })
+		controller := metav1.GetControllerOfNoCopy(o)
+		return controller == nil || !uids.Has(controller.UID)
 	})
 }
 

@@ -73,7 +73,7 @@ func images(t *corev1.PodTemplateSpec) []string { return imagesOf(t.Spec.Contain
 func imagesOf(containers []corev1.Container) []string {
 	var all []string
 	for _, c := range containers[:min(len(containers), most)] {
-		all = append(all, c.Image)
+		all = append(all, rollouts.Clean(c.Image, maxImage))
 	}
 	return all
 }

@@ -78,6 +78,26 @@ func (b *builder) addRouter(read Read, o object.Object) {
 	}
 }
 
+// addRouting adds a TrafficRouting, which routes for several Rollouts.
+func (b *builder) addRouting() {
+	read := b.seen.routingRead()
+	if read.Name == "" || !b.seen.Answers[read].seen() {
+		return
+	}
+	o := b.seen.one(read)
+	n := node(read.Role, read.Kind, read.Name, o, b.root)
+	if t, ok := o.(*rollouts.TrafficRouting); ok {
+		n.Message = cmp.Or(t.Status.Message, n.Message)
+		switch {
+		case t.Status.Routed:
+			n.Traffic = t.Spec.Strategy.Weight
+		case t.Status.Phase != rollouts.PhaseHealthy:
+			n.Health = progressing
+		}
+	}
+	b.add(n)
+}
+
 // routerID is that of the owner's router.
 func (b *builder) routerID(r traffic.Router) string {
 	if r.Object != nil {

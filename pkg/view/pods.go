@@ -69,11 +69,7 @@ func (b *builder) revision(set object.Object) revision {
 	}
 	r := revision{Node: node(roleRevision, kind, "", set, parent)}
 	r.Revision = f.revisionOf(value)
-	for _, p := range f.pods {
-		if metav1.IsControlledBy(p, set) || p.Labels[f.row.RevisionKey] == value && metav1.IsControlledBy(p, f.object) {
-			r.pods = append(r.pods, p)
-		}
-	}
+	r.pods = slices.Concat(f.pods[place{owner: set.GetUID()}], f.pods[place{owner: f.object.GetUID(), value: value}])
 	if rs, ok := set.(*appsv1.ReplicaSet); ok {
 		r.Desired, r.Pods, r.Ready, r.Images = rs.Spec.Replicas, new(rs.Status.Replicas), new(rs.Status.ReadyReplicas), images(&rs.Spec.Template)
 	} else {

@@ -105,6 +105,7 @@ func (s *Seen) Next() []Read {
 
 var (
 	batchKind   = v1beta1.SchemeGroupVersion.WithKind("BatchRelease")
+	routingKind = schema.GroupVersionKind{Group: rollouts.GroupName, Version: "v1alpha1", Kind: "TrafficRouting"}
 	podKind     = corev1.SchemeGroupVersion.WithKind("Pod")
 	serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 	scalerKind  = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
@@ -131,7 +132,19 @@ func (s *Seen) reads() []Read {
 		}
 		reads = append(reads, scalers, Budgets)
 	}
+	if read := s.routingRead(); read.Name != "" {
+		reads = append(reads, read)
+	}
 	return append(reads, s.networkReads()...)
+}
+
+// routingRead is that of a TrafficRouting; without a name where there is none.
+func (s *Seen) routingRead() Read {
+	read := Read{Role: roleRouter, Kind: routingKind}
+	if _, plan := s.Rollout.Spec.Strategy.Active(); plan != nil {
+		read.Name = plan.TrafficRouting()
+	}
+	return read
 }
 
 // BatchRead is that of the BatchRelease.
@@ -318,8 +331,8 @@ func (r Read) Trimmed(u *unstructured.Unstructured) (object.Object, error) {
 func trimPod(p *corev1.Pod) {
 	p.Annotations = nil
 	var containers []corev1.Container
-	for _, c := range p.Spec.Containers {
-		containers = append(containers, corev1.Container{Name: c.Name, Image: c.Image})
+	for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), most)] {
+		containers = append(containers, corev1.Container{Name: c.Name, Image: rollouts.Clean(c.Image, maxImage)})
 	}
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: containers}
 }

@@ -23,6 +23,8 @@ const (
 	most = 20
 	// maxText bounds a message, which others may have written.
 	maxText = 1024
+	// maxImage bounds the name of an image.
+	maxImage = 512
 )
 
 // Tree is what a viewer sees.
@@ -42,6 +44,7 @@ func Of(s *Seen, now time.Time) Tree {
 	b.addScalers()
 	b.addBudgets()
 	b.addNetwork()
+	b.addRouting()
 	b.hide()
 	return b.tree
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -246,5 +248,42 @@ func TestTrimmed(t *testing.T) {
 	}
 	if got := (view.Read{Kind: v1beta1.SchemeGroupVersion.WithKind("Rollout"), Name: metav1.NamespaceDefault}).Permission(); got != "get rollouts.rollouts.kruise.io" {
 		t.Errorf("the permission is %q", got)
+	}
+}
+
+// However many objects others put beside a workload, say that it owns them, and write into
+// them: its tree is soon made and has a bounded size.
+func TestCrowd(t *testing.T) {
+	for _, many := range []int{90, 1500} {
+		w := read(t, "step.in.yaml")
+		long := map[string]any{"name": "app", "image": strings.Repeat("x", 100_000)}
+		for _, u := range w {
+			if u.GetKind() != "ReplicaSet" && u.GetKind() != "Pod" {
+				continue
+			}
+			for i := range many {
+				more := u.DeepCopy()
+				more.SetName(fmt.Sprintf("%s-%d", u.GetName(), i))
+				more.SetUID(types.UID(more.GetName()))
+				if i%2 == 0 {
+					more.SetOwnerReferences(nil)
+				} else if u.GetKind() == "Pod" {
+					more.Object["spec"] = map[string]any{"containers": slices.Repeat([]any{long}, 50)}
+				}
+				w = append(w, more)
+			}
+		}
+		began := time.Now()
+		tree := w.tree(t)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the tree took %s", took)
+		}
+		size := 0
+		for _, n := range tree.Nodes {
+			size += len(fmt.Sprintf("%+v", n))
+		}
+		if size > 4<<20 || len(tree.Nodes) > 1000 {
+			t.Errorf("there are %d nodes of %d bytes", len(tree.Nodes), size)
+		}
 	}
 }

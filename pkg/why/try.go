@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -36,16 +37,62 @@ func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Atte
 		return Attempt{Possible: true, Reason: invalid.Why, Needs: []string{NeedsStep}}
 	}
 	if err != nil {
+		reason := obstacle(r, c, err)
 		c.Override, c.Options.Reason = true, NeedsReason
 		if _, warning, again := apply(r, c); again != nil || warning != "" {
-			return Attempt{Reason: err.Error()}
+			return Attempt{Reason: reason}
 		}
-		return Attempt{Possible: true, Reason: err.Error(), Needs: []string{NeedsReason, NeedsOverride}}
+		return Attempt{Possible: true, Reason: reason, Needs: []string{NeedsReason, NeedsOverride}}
 	}
 	if warning != "" {
 		return Attempt{Reason: warning}
 	}
 	return Attempt{Possible: true, Reason: effect(next, batch)}
+}
+
+// obstacles say in a few words what is in the way of a verb, and what helps.
+var obstacles = map[planner.State]string{
+	planner.StateIdle:           "no release is under way",
+	planner.StateWorkloadGone:   "the workload is gone",
+	planner.StateLeaving:        "the Rollout is being disabled or deleted; abort is possible",
+	planner.StateLeavingAborted: "the Rollout is being disabled or deleted; the release is aborted",
+	planner.StateRefused:        "the workload has another template; set that of the release again, or abort",
+	planner.StatePaused:         "the release is paused; resume it first",
+	planner.StateSuperseding:    "another template takes the place of this one",
+	planner.StateAborted:        "the release is aborted; retry starts it again",
+	planner.StateFinalising:     "every step is done; abort is possible",
+	planner.StateRestoring:      "the release is complete; release the earlier template to go back",
+	planner.StateCancelling:     "the template is the stable one again",
+	planner.StateInitializing:   "only an aborted release is retried",
+	planner.StateInStep:         "only an aborted release is retried",
+}
+
+// obstacle says why a verb was refused. The verb itself answers with more words.
+func obstacle(r *rollouts.Rollout, c verb.Command, err error) string {
+	refusal, ok := errors.AsType[*verb.Refusal](err)
+	switch s := planner.StateOf(r); {
+	case !ok:
+	case s == planner.StatePaused && r.Spec.Strategy.Paused:
+		return "spec.strategy.paused is true; set it to false first"
+	case refusal.ByState:
+		return obstacles[s]
+	case c.Verb == rollouts.VerbPromote && s == planner.StateInStep:
+		return cmp.Or(unready(r, c), err.Error())
+	}
+	return err.Error()
+}
+
+// unready says what a step waits for that is no approval.
+func unready(r *rollouts.Rollout, c verb.Command) string {
+	p := r.Status.Active()
+	if closed := planner.ChecksClosed(r, c.Full); closed != "" {
+		return fmt.Sprintf("step %d waits for its checks: %s", p.CurrentStepIndex, closed)
+	}
+	what := waits[planner.WaitingFor(r).For]
+	if what == "" || p.State == rollouts.StepReady || p.State == rollouts.StepPaused {
+		return ""
+	}
+	return fmt.Sprintf("step %d waits for %s; approve it later, or promote in full", p.CurrentStepIndex, what)
 }
 
 func apply(r *rollouts.Rollout, c verb.Command) (next *rollouts.Rollout, warning string, err error) {

@@ -105,9 +105,10 @@ func (a *app) post(u *user, verb, body string, want int, words ...string) {
 	}
 }
 
-// promote approves a step that waits.
+// promote looks at a step that waits, and approves it.
 func (a *app) promote(step int32) {
 	a.t.Helper()
+	a.inspects(step)
 	a.post(here.admin, "promote", expectStep(step), http.StatusCreated)
 }
 

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,189 +27,61 @@ import (
 // requestTimeout is how long kube-apiserver lets a request go on that is not a watch.
 const requestTimeout = time.Minute
 
-// tree reads the tree of an application.
-func (u *user) tree(ctx context.Context, a *app) (*v1beta1.RolloutTree, error) {
-	response, err := u.get(ctx, a.path()+"/tree")
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	tree := &v1beta1.RolloutTree{}
-	return tree, json.NewDecoder(response.Body).Decode(tree)
+var eachKind = []string{"BatchRelease", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "Service"}
+
+func rule(group, verb string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{verb}}
 }
 
-func (u *user) get(ctx context.Context, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.host+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := u.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode == http.StatusOK {
-		return response, nil
-	}
-	body, err := io.ReadAll(response.Body)
-	return nil, errors.Join(err, response.Body.Close(), fmt.Errorf("%s: %s", response.Status, body))
-}
-
-// stream is a tree that a user watches.
-type stream struct {
-	body   io.Closer
-	events chan event
-}
-
-// event is one of a stream; the last one has an error.
-type event struct {
-	kind string
-	tree v1beta1.RolloutTree
-	err  error
-}
-
-// stream watches the tree of an application through kube-apiserver until the test ends.
-func (u *user) stream(a *app) *stream {
-	a.t.Helper()
-	path := strings.Replace(a.path(), "/v1beta1/", "/v1beta1/watch/", 1) + "/tree"
-	response, err := u.get(a.t.Context(), path)
-	if err != nil {
-		a.t.Fatalf("watching the tree as %s: %v", u.name, err)
-	}
-	s := &stream{body: response.Body, events: make(chan event, 1000)}
-	go func() {
-		defer close(s.events)
-		decoder := json.NewDecoder(response.Body)
-		for {
-			var sent struct {
-				Type   string          `json:"type"`
-				Object json.RawMessage `json:"object"`
-			}
-			e := event{err: decoder.Decode(&sent)}
-			if e.err == nil {
-				e.kind, e.err = sent.Type, json.Unmarshal(sent.Object, &e.tree)
-			}
-			s.events <- e
-			if e.err != nil {
-				return
-			}
-		}
-	}()
-	a.t.Cleanup(func() { _ = s.body.Close() }) // it may have hasEnded
-	return s
-}
-
-// until waits for an event that is right.
-func (s *stream) until(a *app, what string, right func(event) bool) event {
-	a.t.Helper()
-	var last event
-	a.until(what, func(ctx context.Context) error {
-		select {
-		case e, ok := <-s.events:
-			if !ok {
-				a.t.Fatalf("waiting for %s: the stream has ended: %v", what, last.err)
-			}
-			if last = e; right(e) {
-				return nil
-			}
-		case <-ctx.Done():
-		default:
-		}
-		return fmt.Errorf("the last event is %s with %d nodes, %w", last.kind, len(last.tree.Nodes), last.err)
-	})
-	return last
-}
-
-func hasEnded(e event) bool               { return e.err != nil || e.kind == "ERROR" }
-func isKind(kind string) func(event) bool { return func(e event) bool { return e.kind == kind } }
-func shows(right func(*v1beta1.RolloutTree) error) func(event) bool {
-	return func(e event) bool { return e.err == nil && right(&e.tree) == nil }
-}
-
-// hides wants the kinds to be hidden, no other ones, and to have no nodes.
-func hides(kinds ...string) func(*v1beta1.RolloutTree) error {
+// allows wants why to say that a user may use the verbs, and no other ones.
+func allows(verbs ...string) func(*v1beta1.RolloutTree) error {
 	return func(tree *v1beta1.RolloutTree) error {
-		var hidden []string
-		for _, h := range tree.Hidden {
-			hidden = append(hidden, h.Kind)
-			if slices.ContainsFunc(tree.Nodes, func(n v1beta1.Node) bool { return n.Kind == h.Kind }) {
-				return fmt.Errorf("%s is hidden, and shown", h.Kind)
-			}
-			if h.Permission == "" || h.Message != "" {
-				return fmt.Errorf("%s is hidden for %q, %q", h.Kind, h.Permission, h.Message)
+		var allowed []string
+		for _, a := range tree.Why.Actions {
+			if a.Allowed && !slices.Contains(allowed, a.Verb) {
+				allowed = append(allowed, a.Verb)
 			}
 		}
-		slices.Sort(hidden)
-		if slices.Sort(kinds); !slices.Equal(hidden, kinds) {
-			return fmt.Errorf("%v is hidden, want %v", hidden, kinds)
+		if !slices.Equal(allowed, verbs) {
+			return fmt.Errorf("%v are allowed, want %v", allowed, verbs)
 		}
 		return nil
 	}
 }
 
-// serves wants a revision to have so many ready pods, and to serve a share of the requests.
-func serves(revision string, ready, traffic int32) func(*v1beta1.RolloutTree) error {
-	return func(tree *v1beta1.RolloutTree) error {
-		pods := int32(0)
-		var r *v1beta1.Node
-		for i, n := range tree.Nodes {
-			switch {
-			case n.Role == "revision" && n.Revision == revision:
-				r = &tree.Nodes[i]
-			case n.Role == "pod" && n.Revision == revision && n.Health == "Healthy":
-				pods++
-			}
-		}
-		if r == nil || r.Ready == nil || r.Traffic == nil || *r.Ready != ready || *r.Traffic != traffic || pods != ready {
-			return fmt.Errorf("%s has %d ready pods and is %+v", revision, pods, r)
-		}
-		return nil
-	}
-}
-
-func all(of ...func(*v1beta1.RolloutTree) error) func(*v1beta1.RolloutTree) error {
-	return func(tree *v1beta1.RolloutTree) error {
-		for _, right := range of {
-			if err := right(tree); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-var (
-	behindPods = []string{"Pod"}
-	eachKind   = []string{"BatchRelease", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "Service"}
-)
-
-// Each role sees what it may see of a release, through kube-apiserver; a stream outlives the
-// time of a request there, and ends when its right is taken away.
+// Each role sees what it may see of a release, and which verbs it may use, through
+// kube-apiserver; a stream outlives the time of a request there, and ends when its right is
+// taken away.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	a := start(t, usual())
-	rule := func(group, verb string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{verb}}
-	}
 	watcher := []rbacv1.PolicyRule{rule("rollouts.kruise.io", "get", "rollouts", "rollouts/tree"), rule("rollouts.kruise.io", "watch", "rollouts/tree")}
-	users := map[*user][]string{
-		a.may("views-view", "view"):          nil,
-		a.may("views-edit", "edit"):          nil,
-		a.mayOnly("views-blind", watcher...): eachKind,
-		a.mayOnly("views-no-pods", append(watcher,
-			rule("rollouts.kruise.io", "get", "batchreleases"), rule("apps", "get", "deployments"), rule("apps", "list", "replicasets"),
-			rule("", "get", "services"), rule("networking.k8s.io", "get", "ingresses"),
-			rule("autoscaling", "list", "horizontalpodautoscalers"), rule("policy", "list", "poddisruptionbudgets"))...): behindPods,
+	behindPods := append(watcher[:2:2],
+		rule("rollouts.kruise.io", "get", "batchreleases"), rule("apps", "get", "deployments"), rule("apps", "list", "replicasets"),
+		rule("", "get", "services"), rule("networking.k8s.io", "get", "ingresses"),
+		rule("autoscaling", "list", "horizontalpodautoscalers"), rule("policy", "list", "poddisruptionbudgets"))
+	onePod := rule("", "list", "pods")
+	onePod.ResourceNames = []string{"web-0"}
+	users := map[*user]func(*v1beta1.RolloutTree) error{
+		a.may("views-view", "view"):                             all(hides(), allows()),
+		a.may("views-edit", "edit"):                             all(hides(), allows()),
+		a.may("views-admin", "admin"):                           all(hides(), allows("promote", "abort", "rollback", "retry", "pause", "resume", "jump")),
+		a.may("views-promoter", "weir-promoter"):                all(hides(eachKind[1:]...), allows("promote", "pause", "resume")),
+		a.mayOnly("views-blind", watcher...):                    all(hides(eachKind...), allows()),
+		a.mayOnly("views-no-pods", behindPods...):               all(hides("Pod"), allows()),
+		a.mayOnly("views-a-pod", append(behindPods, onePod)...): all(hides("Pod"), allows()),
+		a.mayOnly("views-approver", append(watcher, rule("rollouts.kruise.io", "create", "rollouts/promote"))...): all(hides(eachKind...), allows("promote")),
 	}
 	viewer, leaver := here.user(t, "views-view"), here.user(t, "views-edit")
 	a.release("v2")
 	a.until("step 1 waits", a.waitsAt(1))
-	for u, hidden := range users {
+	for u, right := range users {
 		a.until("the tree of "+u.name, func(ctx context.Context) error {
 			tree, err := u.tree(ctx, a)
 			if err != nil {
 				return err
 			}
-			return hides(hidden...)(tree)
+			return right(tree)
 		})
 	}
 	began := time.Now()
@@ -266,4 +137,72 @@ func TestViewsKilled(t *testing.T) {
 		return err
 	})
 	u.stream(a).until(a, "the state", shows(serves("update", 2, 20)))
+}
+
+// What a user may not see, and what makes no sense, is refused with a word about it, through
+// kube-apiserver.
+func TestViewsRefused(t *testing.T) {
+	t.Parallel()
+	a, other := midway(t), space(t)
+	getter := a.mayOnly("views-getter", rule("rollouts.kruise.io", "get", "rollouts"))
+	viewer := a.may("views-refused", "view")
+	for _, view := range []string{"why", "tree", "plan", "history"} {
+		a.sees(getter.refused(a, view, "403", "cannot get resource \"rollouts/"+view+"\""))
+		a.sees(viewer.refused(other, view, "403", other.namespace))
+		a.sees(here.admin.refused(other, view, "404", "not found"))
+	}
+	var spec struct{ Spec v1beta1.RolloutSpec }
+	if err := here.admin.reads(t.Context(), a, "", &spec); err != nil {
+		t.Fatal(err)
+	}
+	replan, err := json.Marshal(spec.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := func(size int) string {
+		return `{"spec":{"workload":{"spec":{"replicas":6,"template":{"metadata":{"annotations":{"long":"` + strings.Repeat("x", size) + `"}}}}}}}`
+	}
+	for _, tt := range []struct {
+		of   *app
+		body string
+		code int
+		says string
+	}{
+		{a, `{}`, http.StatusCreated, ""},
+		{a, manifest(1 << 20), http.StatusCreated, ""},
+		{a, manifest(5 << 20), http.StatusRequestEntityTooLarge, "limit is 3145728"},
+		{a, `{"kind":"Rollout"}`, http.StatusBadRequest, "send a RolloutPlan"},
+		{a, `{"spec":{"images":7}}`, http.StatusBadRequest, "images"},
+		{a, `[]`, http.StatusBadRequest, ""},
+		{other, `{}`, http.StatusNotFound, "not found"},
+		{other, `{"spec":{"rollout":` + string(replan) + `}}`, http.StatusCreated, ""},
+	} {
+		got, err := here.admin.post(t.Context(), tt.of, "plan", tt.body)
+		if err != nil || got.code != tt.code || !strings.Contains(got.message, tt.says) {
+			t.Errorf("a plan of %.60s: got %.200s %v, want %d %s", tt.body, got, err, tt.code, tt.says)
+		}
+	}
+	a.sees(a.waitsAt(1))
+}
+
+// refused wants a read, and the watch of a tree, to be refused.
+func (u *user) refused(a *app, view string, words ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		paths := []string{a.path() + "/" + view}
+		if view == "tree" {
+			paths = append(paths, strings.Replace(paths[0], "/v1beta1/", "/v1beta1/watch/", 1))
+		}
+		for _, path := range paths {
+			response, err := u.get(ctx, path)
+			if err == nil {
+				return errors.Join(fmt.Errorf("%s is not refused", path), response.Body.Close())
+			}
+			for _, word := range words {
+				if !strings.Contains(err.Error(), word) {
+					return fmt.Errorf("%s is refused without %q: %w", path, word, err)
+				}
+			}
+		}
+		return nil
+	}
 }

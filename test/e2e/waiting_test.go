@@ -122,6 +122,7 @@ func TestNoSilence(t *testing.T) {
 			t.Parallel()
 			a := start(t, hasty(styles[style]))
 			q := a.quota(6)
+			a.foretells("quota")
 			a.release("v2")
 			why := "new pods are refused: a pod is forbidden: exceeded quota: small"
 			a.until("the message says why", a.says("upgrade workload to new version", why))

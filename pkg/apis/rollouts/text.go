@@ -81,6 +81,7 @@ func isBlank(text string) bool {
 // Clean returns the text as it may be recorded: a replacement character takes the place
 // of each hidden one, so that different names stay different, and long text is cut.
 func Clean(text string, most int) string {
+	text, isCut := cut(text, most)
 	isHidden, empty := newHiddenCheck(), isBlank(text)
 	text = strings.Map(func(r rune) rune {
 		if isHidden(r) || empty {
@@ -88,10 +89,25 @@ func Clean(text string, most int) string {
 		}
 		return r // an invalid byte is utf8.RuneError already
 	}, text)
-	if utf8.RuneCountInString(text) <= most {
-		return text
+	if isCut {
+		text += "…"
 	}
-	return string([]rune(text)[:most-1]) + "…"
+	return text
+}
+
+// cut takes off what is too long, with one character for a mark, and reports whether anything
+// was. It looks no further.
+func cut(text string, most int) (head string, isCut bool) {
+	n, end := 0, 0
+	for i := range text {
+		if n++; n == most {
+			end = i
+		}
+		if n > most {
+			return text[:end], true
+		}
+	}
+	return text, false
 }
 
 // Clean cleans the messages and the conditions of the status.

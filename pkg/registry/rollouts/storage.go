@@ -6,11 +6,9 @@
 package rollouts
 
 import (
-	"context"
 	"errors"
 	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -58,23 +56,21 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 // addViews adds what is computed of what other endpoints store, for clients of today: the
 // older version has none of it.
 func addViews(stored Endpoints, r *rollout.Endpoints, c rollout.Config, t tree.Config) error {
-	served := stored["v1beta1"]
-	var isRollouts, isBatches bool
-	t.Rollouts, isRollouts = served["rollouts"].(look.Store)
-	t.BatchReleases, isBatches = served["batchreleases"].(look.Store)
-	histories, isHistories := stored["v1alpha1"]["rollouthistories"].(rest.StandardStorage)
-	maps.Copy(served, r.Views(c, t.Sources, histories))
-	why, isWhy := served["rollouts/why"].(rest.Getter)
-	if !isRollouts || !isBatches || !isHistories || !isWhy {
-		return errors.New("the endpoints of rollouts, batchreleases and rollouthistories can not be read for views")
+	served, older := stored["v1beta1"], stored["v1alpha1"]
+	histories, ok := older["rollouthistories"].(rest.StandardStorage)
+	t.Stores = map[string]look.Store{}
+	for kind, storage := range map[string]rest.Storage{
+		"Rollout": served["rollouts"], "BatchRelease": served["batchreleases"], "TrafficRouting": older["trafficroutings"],
+	} {
+		store, isStore := storage.(look.Store)
+		t.Stores[kind], ok = store, ok && isStore
 	}
-	t.Why = func(ctx context.Context, r *rollouts.Rollout) (rollouts.RolloutWhy, error) {
-		obj, err := why.Get(ctx, r.Name, &metav1.GetOptions{})
-		if err != nil {
-			return rollouts.RolloutWhy{}, err
-		}
-		return *obj.(*rollouts.RolloutWhy), nil
+	if !ok {
+		return errors.New("the endpoints that views are made of can not be listed and watched")
 	}
+	views, why := r.Views(c, t.Sources, histories)
+	maps.Copy(served, views)
+	t.Why = why
 	served["rollouts/tree"] = tree.NewREST(t)
 	return nil
 }

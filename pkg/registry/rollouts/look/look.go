@@ -44,18 +44,23 @@ type Store interface {
 
 // Sources are where objects are read, and who says whether a user may see them.
 type Sources struct {
-	Rollouts, BatchReleases Store
+	// Stores are endpoints of this process, by kind.
+	Stores map[string]Store
 	// Cluster reads with the account of the server; nil where there is no cluster.
 	Cluster    dynamic.Interface
 	Authorizer authorizer.Authorizer
 }
+
+// Why says of a Rollout what is the same for all users; what it returns adds what is not, for
+// the user of a request.
+type Why func(context.Context, *rollouts.Rollout) func(context.Context) (*rollouts.RolloutWhy, error)
 
 // Rollout is the stored Rollout, for a caller that may get it.
 func (s *Sources) Rollout(ctx context.Context, name string) (*rollouts.Rollout, error) {
 	if err := s.Allowed(ctx, "get", "", name); err != nil {
 		return nil, err
 	}
-	obj, err := s.Rollouts.Get(ctx, name, &metav1.GetOptions{})
+	obj, err := s.Stores["Rollout"].Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +150,10 @@ func Narrow(r view.Read, options *metav1.ListOptions) {
 
 // Store is the endpoint that serves the kind in this process; nil if the cluster does.
 func (s *Sources) Store(r view.Read) Store {
-	switch {
-	case r.Kind.Group != rollouts.GroupName:
+	if r.Kind.Group != rollouts.GroupName {
 		return nil
-	case r.Kind.Kind == "Rollout":
-		return s.Rollouts
-	default:
-		return s.BatchReleases
 	}
+	return s.Stores[r.Kind.Kind]
 }
 
 // List lists objects of an endpoint.

@@ -63,7 +63,7 @@ func (e *Endpoints) Serve(answer any) map[string]rest.Storage {
 }
 
 // Views names the endpoints of what is computed about Rollouts.
-func (e *Endpoints) Views(c Config, from look.Sources, histories rest.StandardStorage) map[string]rest.Storage {
+func (e *Endpoints) Views(c Config, from look.Sources, histories rest.StandardStorage) (map[string]rest.Storage, look.Why) {
 	return view.Serve(view.Config{
 		Sources: from, Scheme: c.Scheme, Clock: c.Clock, Histories: histories, Uses: Uses(), Rules: c.Rules, Claimed: e.rollout.claims.Check,
 	})

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -45,6 +46,7 @@ type snapshot struct {
 	seen *view.Seen
 	gone bool
 	at   time.Time
+	why  func(context.Context) (*rollouts.RolloutWhy, error)
 	// next is closed when there is a newer one.
 	next chan struct{}
 
@@ -200,6 +202,7 @@ func (o *open) look(ctx context.Context) time.Duration {
 		r, _ := found[0].(*rollouts.Rollout)
 		next.seen = view.NewSeen(r)
 		look.All(bounded, next.seen, read.from(ctx), o.may)
+		next.why = o.trees.Why(genericapirequest.WithNamespace(bounded, o.key.Namespace), r)
 	}
 	o.stopUnused(read.used)
 	o.publish(next)

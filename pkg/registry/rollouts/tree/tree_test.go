@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
@@ -193,6 +195,36 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// A TrafficRouting that a plan names is a router, for those that may see it.
+func TestTrafficRouting(t *testing.T) {
+	the.application(t, "routing", 1)
+	rollouts := the.as(t, admin).RolloutsV1beta1().Rollouts("routing")
+	patch := []byte(`{"spec":{"strategy":{"canary":{"trafficRoutings":null,"trafficRoutingRef":"edge","steps":[{"replicas":"20%"}]}}}}`)
+	if _, err := rollouts.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"router edge Missing it does not exist", "router edge Progressing", "hidden TrafficRouting: get trafficroutings.rollouts.kruise.io"} {
+		tree, err := the.as(t, pat).RolloutsV1beta1().Rollouts("routing").GetTree(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rows(tree); !slices.Contains(strings.Split(got, "\n"), want) {
+			t.Errorf("there is no line %q in:\n%s", want, got)
+		}
+		if strings.Contains(want, "Progressing") {
+			the.deny(t, "get trafficroutings")
+		}
+		edge := &v1alpha1.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+		edge.Spec.ObjectRef = []v1alpha1.TrafficRoutingRef{{Service: "web-service", Ingress: &v1alpha1.IngressRef{Name: "web-ingress"}}}
+		edge.Spec.Strategy.Weight = new(int32(20))
+		_, err = the.as(t, admin).RolloutsV1alpha1().TrafficRoutings("routing").Create(t.Context(), edge, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		the.clock.Step(time.Second) // another read is not the one that has just ended
+	}
+}
+
 // What the account of the server may not read is hidden, and so is what fails.
 func TestUnreadable(t *testing.T) {
 	the.application(t, "unreadable", 1)
@@ -330,6 +362,7 @@ func TestNobodyLooks(t *testing.T) {
 	the.quiet(t)
 	before := heap()
 	viewers, clients := make([]watch.Interface, 100), []string{vera, pat}
+	the.cluster.ClearActions()
 	the.deny(t, "list horizontalpodautoscalers")
 	for i := range viewers {
 		var err error
@@ -341,6 +374,10 @@ func TestNobodyLooks(t *testing.T) {
 		if tree := the.tree(t, s, watch.Added); len(tree.Nodes) < 155 {
 			t.Fatalf("there are %d nodes", len(tree.Nodes))
 		}
+	}
+	lists := slices.DeleteFunc(the.cluster.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() != "list" })
+	if len(lists) > 50 {
+		t.Errorf("for 100 viewers there were %d lists", len(lists))
 	}
 	want := map[string]int{
 		"deployments": 1, "replicasets": 1, "pods": 1, "services": 2, "ingresses": 2,

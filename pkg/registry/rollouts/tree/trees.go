@@ -40,8 +40,7 @@ type Config struct {
 	Clock clock.WithDelayedExecution
 	// MaxOpen is how many Rollouts may be watched at once.
 	MaxOpen int
-	// Why is the answer of why for the user of a request.
-	Why func(context.Context, *rollouts.Rollout) (rollouts.RolloutWhy, error)
+	Why     look.Why
 }
 
 // REST serves the trees of Rollouts.
@@ -90,7 +89,7 @@ func (t *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	seen := view.NewSeen(r)
 	look.All(bounded, seen, t.flight(key).read, func(read view.Read) bool { return t.May(ctx, read) })
-	return t.answer(ctx, r, view.Of(seen, t.Clock.Now()))
+	return answer(ctx, r, view.Of(seen, t.Clock.Now()), t.Why(ctx, r))
 }
 
 // Watch implements rest.Watcher.
@@ -110,15 +109,13 @@ func (t *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 }
 
 // answer is the tree as it is sent to the user of a request.
-func (t *REST) answer(ctx context.Context, r *rollouts.Rollout, tree view.Tree) (*rollouts.RolloutTree, error) {
-	out := &rollouts.RolloutTree{
+func answer(ctx context.Context, r *rollouts.Rollout, tree view.Tree, why func(context.Context) (*rollouts.RolloutWhy, error)) (*rollouts.RolloutTree, error) {
+	says, err := why(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &rollouts.RolloutTree{
 		ObjectMeta: metav1.ObjectMeta{Name: r.Name, Namespace: r.Namespace, UID: r.UID, ResourceVersion: r.ResourceVersion, CreationTimestamp: r.CreationTimestamp},
-		Nodes:      tree.Nodes, Hidden: tree.Hidden,
-	}
-	if t.Why == nil {
-		return out, nil
-	}
-	var err error
-	out.Why, err = t.Why(ctx, r)
-	return out, err
+		Nodes:      tree.Nodes, Hidden: tree.Hidden, Why: *says,
+	}, nil
 }

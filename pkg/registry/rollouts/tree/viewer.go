@@ -113,7 +113,7 @@ func (v *viewer) event(ctx context.Context, s *snapshot) (e *watch.Event, last b
 		v.open.wake() // nobody was allowed to see it before
 		return nil, false
 	}
-	tree, err := v.open.trees.answer(ctx, mine.Rollout, s.tree(mine))
+	tree, err := answer(ctx, mine.Rollout, s.tree(mine), s.why)
 	if err != nil {
 		return new(refusal(err)), true
 	}

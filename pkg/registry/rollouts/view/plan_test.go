@@ -154,7 +154,7 @@ func asker(t *testing.T, denied ...string) *planREST {
 	return &planREST{whys{Config{
 		Sources: look.Sources{
 			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
-			Rollouts: stored{named: map[string]runtime.Object{"web": r}}, BatchReleases: stored{},
+			Stores: map[string]look.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
 		},
 		Scheme: scheme, Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Histories: noHistories{},
 	}}}
@@ -171,7 +171,7 @@ func (p *planREST) patch(t *testing.T, resource, name, patch string) {
 
 // rollout is the stored one.
 func (p *planREST) rollout() *rollouts.Rollout {
-	return p.Rollouts.(stored).named["web"].(*rollouts.Rollout)
+	return p.Stores["Rollout"].(stored).named["web"].(*rollouts.Rollout)
 }
 
 func asked(t *testing.T) context.Context {

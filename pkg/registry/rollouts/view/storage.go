@@ -49,14 +49,14 @@ type Use struct {
 	Command func(body runtime.Object) verb.Command
 }
 
-// Serve names the endpoints.
-func Serve(c Config) map[string]rest.Storage {
+// Serve names the endpoints, and answers why to others.
+func Serve(c Config) (map[string]rest.Storage, look.Why) {
 	w := whys{c}
 	return map[string]rest.Storage{
 		"rollouts/why":     &REST{new: func() runtime.Object { return &rollouts.RolloutWhy{} }, get: w.get},
 		"rollouts/history": &historyREST{w},
 		"rollouts/" + Plan: &planREST{w},
-	}
+	}, w.of
 }
 
 // REST serves one answer about a Rollout.

@@ -36,20 +36,21 @@ func (w whys) get(ctx context.Context, name string) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Of(ctx, r)
+	return w.of(ctx, r)(ctx)
 }
 
-// Of says it of a Rollout to the caller of the request.
-func (w whys) Of(ctx context.Context, r *rollouts.Rollout) (*rollouts.RolloutWhy, error) {
+// of says it of a Rollout. What is the same for all callers is read once.
+func (w whys) of(ctx context.Context, r *rollouts.Rollout) func(ctx context.Context) (*rollouts.RolloutWhy, error) {
 	facts, err := w.facts(ctx, r)
-	if err != nil {
-		return nil, err
+	return func(ctx context.Context) (*rollouts.RolloutWhy, error) {
+		if err != nil {
+			return nil, err
+		}
+		out := why.Of(r, facts)
+		var err error
+		out.Actions, err = w.actions(ctx, r, facts)
+		return &out, err
 	}
-	out := why.Of(r, facts)
-	if out.Actions, err = w.actions(ctx, r, facts); err != nil {
-		return nil, err
-	}
-	return &out, nil
 }
 
 func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err error) {
@@ -72,7 +73,7 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 
 // batch is the BatchRelease of a Rollout; nil if there is none.
 func (w whys) batch(ctx context.Context, r *rollouts.Rollout) (*rollouts.BatchRelease, error) {
-	b, err := read[*rollouts.BatchRelease](ctx, w.BatchReleases, r.Name)
+	b, err := read[*rollouts.BatchRelease](ctx, w.Stores["BatchRelease"], r.Name)
 	if err != nil || !planner.Owns(r, b) {
 		return nil, err
 	}

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+// Package draw answers: what does a person see of a release? It is pure: what the server
+// has said in, texts out. No line is wider than the Screen, a colour repeats a word, and
+// nothing that others write changes the terminal.
+package draw
 
 import (
 	"slices"
@@ -14,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// screen is what is drawn on. It has no effects: texts in, texts out.
-type screen struct {
-	// width in columns; 0 is as wide as needed.
-	width         int
-	ascii, colour bool
-	now           time.Time
+// Screen is what is drawn on. It has no effects: texts in, texts out.
+type Screen struct {
+	// Width in columns; 0 is as wide as needed.
+	Width         int
+	ASCII, Colour bool
+	Now           time.Time
 }
 
 // inASCII has for each sign one of the same width.
@@ -28,66 +31,67 @@ var inASCII = strings.NewReplacer(
 	"├", "|", "─", "-", "└", "`", "│", "|", "░", ".", "▁", "_", "▂", "_", "▃", "-", "▄", "-", "▅", "-", "▆", "=", "▇", "=", "█", "#",
 )
 
-// finish has no line that is wider than the screen: it ends with an ellipsis.
-func (s screen) finish(drawing string) string {
+// Finish has no line that is wider than the screen: it ends with an ellipsis.
+func (s Screen) Finish(drawing string) string {
 	tail := "…"
-	if s.ascii {
+	if s.ASCII {
 		drawing, tail = inASCII.Replace(drawing), "~"
 	}
 	lines := strings.Split(drawing, "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(line, " ")
-		if s.width > 0 {
-			lines[i] = ansi.Truncate(lines[i], s.width, tail)
+		if s.Width > 0 {
+			lines[i] = ansi.Truncate(lines[i], s.Width, tail)
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// wrap breaks a text into lines, all but the first one indented.
-func (s screen) wrap(text, indent string) string {
-	if s.width <= 0 {
+// Wrap breaks a text into lines, all but the first one indented.
+func (s Screen) Wrap(text, indent string) string {
+	if s.Width <= 0 {
 		return text
 	}
-	return strings.ReplaceAll(ansi.Wrap(text, max(s.width-len(indent), 10), ""), "\n", "\n"+indent)
+	return strings.ReplaceAll(ansi.Wrap(text, max(s.Width-len(indent), 10), ""), "\n", "\n"+indent)
 }
 
 // The colours, each beside a word that says the same. They are those of the terminal.
 const (
-	bold   = "1"
+	Bold   = "1"
 	dim    = "2"
-	red    = "31"
+	Red    = "31"
 	green  = "32"
 	yellow = "33"
 	cyan   = "36"
 )
 
-func (s screen) paint(colour, text string) string {
-	if !s.colour || colour == "" || text == "" {
+// Paint colours a text, where there are colours.
+func (s Screen) Paint(colour, text string) string {
+	if !s.Colour || colour == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[m"
 }
 
 // age says how long ago a moment was, and nothing where it is not known.
-func (s screen) age(t *metav1.Time) string {
+func (s Screen) age(t *metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return duration.HumanDuration(s.now.Sub(t.Time))
+	return duration.HumanDuration(s.Now.Sub(t.Time))
 }
 
 // at says when a moment was: the time of today, or the date.
-func (s screen) at(t metav1.Time) string {
-	local := t.In(s.now.Location())
-	if s.now.Sub(t.Time) < 20*time.Hour {
+func (s Screen) at(t metav1.Time) string {
+	local := t.In(s.Now.Location())
+	if s.Now.Sub(t.Time) < 20*time.Hour {
 		return local.Format("15:04")
 	}
 	return local.Format("2006-01-02 15:04")
 }
 
-// plain leaves out what would change the terminal: others write the texts.
-func plain(text string) string {
+// Plain leaves out what would change the terminal: others write the texts.
+func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -110,13 +114,13 @@ type column struct {
 const always = 9
 
 // table draws rows below titles, if there are any.
-func (s screen) table(columns []column, rows [][]string) string {
+func (s Screen) table(columns []column, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""
 	}
 	titles := make([]string, len(columns))
 	for i, c := range columns {
-		titles[i] = s.paint(dim, c.title)
+		titles[i] = s.Paint(dim, c.title)
 	}
 	use, wide := s.fitting(columns, rows)
 	if strings.Join(titles, "") != "" {
@@ -139,7 +143,7 @@ func (s screen) table(columns []column, rows [][]string) string {
 }
 
 // fitting are the columns that have a text, and room, and how wide each of all is.
-func (s screen) fitting(columns []column, rows [][]string) (use, wide []int) {
+func (s Screen) fitting(columns []column, rows [][]string) (use, wide []int) {
 	var candidates []int
 	for i, c := range columns {
 		most := 0
@@ -154,7 +158,7 @@ func (s screen) fitting(columns []column, rows [][]string) (use, wide []int) {
 	slices.SortStableFunc(candidates, func(a, b int) int { return columns[b].keep - columns[a].keep })
 	for _, i := range candidates {
 		with := slices.Sorted(slices.Values(append(slices.Clone(use), i)))
-		if columns[i].keep == always || s.width <= 0 || total(with, wide) <= s.width {
+		if columns[i].keep == always || s.Width <= 0 || total(with, wide) <= s.Width {
 			use = with
 		}
 	}
@@ -169,4 +173,21 @@ func total(use, wide []int) int {
 	}
 	last := wide[use[len(use)-1]]
 	return sum - 2 - max(0, last-max(last/3, 16))
+}
+
+// Cleaned has no text that changes the terminal.
+func Cleaned(value any) any {
+	switch v := value.(type) {
+	case string:
+		return Plain(v)
+	case []any:
+		for i := range v {
+			v[i] = Cleaned(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = Cleaned(v[k])
+		}
+	}
+	return value
 }

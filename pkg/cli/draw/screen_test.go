@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package draw
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,31 +34,39 @@ func recorded[T any](t *testing.T, name string) *T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decode[T](raw)
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	harmless, err := json.Marshal(Cleaned(value))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &got.it
+	var got T
+	if err := json.Unmarshal(harmless, &got); err != nil {
+		t.Fatal(err)
+	}
+	return &got
 }
 
 // drawings of the same release.
-func drawings(t *testing.T) map[string]func(screen) string {
+func drawings(t *testing.T) map[string]func(Screen) string {
 	t.Helper()
 	why, plan := recorded[v1beta1.RolloutWhy](t, "why"), recorded[v1beta1.RolloutPlan](t, "plan")
 	history := recorded[v1beta1.RolloutReleases](t, "history")
-	p := &picture{
-		tree: recorded[v1beta1.RolloutTree](t, "tree"), plan: plan, release: &history.Releases[0],
+	p := &Picture{
+		Tree: recorded[v1beta1.RolloutTree](t, "tree"), Plan: plan, Release: &history.Releases[0],
 		ready: map[string][]int32{"s2": {0, 1, 1, 3, 4}, "s1": {10, 9, 9, 7, 5}},
 	}
 	wide := *p
-	wide.wide = true
-	return map[string]func(screen) string{
-		"why":      func(s screen) string { return s.why(why) },
-		"plan":     func(s screen) string { return s.plan(plan) },
-		"get":      p.draw,
-		"history":  func(s screen) string { return s.history(history) },
-		"diff":     func(s screen) string { return s.changes(&history.Releases[0]) },
-		"get-wide": wide.draw,
+	wide.Wide = true
+	return map[string]func(Screen) string{
+		"why":      func(s Screen) string { return s.Why(why) },
+		"plan":     func(s Screen) string { return s.Plan(plan) },
+		"get":      p.Draw,
+		"history":  func(s Screen) string { return s.History(history) },
+		"diff":     func(s Screen) string { return s.Changes(&history.Releases[0]) },
+		"get-wide": wide.Draw,
 	}
 }
 
@@ -66,8 +75,8 @@ func TestWidths(t *testing.T) {
 	t.Parallel()
 	for name, draw := range drawings(t) {
 		for _, width := range []int{0, 30, 40, 80, 160} {
-			s := screen{width: width, now: now}
-			got := s.finish(draw(s))
+			s := Screen{Width: width, Now: now}
+			got := s.Finish(draw(s))
 			for line := range strings.Lines(got) {
 				if width > 0 && ansi.StringWidth(strings.TrimSuffix(line, "\n")) > width {
 					t.Errorf("%s at %d columns has a line of %d: %s", name, width, ansi.StringWidth(line), line)
@@ -83,22 +92,22 @@ func TestWidths(t *testing.T) {
 func TestColours(t *testing.T) {
 	t.Parallel()
 	for name, draw := range drawings(t) {
-		plain, colour := screen{width: 80, now: now}, screen{width: 80, now: now, colour: true}
-		if got, want := ansi.Strip(colour.finish(draw(colour))), plain.finish(draw(plain)); got != want {
+		plain, colour := Screen{Width: 80, Now: now}, Screen{Width: 80, Now: now, Colour: true}
+		if got, want := ansi.Strip(colour.Finish(draw(colour))), plain.Finish(draw(plain)); got != want {
 			t.Errorf("%s with colours has another text (-without +with):\n%s", name, cmp.Diff(want, got))
 		}
-		if text := plain.finish(draw(plain)); strings.Contains(text, "\x1b") {
+		if text := plain.Finish(draw(plain)); strings.Contains(text, "\x1b") {
 			t.Errorf("%s without colours has an escape sequence:\n%q", name, text)
 		}
 	}
-	golden.File(t, "why-colour.txt", screen{width: 80, now: now, colour: true}.finish(drawings(t)["why"](screen{width: 80, now: now, colour: true})))
+	golden.File(t, "why-colour.txt", Screen{Width: 80, Now: now, Colour: true}.Finish(drawings(t)["why"](Screen{Width: 80, Now: now, Colour: true})))
 }
 
 func TestASCII(t *testing.T) {
 	t.Parallel()
 	for name, draw := range drawings(t) {
-		s := screen{width: 80, now: now, ascii: true}
-		got := s.finish(draw(s))
+		s := Screen{Width: 80, Now: now, ASCII: true}
+		got := s.Finish(draw(s))
 		for _, r := range got {
 			if r > 127 {
 				t.Errorf("%s has %q", name, r)

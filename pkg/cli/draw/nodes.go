@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package draw
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 
 // healths have a colour each, beside the word.
 var healths = map[string]string{
-	"Healthy": green, "Progressing": cyan, "Waiting": yellow, "Suspended": yellow, "Degraded": red, "Missing": red,
+	"Healthy": green, "Progressing": cyan, "Waiting": yellow, "Suspended": yellow, "Degraded": Red, "Missing": Red,
 }
 
 // columnsOfNodes: the last one gets lines of its own where there is no room.
@@ -22,27 +22,27 @@ var columnsOfNodes = []column{
 }
 
 // nodes draws the objects of a release as a tree, without the Rollout.
-func (p *picture) nodes(s screen) string {
-	nodes := p.tree.Nodes
+func (p *Picture) nodes(s Screen) string {
+	nodes := p.Tree.Nodes
 	if len(nodes) == 0 {
 		return ""
 	}
-	if !p.wide {
+	if !p.Wide {
 		nodes = together(nodes)
 	}
 	var rows [][]string
 	var messages strings.Builder
 	for _, b := range walk(nodes) {
 		n, name := b.node, s.nodeName(b.node)
-		row := []string{b.lines + name, n.Revision, ready(n), percent(n.Traffic), s.age(n.Since), s.paint(healths[n.Health], n.Health), "", "", n.Message}
-		if p.wide {
+		row := []string{b.lines + name, n.Revision, ready(n), Percent(n.Traffic), s.age(n.Since), s.Paint(healths[n.Health], n.Health), "", "", n.Message}
+		if p.Wide {
 			row[6], row[7] = n.Node, some(n.Restarts)
 		}
 		if s.isNarrow() {
 			row[8] = ""
 		}
 		if s.isNarrow() && n.Message != "" && n.Health != "Healthy" {
-			messages.WriteString(s.wrap(name+" is "+n.Health+": "+n.Message, "  ") + "\n")
+			messages.WriteString(s.Wrap(name+" is "+n.Health+": "+n.Message, "  ") + "\n")
 		}
 		rows = append(rows, row)
 	}
@@ -91,12 +91,12 @@ var shortNames = map[string]string{
 // wideKinds is how many columns kinds with their whole name take.
 const wideKinds = 120
 
-func (s screen) nodeName(n *v1beta1.Node) string {
+func (s Screen) nodeName(n *v1beta1.Node) string {
 	kind := strings.ToLower(n.Kind)
 	if n.Name == "" && n.Pods != nil {
-		return count(*n.Pods, kind)
+		return Count(*n.Pods, kind)
 	}
-	if s.width > 0 && s.width < wideKinds {
+	if s.Width > 0 && s.Width < wideKinds {
 		kind = cmp.Or(shortNames[kind], kind)
 	}
 	return kind + "/" + n.Name
@@ -150,9 +150,9 @@ func ready(n *v1beta1.Node) string {
 	case n.Ready == nil && all == nil:
 		return ""
 	case n.Ready == nil:
-		return "?/" + number(*all)
+		return "?/" + Number(*all)
 	case all == nil:
-		return number(*n.Ready)
+		return Number(*n.Ready)
 	}
-	return number(*n.Ready) + "/" + number(*all)
+	return Number(*n.Ready) + "/" + Number(*all)
 }

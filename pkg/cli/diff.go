@@ -14,56 +14,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
-
-func newHistory(a *app) *cobra.Command {
-	return newShow(a, "history", "List releases: who decided what, why, and how long it took", screen.history)
-}
-
-// history draws releases, the newest first, each with its decisions.
-func (s screen) history(h *v1beta1.RolloutReleases) string {
-	if len(h.Releases) == 0 {
-		return "No release is on record.\n"
-	}
-	rows := make([][]string, 0, len(h.Releases))
-	for i := range h.Releases {
-		r := &h.Releases[i]
-		took := ""
-		if r.StartTime != nil && r.EndTime != nil {
-			took = duration.HumanDuration(r.EndTime.Sub(r.StartTime.Time))
-		}
-		outcome := cmp.Or(string(r.Outcome), "under way")
-		rows = append(rows, []string{
-			strconv.FormatInt(r.Number, 10), s.paint(outcomes[outcome], outcome), versions(&r.ReleaseRef), s.age(r.StartTime), took,
-			some(int32(len(r.Changes)) + r.MoreChanges), "",
-		})
-	}
-	lines := strings.SplitAfter(s.table([]column{
-		{"RELEASE", always, true}, {"OUTCOME", always, false}, {"VERSIONS", 8, false}, {"AGE", 7, true}, {"TOOK", 5, true},
-		{"CHANGES", 4, true}, {"", 1, false},
-	}, rows), "\n")
-	var b strings.Builder
-	b.WriteString(lines[0])
-	for i := range h.Releases {
-		b.WriteString(lines[i+1])
-		for j := range h.Releases[i].Decisions {
-			d := &h.Releases[i].Decisions[j]
-			about := s.decision(d)
-			if d.Step > 0 {
-				about += s.paint(dim, fmt.Sprintf(" (step %d)", d.Step))
-			}
-			b.WriteString("         " + s.wrap(about, "           ") + "\n")
-		}
-	}
-	return b.String()
-}
-
-// outcomes have a colour each, beside the word.
-var outcomes = map[string]string{"succeeded": green, "under way": cyan, "aborted": red}
 
 // difference are the flags of diff.
 type difference struct {
@@ -107,7 +62,7 @@ func (d *difference) run(ctx context.Context, t *target, releases []string) erro
 	case err != nil:
 		return err
 	case oldest == before && !d.full:
-		return d.show(nil, nil, func(s screen) string { return s.changes(newest) })
+		return d.show(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
 	case oldest == nil:
 		return fmt.Errorf("the release before %d is not on record: name two", newest.Number)
 	}
@@ -148,28 +103,6 @@ func (t *target) restore(ctx context.Context, number int64) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("the template of release %d is not on record any more", number)
-}
-
-// changes draws what a release has changed.
-func (s screen) changes(r *v1beta1.PastRelease) string {
-	if len(r.Changes) == 0 && r.MoreChanges == 0 {
-		return "Nothing in the template differs.\n"
-	}
-	var b strings.Builder
-	for _, c := range r.Changes {
-		line := "~ " + c.Path + ": " + s.paint(red, c.From) + " → " + s.paint(green, c.To)
-		switch {
-		case c.From == "":
-			line = s.paint(green, "+ "+c.Path+": "+c.To)
-		case c.To == "":
-			line = s.paint(red, "− "+c.Path+": "+c.From)
-		}
-		b.WriteString(s.wrap(line, "  ") + "\n")
-	}
-	if r.MoreChanges > 0 {
-		b.WriteString("and " + count(r.MoreChanges, "more change") + "; --full shows all\n")
-	}
-	return b.String()
 }
 
 // compare has a program compare the templates of two releases, as kubectl diff does.

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package draw
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// History draws releases, the newest first, each with its decisions.
+func (s Screen) History(h *v1beta1.RolloutReleases) string {
+	if len(h.Releases) == 0 {
+		return "No release is on record.\n"
+	}
+	rows := make([][]string, 0, len(h.Releases))
+	for i := range h.Releases {
+		r := &h.Releases[i]
+		took := ""
+		if r.StartTime != nil && r.EndTime != nil {
+			took = duration.HumanDuration(r.EndTime.Sub(r.StartTime.Time))
+		}
+		outcome := cmp.Or(string(r.Outcome), "under way")
+		rows = append(rows, []string{
+			strconv.FormatInt(r.Number, 10), s.Paint(outcomes[outcome], outcome), Versions(&r.ReleaseRef), s.age(r.StartTime), took,
+			some(int32(len(r.Changes)) + r.MoreChanges), "",
+		})
+	}
+	lines := strings.SplitAfter(s.table([]column{
+		{"RELEASE", always, true}, {"OUTCOME", always, false}, {"VERSIONS", 8, false}, {"AGE", 7, true}, {"TOOK", 5, true},
+		{"CHANGES", 4, true}, {"", 1, false},
+	}, rows), "\n")
+	var b strings.Builder
+	b.WriteString(lines[0])
+	for i := range h.Releases {
+		b.WriteString(lines[i+1])
+		for j := range h.Releases[i].Decisions {
+			d := &h.Releases[i].Decisions[j]
+			about := s.decision(d)
+			if d.Step > 0 {
+				about += s.Paint(dim, fmt.Sprintf(" (step %d)", d.Step))
+			}
+			b.WriteString("         " + s.Wrap(about, "           ") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// outcomes have a colour each, beside the word.
+var outcomes = map[string]string{"succeeded": green, "under way": cyan, "aborted": Red}
+
+// Changes draws what a release has changed.
+func (s Screen) Changes(r *v1beta1.PastRelease) string {
+	if len(r.Changes) == 0 && r.MoreChanges == 0 {
+		return "Nothing in the template differs.\n"
+	}
+	var b strings.Builder
+	for _, c := range r.Changes {
+		line := "~ " + c.Path + ": " + s.Paint(Red, c.From) + " → " + s.Paint(green, c.To)
+		switch {
+		case c.From == "":
+			line = s.Paint(green, "+ "+c.Path+": "+c.To)
+		case c.To == "":
+			line = s.Paint(Red, "− "+c.Path+": "+c.From)
+		}
+		b.WriteString(s.Wrap(line, "  ") + "\n")
+	}
+	if r.MoreChanges > 0 {
+		b.WriteString("and " + Count(r.MoreChanges, "more change") + "; --full shows all\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package draw
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+)
+
+// HasErrors reports whether a plan has one.
+func HasErrors(p *v1beta1.RolloutPlan) bool {
+	return slices.ContainsFunc(p.Status.Findings, func(f v1beta1.Finding) bool { return f.Severity == "Error" })
+}
+
+// severities have a word and a colour each.
+var severities = map[string][2]string{"Error": {"ERROR", Red}, "Warning": {"WARN", yellow}, "Info": {"INFO", dim}}
+
+// Findings draws what will go wrong.
+func (s Screen) Findings(p *v1beta1.RolloutPlan) string {
+	var b strings.Builder
+	for _, f := range p.Status.Findings {
+		look := severities[f.Severity]
+		word := cmp.Or(look[0], strings.ToUpper(f.Severity))
+		text := f.Code + ": " + f.Message
+		if f.Object != nil {
+			text = strings.ToLower(f.Object.Kind) + "/" + f.Object.Name + ": " + f.Message
+		}
+		if f.Step > 0 {
+			text = fmt.Sprintf("step %d  %s", f.Step, text)
+		}
+		if f.Fix != "" {
+			text += "; what helps: " + f.Fix
+		}
+		b.WriteString(s.Paint(look[1], fmt.Sprintf("%-7s", word)) + s.Wrap(text, "       ") + "\n")
+	}
+	for _, unknown := range p.Status.Unknown {
+		b.WriteString(s.Paint(dim, "UNSEEN ") + s.Wrap(unknown, "       ") + "\n")
+	}
+	return b.String()
+}
+
+// Plan draws what a release will do.
+func (s Screen) Plan(p *v1beta1.RolloutPlan) string {
+	columns := []column{
+		{"STEP", always, true}, {"NEW", 8, true}, {"OLD", 4, true}, {"PODS", 6, true}, {"PEAK", 5, true}, {"READY≥", 3, true},
+		{"TRAFFIC", 7, true}, {"LOAD/NEW", 2, true}, {"THEN", always, false}, {"USUALLY", 1, true},
+	}
+	rows := make([][]string, 0, len(p.Status.Steps))
+	for i := range p.Status.Steps {
+		step := &p.Status.Steps[i]
+		rows = append(rows, []string{
+			stepName(step), Number(step.Update), Number(step.Stable), moves(step.Waves),
+			Number(step.Peak), Number(step.MinReady), Percent(step.Traffic), step.PerPod, then(&step.Then), took(step.Usual),
+		})
+	}
+	return s.Wrap(s.Paint(Bold, title(&p.ObjectMeta))+summaryOf(p), "  ") + "\n" + s.table(columns, rows) + s.Findings(p)
+}
+
+// summaryOf says what was asked, and what the release needs at most.
+func summaryOf(p *v1beta1.RolloutPlan) string {
+	var parts []string
+	for _, container := range slices.Sorted(maps.Keys(p.Spec.Images)) {
+		parts = append(parts, container+"="+p.Spec.Images[container])
+	}
+	if p.Spec.Replicas != nil {
+		parts = append(parts, fmt.Sprintf("%d replicas", *p.Spec.Replicas))
+	}
+	if after := p.Spec.After; after != nil {
+		parts = append(parts, "after "+after.Verb)
+	}
+	if peak := p.Status.Peak; peak.Pods > 0 {
+		text := fmt.Sprintf("at most %d pods", peak.Pods)
+		if peak.CPU != nil {
+			text += ", " + peak.CPU.String() + " CPU"
+		}
+		if peak.Memory != nil {
+			text += ", " + peak.Memory.String() + " memory"
+		}
+		parts = append(parts, text, fmt.Sprintf("at least %d ready", p.Status.Floor))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "   " + strings.Join(parts, " · ")
+}
+
+// marks of the states of steps.
+var marks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "✔"}
+
+// stepName is the number of a step, or what else it is, behind its mark.
+func stepName(step *v1beta1.PlannedStep) string {
+	mark := cmp.Or(marks[step.State], "·") + " "
+	if step.Step == 0 {
+		return mark + strings.ToLower(step.State)
+	}
+	return mark + Number(step.Step)
+}
+
+// Number is a number.
+func Number(n int32) string { return strconv.Itoa(int(n)) }
+
+// some is a number, or nothing for none.
+func some(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return Number(n)
+}
+
+// Count is a number of things.
+func Count(n int32, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Percent is a share, or nothing where it is not known.
+func Percent(n *int32) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %%", *n)
+}
+
+// mostWaves is how many changes of sizes are written one by one.
+const mostWaves = 2
+
+// moves says how many pods start and stop.
+func moves(waves []v1beta1.Wave) string {
+	var texts []string
+	var sum v1beta1.Wave
+	for _, w := range waves {
+		times := max(w.Times, 1)
+		sum.Start, sum.Stop, sum.Times = sum.Start+times*w.Start, sum.Stop+times*w.Stop, sum.Times+times
+		texts = append(texts, move(w))
+	}
+	if len(waves) > mostWaves || sum.Times > int32(len(waves)) {
+		return fmt.Sprintf("%s in %d waves", move(sum), sum.Times)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func move(w v1beta1.Wave) string {
+	var parts []string
+	if w.Start > 0 {
+		parts = append(parts, fmt.Sprintf("+%d", w.Start))
+	}
+	if w.Stop > 0 {
+		parts = append(parts, fmt.Sprintf("−%d", w.Stop))
+	}
+	return strings.Join(parts, " ")
+}
+
+// then says what ends a step.
+func then(t *v1beta1.Then) string {
+	switch {
+	case t.Seconds != nil:
+		return duration.HumanDuration(time.Duration(*t.Seconds) * time.Second)
+	case len(t.Approvers) > 0:
+		return t.For + ", " + strings.Join(t.Approvers, ", ")
+	case t.You:
+		return t.For + ", you"
+	case t.For == "none":
+		return "goes on"
+	}
+	return t.For
+}
+
+func took(long *metav1.Duration) string {
+	if long == nil {
+		return ""
+	}
+	return duration.HumanDuration(long.Duration)
+}
