@@ -4,6 +4,7 @@
 package artifacts_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,33 @@ func TestImpersonation(t *testing.T) {
 	for _, verb := range rollout.Verbs() {
 		if !slices.Contains(created, "rollouts/"+verb) {
 			t.Errorf("it may not create rollouts/%s as its users", verb)
+		}
+	}
+}
+
+// The tab of Argo CD asks where Argo CD passes requests on to weir-dashboard, which knows
+// the user, and believes no groups that a client may have sent.
+func TestArgoTab(t *testing.T) {
+	t.Parallel()
+	text := func(name string) string {
+		t.Helper()
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	for name, has := range map[string][]string{
+		"../web/src/tab.tsx":                       {"'extensions/weir/apis/", "'Argocd-Application-Name'", "'Argocd-Project-Name'"},
+		"argocd/argocd-cm-tab.yaml":                {"extension.config.weir:", "url: https://weir-dashboard.weir-system.svc", "X-Weir-Proxy"},
+		"argocd/argocd-server.yaml":                {"/tmp/extensions/weir/extension-weir.js, subPath: extension-weir.js"},
+		"dashboard-impersonate/kustomization.yaml": {"--user-header=Argocd-Username, --groups-header=]", "--proxy-secret-file=/tls/proxy"},
+		"dashboard-impersonate/service.yaml":       {"name: weir-dashboard\n  namespace: weir-system", "port: 443"},
+	} {
+		for _, part := range has {
+			if !strings.Contains(text(name), part) {
+				t.Errorf("%s lacks %q", name, part)
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ missing() {
 command -v npm >/dev/null || missing 'there is no npm'
 npm ci --prefix web/e2e --no-audit --no-fund --silent || missing 'npm has no Playwright'
 export CHROMIUM=${CHROMIUM:-$(command -v chromium || true)}
-[[ $CHROMIUM ]] || (cd web/e2e && npx playwright install --only-shell chromium >&2) ||
+[[ $CHROMIUM ]] || (cd web/e2e && npx playwright install --only-shell chromium >/dev/null 2>&1) ||
 	missing "there is no chromium, and none to download; Debian's package is chromium"
 
 [[ ${1:-pages} != pages ]] || (cd web/e2e && npx playwright test pages)

@@ -23,7 +23,7 @@ bundle() {
 	mkdir -p "$out"
 	cp web/src/index.html web/src/icon.svg "$out"
 	NODE_PATH=web/vendor go tool -modfile=hack/web/go.mod esbuild web/src/main.tsx web/src/app.css \
-		--bundle --outdir="$out" --entry-names=app --tsconfig-raw='{}' --target=es2022 --format=esm \
+		--bundle --outdir="$out" --entry-names=app --tsconfig-raw='{}' --target=es2022 --format=iife \
 		--jsx=automatic --jsx-import-source=preact --log-level=warning --charset=utf8 \
 		--banner:js="/* Weir, Apache-2.0. With Preact:
 $(cat "$preact/LICENSE")

@@ -52,7 +52,7 @@ func main() {
 	f.StringVar(&o.secretFile, "proxy-secret-file", "", "file with what the proxy in front sends as X-Weir-Proxy, for impersonate")
 	f.StringVar(&o.as.Prefix, "impersonate-prefix", "", "what is before the name of each user and group, for impersonate")
 	f.StringVar(&o.as.UserHeader, "user-header", "X-Forwarded-User", "header with the name of the user, for impersonate")
-	f.StringVar(&o.as.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate")
+	f.StringVar(&o.as.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate; empty reads none")
 	_ = f.Parse(os.Args[1:]) // ExitOnError
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,10 +49,13 @@ func newSet(a *app) *cobra.Command {
 			images := map[string]string{}
 			for _, arg := range args {
 				container, image, ok := strings.Cut(arg, "=")
-				if !ok || container == "" || image == "" {
+				if !ok || container == "" {
 					return fmt.Errorf("%q must be CONTAINER=IMAGE", arg)
 				}
 				images[container] = image
+			}
+			if err := checkImages(images); err != nil {
+				return err
 			}
 			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*edit, error) { return setImages(workload, images) })
 		})
@@ -78,6 +82,20 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or waits for a person")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "of --wait")
 	addDryRun(cmd, &c.dryRun)
+}
+
+// image is how a container runtime reads the name of an image: a registry, a path in lower
+// case, a tag, a digest.
+var image = regexp.MustCompile(`^([\w.-]+(:\d+)?/)?[a-z\d]+([._/-]+[a-z\d]+)*(:\w[\w.-]{0,127})?(@[a-z\d]+:[a-f\d]{32,})?$`)
+
+// checkImages reports the first name that no container runtime takes.
+func checkImages(images map[string]string) error {
+	for _, container := range slices.Sorted(maps.Keys(images)) {
+		if !image.MatchString(images[container]) {
+			return fmt.Errorf("%q is no image: write [REGISTRY/]NAME[:TAG][@DIGEST], the name in lower case", images[container])
+		}
+	}
+	return nil
 }
 
 // setImages makes a patch that sets images where the containers still are.
@@ -117,7 +135,7 @@ func (c *change) undo(ctx context.Context, t *target, workload *unstructured.Uns
 		past := history.it.Releases[min(1, len(history.it.Releases)):]
 		at := slices.IndexFunc(past, func(r v1beta1.PastRelease) bool { return r.Outcome == v1beta1.ReleaseSucceeded })
 		if at < 0 {
-			return nil, errors.New("no earlier release that has succeeded is on record")
+			return nil, errors.New("no earlier release that has succeeded is on record: name one by --to")
 		}
 		number = past[at].Number
 	}
@@ -154,6 +172,9 @@ func (c *change) run(ctx context.Context, t *target, prepare func(*unstructured.
 	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager("kubectl-weir").DryRun(dry)
 	if _, err := helper.Patch(info.Namespace, info.Name, e.kind, e.patch, nil); err != nil {
 		return err
+	}
+	if dry {
+		e.what += " (server dry run)"
 	}
 	fmt.Fprintf(c.Out, "%s/%s: %s\n", strings.ToLower(workload.GetKind()), info.Name, e.what)
 	if !c.wait || dry {

@@ -48,3 +48,18 @@ func TestSetImages(t *testing.T) {
 		t.Errorf("a container that is not there: %v", err)
 	}
 }
+
+// Names of images as container runtimes take them.
+func TestCheckImages(t *testing.T) {
+	t.Parallel()
+	digest := "@sha256:" + strings.Repeat("ab", 32)
+	for name, ok := range map[string]bool{
+		"web": true, "web:v1": true, "shop/web:v1.2_3-x": true, "registry.example.com/shop/web": true, "registry.example.com:5000/web:v1": true,
+		"localhost:5000/a__b/c-d:v1": true, "web" + digest: true, "web:v1" + digest: true, "Registry.example.com/web": true,
+		"": false, "UPPER": false, "web:": false, "web:v1:v2": false, ":::": false, "web@v1": false, "/web": false, "web v1": false, "http://example.com/web": false, "shop/Web": false,
+	} {
+		if err := checkImages(map[string]string{"app": name}); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -166,6 +166,11 @@ func TestRefused(t *testing.T) {
 		{[]string{"diff", "web", "9"}, 1, "release 9 is not on record"},
 		{[]string{"diff", "web", "10", "12"}, 1, "the template of release 10 is not on record any more"},
 		{[]string{"set", "image", "web", "app"}, 1, `"app" must be CONTAINER=IMAGE`},
+		{[]string{"set", "image", "web", "app=UPPER:v1"}, 1, `"UPPER:v1" is no image: write [REGISTRY/]NAME[:TAG][@DIGEST]`},
+		{[]string{"plan", "web", "--image", "app=web:v1:v2"}, 1, `"web:v1:v2" is no image`},
+		{[]string{"plan", "web", "--image", "app="}, 1, `"" is no image`},
+		{[]string{"list", "-l", "a=b=c"}, 1, `--selector "a=b=c": `},
+		{[]string{"promote", "-l", "a=b=c"}, 1, `--selector "a=b=c": `},
 		{[]string{"lint"}, 1, "name manifests by -f"},
 		{[]string{"lint", "-f", "../convert/testdata/flagger.in.yaml"}, 0, "0 objects of Weir looked at, of 4"},
 		{[]string{"lint", "-f", "testdata/rollout.yaml"}, exitPerson, "ERROR  rollout/web: spec.strategy.canary.steps[0].replicas"},
@@ -216,7 +221,7 @@ func TestOutputs(t *testing.T) {
 		"11  succeeded  v6":                 {"history", "web"},
 		"~ spec.containers[app].image":      {"diff", "web", "12"},
 		"and 3 more changes":                {"diff", "web", "10"},
-		"kubectl-weir test\n":               {"version", "--client"},
+		"kubectl-weir test\n":               {"version"},
 	} {
 		r := newRecording(t)
 		if out, code := r.run(t, args...); code != 0 || !strings.Contains(out, want) {

@@ -7,12 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -31,6 +33,11 @@ type listing struct {
 	selector                string
 	// may has the namespaces that were asked about.
 	may map[string]bool
+	// out remembers how wide columns were.
+	out interface {
+		io.Writer
+		Flush() error
+	}
 	// columns are those of the first table; later events of a watch have none.
 	columns []metav1.TableColumnDefinition
 }
@@ -49,7 +56,10 @@ func newList(a *app) *cobra.Command {
 }
 
 func (l *listing) run(ctx context.Context) error {
-	var err error
+	_, err := labels.Parse(l.selector)
+	if err != nil {
+		return fmt.Errorf("--selector %q: %w", l.selector, err)
+	}
 	if l.server, err = l.connect(); err != nil {
 		return err
 	}
@@ -63,6 +73,7 @@ func (l *listing) run(ctx context.Context) error {
 		}
 		return l.print(&l.terminal, raw)
 	}
+	l.out = printers.GetNewTabWriter(l.Out)
 	var table metav1.Table
 	if err := l.asTable().Do(ctx).Into(&table); err != nil {
 		return explain(err, "")
@@ -103,25 +114,36 @@ func (l *listing) show(ctx context.Context, table *metav1.Table) error {
 		l.columns = table.ColumnDefinitions
 	}
 	table.ColumnDefinitions = l.columns
-	var rows []metav1.TableRow
-	for _, row := range table.Rows {
+	var err error
+	if table.Rows, err = l.wanted(ctx, table.Rows); err != nil {
+		return err
+	}
+	if first && len(table.Rows) == 0 && !l.watch {
+		l.note("No Rollouts found.")
+	}
+	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
+	if err := p.PrintObj(table, l.out); err != nil {
+		return err
+	}
+	return l.out.Flush()
+}
+
+// wanted are the rows that were asked for, as the printer takes them.
+func (l *listing) wanted(ctx context.Context, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+	var wanted []metav1.TableRow
+	for _, row := range rows {
 		meta := &metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(row.Object.Raw, meta); err != nil {
-			return fmt.Errorf("reading the list: %w", err)
+			return nil, fmt.Errorf("reading the list: %w", err)
 		}
 		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
 			continue
 		}
 		row.Cells, _ = draw.Cleaned(row.Cells).([]any)
-		row.Object.Object = meta // of the printer
-		rows = append(rows, row)
+		row.Object.Object = meta
+		wanted = append(wanted, row)
 	}
-	table.Rows = rows
-	if first && len(rows) == 0 && !l.watch {
-		l.note("No Rollouts found.")
-	}
-	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
-	return p.PrintObj(table, l.Out)
+	return wanted, nil
 }
 
 // waitsForApproval reports what the column of waits says; true where there is none.

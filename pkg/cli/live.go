@@ -139,7 +139,7 @@ func (m *live) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.answer(k)
 	}
 	switch k.String() {
-	case "q", "esc":
+	case "q":
 		return tea.Quit
 	case "t":
 		m.picture.Wide = !m.picture.Wide

@@ -132,7 +132,13 @@ func TestLiveActs(t *testing.T) {
 	if strings.Contains(v.draw(), "connection refused") {
 		t.Error("the connection is back, and the view does not say so")
 	}
-	v.Update(timeCame(now.Add(time.Minute)))
+	v.Update(treeCame{recorded[v1beta1.RolloutTree](t, "tree")})
+	if v.Update(timeCame(now.Add(time.Minute))); !strings.Contains(v.draw(), "waits for an approval, since 15m.") {
+		t.Errorf("the time on the screen stands still:\n%s", v.draw())
+	}
+	if v.press("esc") || v.press("?", "esc") {
+		t.Error("esc, which closes a dialog, quits where there is none")
+	}
 	if !v.press("q") || !v.press("ctrl+c") {
 		t.Error("neither q nor ctrl+c quits")
 	}

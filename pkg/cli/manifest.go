@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
@@ -177,9 +178,16 @@ func (a *app) around(arg string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	mapper, err := a.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range routers {
+		if _, err := mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion("")); meta.IsNoMatchError(err) {
+			continue
+		}
 		found, err := a.objects(namespace, kind)
-		if err != nil && !meta.IsNoMatchError(err) {
+		if err != nil {
 			a.note("Not looked at: %s", err)
 		}
 		all = append(all, found...)

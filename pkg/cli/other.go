@@ -6,13 +6,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	restclient "k8s.io/client-go/rest"
 
-	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/cli/draw"
 	"github.com/weir-rollouts/weir/pkg/dashboard"
 	"github.com/weir-rollouts/weir/pkg/doctor"
 	"github.com/weir-rollouts/weir/pkg/doctor/observe"
@@ -100,35 +97,8 @@ func (a *app) dashboards(ctx context.Context, contexts []string, configs []*rest
 }
 
 func newVersion(a *app) *cobra.Command {
-	var client bool
-	cmd := a.command("version", "Print the versions of this program and of the cluster, and what it serves", cobra.NoArgs, func(context.Context, []string) error {
+	return a.command("version", "Print the version of this program", cobra.NoArgs, func(context.Context, []string) error {
 		fmt.Fprintf(a.Out, "kubectl-weir %s\n", a.version)
-		if client {
-			return nil
-		}
-		cluster, err := a.flags.ToDiscoveryClient()
-		if err != nil {
-			return err
-		}
-		cluster.Invalidate() // what it has may be older than the server
-		kubernetes, err := cluster.ServerVersion()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Out, "Kubernetes %s\n", draw.Plain(kubernetes.GitVersion))
-		served, err := cluster.ServerResourcesForGroupVersion(v1beta1.SchemeGroupVersion.String())
-		if err != nil {
-			return explain(err, "")
-		}
-		var subresources []string
-		for i := range served.APIResources {
-			if sub, ok := strings.CutPrefix(served.APIResources[i].Name, "rollouts/"); ok {
-				subresources = append(subresources, draw.Plain(sub))
-			}
-		}
-		fmt.Fprintf(a.Out, "%s with rollouts/%s\n", draw.Plain(served.GroupVersion), strings.Join(subresources, ", "))
 		return nil
 	})
-	cmd.Flags().BoolVar(&client, "client", false, "only that of this program")
-	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,15 +44,19 @@ the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
 	f.StringVar(&q.after.Verb, "after", "", "what would this verb do now?")
 	f.Int32Var(&q.after.Step, "step", 0, "of the verb jump")
 	f.BoolVar(&q.after.Full, "full", false, "of the verb promote")
-	f.Lookup("replicas").DefValue = "" // it is not asked for
+	f.Lookup("replicas").DefValue = "0" // which help leaves out
 	return cmd
 }
 
 // unset is a number of pods that nobody has asked for.
-const unset = -1
+const unset = math.MinInt32
 
-func (q *question) run(ctx context.Context, args []string) error {
+// spec is what is asked, and names of Rollouts in the manifests.
+func (q *question) spec() (v1beta1.PlanSpec, []string, error) {
 	spec := v1beta1.PlanSpec{Images: q.images}
+	if err := checkImages(q.images); err != nil {
+		return spec, nil, err
+	}
 	if q.replicas != unset {
 		spec.Replicas = &q.replicas
 	}
@@ -59,6 +64,11 @@ func (q *question) run(ctx context.Context, args []string) error {
 		spec.After = &q.after
 	}
 	named, err := q.manifests(&spec)
+	return spec, named, err
+}
+
+func (q *question) run(ctx context.Context, args []string) error {
+	spec, named, err := q.spec()
 	if err != nil {
 		return err
 	}

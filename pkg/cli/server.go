@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	restclient "k8s.io/client-go/rest"
@@ -194,6 +195,9 @@ func (s *server) find(ctx context.Context, arg string) (*target, error) {
 func (s *server) findAll(ctx context.Context, args []string, selector string) ([]*target, error) {
 	if (len(args) > 0) == (selector != "") {
 		return nil, errors.New("name Rollouts, or select some with -l")
+	}
+	if _, err := labels.Parse(selector); err != nil {
+		return nil, fmt.Errorf("--selector %q: %w", selector, err)
 	}
 	var all []*target
 	for _, arg := range args {

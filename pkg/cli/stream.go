@@ -33,6 +33,9 @@ func follow(ctx context.Context, r *restclient.Request, take func(watch.EventTyp
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
+		if ctx.Err() != nil {
+			break // what is read then is no event
+		}
 		if event.Type == watch.Error {
 			return apierrors.FromObject(event.Object)
 		}

@@ -83,6 +83,8 @@ type argoSteps struct {
 	// pods is what setCanaryScale has asked for; nil follows the weight.
 	pods   *intstr.IntOrString
 	weight int64
+	// matches are those of setHeaderRoute, which holds until it is taken away.
+	matches []v1beta1.RouteMatch
 	// fresh reports whether the latest step has just begun, so that more belongs to it.
 	fresh  bool
 	steps  []v1beta1.Step
@@ -113,8 +115,7 @@ func argoCanary(s *source, canary map[string]any, all *templates) v1beta1.Releas
 // step takes one step of Argo.
 func (a *argoSteps) step(step map[string]any) {
 	if weight, ok := number(step, "setWeight"); ok {
-		a.weight = weight
-		a.begin()
+		a.setWeight(weight)
 		a.fresh = false
 	}
 	if scale := child(step, "setCanaryScale"); scale != nil {
@@ -135,6 +136,17 @@ func (a *argoSteps) step(step map[string]any) {
 	}
 }
 
+func (a *argoSteps) setWeight(weight int64) {
+	routed := a.matches
+	if a.weight = weight; weight > 0 {
+		a.matches = nil
+	}
+	a.begin()
+	if a.matches == nil && routed != nil {
+		a.note(len(a.steps), "setHeaderRoute: a step has matches or a share: the route ends where the share begins")
+	}
+}
+
 // begin begins a step with what is set by now, or sets it in one that has just begun.
 func (a *argoSteps) begin() {
 	if !a.fresh || len(a.steps) == 0 {
@@ -142,7 +154,8 @@ func (a *argoSteps) begin() {
 	}
 	last := &a.steps[len(a.steps)-1]
 	last.Replicas, last.Pause = a.replicas(), pause(0)
-	if a.routed && a.weight > 0 && last.Matches == nil {
+	last.Matches, last.Traffic = a.matches, nil
+	if a.routed && a.weight > 0 && a.matches == nil {
 		last.Traffic = new(strconv.FormatInt(a.weight, 10) + "%")
 	}
 }
@@ -181,15 +194,19 @@ func (a *argoSteps) match(header map[string]any) {
 		match.Headers = append(match.Headers, valueMatch(text(m, "headerName"), child(m, "headerValue")))
 		a.left(len(a.steps)+1, "setHeaderRoute.match["+strconv.Itoa(i)+"]", m)
 	}
+	a.matches = nil
 	if len(match.Headers) == 0 {
 		return // it takes the route away, which the next step does here
 	}
+	a.matches = []v1beta1.RouteMatch{match}
 	a.begin()
-	last := &a.steps[len(a.steps)-1]
-	if last.Traffic != nil {
-		a.note(len(a.steps), "setHeaderRoute beside setWeight: a step has matches or a share; the share %s is left out", *last.Traffic)
+	a.fresh = true
+	switch {
+	case !a.routed:
+		a.note(len(a.steps), "setHeaderRoute: nothing routes requests: name a router in trafficRoutings")
+	case a.weight > 0:
+		a.note(len(a.steps), "setHeaderRoute beside setWeight: a step has matches or a share; the share %d%% is left out", a.weight)
 	}
-	last.Matches, last.Traffic, a.fresh = []v1beta1.RouteMatch{match}, nil, true
 }
 
 // pause has the latest step wait.

@@ -142,7 +142,12 @@ func metricTemplate(s *source, all *templates) []any {
 // flaggerMetric converts a metric of a Canary.
 func flaggerMetric(s *source, metric map[string]any, all *templates, of *v1beta1.Analysis) (v1beta1.Check, bool) {
 	name := text(metric, "name")
-	least, most := bound(metric, "min"), bound(metric, "max")
+	least, most := bound(metric, "thresholdRange", "min"), bound(metric, "thresholdRange", "max")
+	if older := bound(metric, "threshold"); name == "request-success-rate" {
+		least = cmp.Or(least, older)
+	} else {
+		most = cmp.Or(most, older)
+	}
 	s.flaggerWindow(metric, name, of)
 	query := cmp.Or(s.flaggerTemplate(metric, all), flaggerQuery(text(metric, "query")))
 	s.left(0, "spec.analysis.metrics["+name+"]", metric)
@@ -189,8 +194,8 @@ func given(value string) *string {
 	return &value
 }
 
-func bound(metric map[string]any, which string) string {
-	if value, ok := take[any](metric, "thresholdRange", which); ok && value != nil {
+func bound(metric map[string]any, path ...string) string {
+	if value, ok := take[any](metric, path...); ok && value != nil {
 		return fmt.Sprint(value)
 	}
 	return ""

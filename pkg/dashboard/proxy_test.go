@@ -135,15 +135,24 @@ func TestIdentities(t *testing.T) {
 		code   int
 		told   string
 	}{
-		"the address":                {who: secret, header: []string{"X-Weir-Secret", "s3cret"}, code: 200, told: "User-Agent=weir-dashboard"},
-		"another secret":             {who: secret, header: []string{"X-Weir-Secret", "other"}, code: 401},
-		"no secret":                  {who: secret, code: 401},
-		"a name that is led here":    {who: secret, header: []string{"X-Weir-Secret", "s3cret"}, change: func(r *http.Request) { r.Host = "evil.example" }, code: 401},
-		"a page of another site":     {who: secret, header: []string{"X-Weir-Secret", "s3cret", "Sec-Fetch-Site", "cross-site"}, code: 403},
-		"a token":                    {who: Bearer{}, header: []string{"Authorization", "Bearer t"}, code: 200, told: "Authorization=Bearer t User-Agent=weir-dashboard"},
-		"a password":                 {who: Bearer{}, header: []string{"Authorization", "Basic t"}, code: 401},
-		"a token, and a claim":       {who: Bearer{}, header: []string{"Authorization", "Bearer t", "Impersonate-User", "root", "X-Remote-User", "root"}, code: 200, told: "Authorization=Bearer t User-Agent=weir-dashboard"},
-		"a user":                     {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-User-Groups", "a, b"}, code: 200, told: "Impersonate-Group=sso:a,sso:b Impersonate-User=sso:alice User-Agent=weir-dashboard"},
+		"the address":             {who: secret, header: []string{"X-Weir-Secret", "s3cret"}, code: 200, told: "User-Agent=weir-dashboard"},
+		"another secret":          {who: secret, header: []string{"X-Weir-Secret", "other"}, code: 401},
+		"no secret":               {who: secret, code: 401},
+		"a name that is led here": {who: secret, header: []string{"X-Weir-Secret", "s3cret"}, change: func(r *http.Request) { r.Host = "evil.example" }, code: 401},
+		"a page of another site":  {who: secret, header: []string{"X-Weir-Secret", "s3cret", "Sec-Fetch-Site", "cross-site"}, code: 403},
+		"a token":                 {who: Bearer{}, header: []string{"Authorization", "Bearer t"}, code: 200, told: "Authorization=Bearer t User-Agent=weir-dashboard"},
+		"a password":              {who: Bearer{}, header: []string{"Authorization", "Basic t"}, code: 401},
+		"a token, and a claim":    {who: Bearer{}, header: []string{"Authorization", "Bearer t", "Impersonate-User", "root", "X-Remote-User", "root"}, code: 200, told: "Authorization=Bearer t User-Agent=weir-dashboard"},
+		"a user":                  {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-User-Groups", "a, b"}, code: 200, told: "Impersonate-Group=sso:a,sso:b Impersonate-User=sso:alice User-Agent=weir-dashboard"},
+		"a page of Argo CD": {
+			who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Sec-Fetch-Site", "same-origin", "Origin", "https://argocd.example"},
+			code: 200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard",
+		},
+		"groups that are not asked for": {
+			who:    Impersonation{Secret: "p", Prefix: "sso:", UserHeader: "Argocd-Username"},
+			header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-User-Groups", "admins"},
+			code:   200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard",
+		},
 		"a user of the system":       {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "system:admin", "Argocd-User-Groups", "system:masters"}, code: 200, told: "Impersonate-Group=sso:system:masters Impersonate-User=sso:system:admin User-Agent=weir-dashboard"},
 		"a user and another":         {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Impersonate-User", "bob", "Impersonate-Extra-A", "b"}, code: 200, told: "Impersonate-User=sso:alice User-Agent=weir-dashboard"},
 		"two users":                  {who: in, header: []string{"X-Weir-Proxy", "p", "Argocd-Username", "alice", "Argocd-Username", "bob"}, code: 401},

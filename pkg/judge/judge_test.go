@@ -372,6 +372,7 @@ func TestDispersion(t *testing.T) {
 		{"in clumps", past(0, 20, 0, 20), 400.0 / 3 / 10},
 		{"in one clump", past(0, 0, 0, 1000), 20},
 		{"NaN is no window", append(past(10, 10, 10), past(math.NaN())...), 1},
+		{"nor is one without requests, as before the first version", append(same(0, 700, pair(0, 0, 0, 0)), past(10, 10, 10)...), 1},
 		{"nor is one that was not answered", append(past(10, 10, 10), Window{Counts: []Pair{pair(0, 0, 500, 1000)}}), 1},
 	} {
 		if got := dispersion(row.past, 0); math.Abs(got-row.want) > 1e-9 {

@@ -125,11 +125,12 @@ func (t *trial) about(s *Carry) float64 {
 }
 
 // dispersion is variance over mean of stable's bad requests in a window: they come in
-// clumps, and count by so much less. With fewer than 20 it is assumed.
+// clumps, and count by so much less. With fewer than 20 it is assumed. Windows without a
+// request say nothing of clumps.
 func dispersion(past []Window, class int) float64 {
 	var k, sum, squares float64
 	for _, w := range past {
-		if p, ok := w.pair(class); ok {
+		if p, ok := w.pair(class); ok && p.Old.Total > 0 {
 			k, sum, squares = k+1, sum+p.Old.Bad, squares+p.Old.Bad*p.Old.Bad
 		}
 	}

@@ -90,10 +90,10 @@ func askedBeforeTraffic(t *testing.T) {
 		}
 	}
 	a.release("v2")
-	a.until("step 1 waits", a.waitsAt(1))
-	if c := checkOf(a.report(), "http"); c == nil || c.Result != v1beta1.CheckPassed {
-		t.Errorf("check http is %+v, want it to have passed", c)
-	}
+	a.until("its check has passed, and step 1 waits", a.sees(func(s *v1beta1.RolloutStatus) bool {
+		c := checkOf(&v1beta1.Rollout{Status: *s}, "http")
+		return c != nil && c.Result == v1beta1.CheckPassed && s.Canary.State == v1beta1.StepPaused
+	}))
 }
 
 // failedBefore has stable fail now and then, long enough to say how much that varies.
@@ -102,6 +102,7 @@ func failedBefore(a *app, l *load) {
 	began := time.Now()
 	here.pods.fail(a.namespace, 0.002)
 	a.until("stable has failed before", answered(l, began, 100*perSecond))
+	here.pods.fail(a.namespace, 0)
 }
 
 // withoutPrometheus ends Prometheus for two minutes, and the leader meanwhile: neither

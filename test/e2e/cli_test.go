@@ -134,7 +134,39 @@ func TestKubectlWeir(t *testing.T) {
 	a.sees(a.onRecord("promote 1 maria applied", "promote 2 maria applied"))
 	manager.weir(a, 0, words("history web"), "succeeded", "maria promote: error rate is fine (step 1)")
 	manager.weir(a, 0, words("diff web"), "image")
+	a.refuses(manager)
 	a.endsOf(manager)
+}
+
+// refuses has inputs that are wrong: each is one line that says how it is put right.
+func (a *app) refuses(u *user) {
+	a.t.Helper()
+	stranger := here.user(a.t, "sam")
+	for _, c := range []struct {
+		user *user
+		args string
+		want string
+	}{
+		{here.admin, "set image web nope=web:v9", "has no container nope; it has"},
+		{here.admin, "undo web --to 99", "there is no release 99"},
+		{u, "diff web 99", "release 99 is not on record"},
+		{u, "get nope -w", `"nope" not found`},
+		{u, "wait nope", `"nope" not found`},
+		{u, "promote -l app=nope", "no Rollout in namespace"},
+		{u, "why deployment/nope", "is about deployment/nope"},
+		{here.admin, "init nope/web", `doesn't have a resource type "nope"`},
+		{here.admin, "init deployment/nope", `"nope" not found`},
+		{stranger, "list", `cannot list resource "rollouts"`},
+		{stranger, "get web -w", `cannot get resource "rollouts/tree"`},
+		{stranger, "set image web app=web:v9", `cannot get resource "rollouts"`},
+	} {
+		if out := c.user.weir(a, 1, words(c.args), "error: ", c.want); strings.Count(out, "\n") != 1 {
+			a.t.Errorf("kubectl weir %s has more than a line:\n%s", c.args, out)
+		}
+	}
+	if out := here.admin.weir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Not looked at") {
+		a.t.Errorf("kinds that the cluster does not have are no news:\n%s", out)
+	}
 }
 
 // endsOf has a release of each way to end that a wait reports.

@@ -20,22 +20,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/dashboard"
-	"github.com/weir-rollouts/weir/test/cluster"
 )
 
 // weir-dashboard acts as users on a real cluster, in requests about Rollouts and no others,
 // with the role of artifacts/dashboard-impersonate. It starts with that right, and neither
 // with less nor with more.
 func TestImpersonate(t *testing.T) {
-	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	c := start(t)
 	environment := append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
 	admin := func(args ...string) { run(t, environment, kubectl, args...) }
 	admin("-n", "weir-system", "create", "serviceaccount", "weir-dashboard")

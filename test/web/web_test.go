@@ -26,20 +26,12 @@ const kubectl = "../../bin/kube/kubectl"
 var people = map[string]string{"alice": "weir-release-manager", "bob": "weir-promoter", "victor": "view"}
 
 func TestWeb(t *testing.T) {
-	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	c := start(t)
 	admin := c.Kubeconfig()
 	environment := append(os.Environ(), "KUBECTL="+absolute(t, kubectl), "KUBECONFIG="+admin)
 	for _, args := range [][]string{
 		{"create", "-f", "../../artifacts/examples/echoserver.yaml"},
-		{"create", "-f", "testdata/rollout.yaml"},
+		{"create", "-f", "testdata/rollout.yaml", "-f", "testdata/judged.yaml"},
 	} {
 		run(t, environment, kubectl, args...)
 	}
@@ -59,6 +51,21 @@ func TestWeb(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// start starts a control plane with Weir, until the test ends.
+func start(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cluster.Options{Weir: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 func absolute(t *testing.T, path string) string {

@@ -50,7 +50,17 @@ export async function shot(page: Page, name: string): Promise<void> {
   if (to) await page.screenshot({ path: `${to}/${name}.png` });
 }
 
+// fits finds what would need scrolling sideways.
+export async function fits(page: Page): Promise<void> {
+  const wide = await page.evaluate(() => {
+    const most = document.scrollingElement!.clientWidth;
+    if (document.scrollingElement!.scrollWidth <= most) return [];
+    return [...document.querySelectorAll('#app *')].filter(e => e.getBoundingClientRect().right > most + 1).map(e => e.outerHTML.slice(0, 80));
+  });
+  expect(wide).toEqual([]);
+}
+
 export async function narrow(page: Page): Promise<void> {
   await page.setViewportSize({ width: 320, height: 640 });
-  expect(await page.evaluate(() => document.scrollingElement!.scrollWidth)).toBeLessThanOrEqual(320);
+  await fits(page);
 }

@@ -120,7 +120,20 @@ test('a page of another origin can not approve', async ({ page: evil, at, faults
   faults.length = 0; // the browser says that it may not read the answers
 });
 
-test('rights that are taken away while the page is open', async ({ page: tab }) => {
+test('a check fails, and the page says why', async ({ page: tab }) => {
+  kubectl('set', 'image', 'deployment/judged', 'judged=example.com/judged:v2');
+  await tab.goto(`${proxyOf('alice')}${root}/ui/#/default/judged`);
+  await slow(tab.locator('.check-Failed')).toContainText(/smoke failed.*job smoke-\w+ failed: DeadlineExceeded/s);
+  await slow(tab.locator('.summary')).toContainText(/Aborted.*aborted by its checks: smoke: job/);
+  await shot(tab, 'live-failed');
+  await clean(tab);
+});
+
+test('rights that are taken away while the page is open', async ({ browser, page: tab }) => {
+  const viewer = await (await browser.newContext()).newPage();
+  await viewer.goto(`${proxyOf('victor')}${root}${page}`);
+  await waiting(viewer, 2);
+  kubectl('delete', 'clusterrolebinding', 'victor', 'victor-views');
   await tab.goto(`${proxyOf('bob')}${root}${page}`);
   await waiting(tab, 2);
   await tab.getByRole('button', { name: /^Promote step 2/i }).click();
@@ -130,4 +143,6 @@ test('rights that are taken away while the page is open', async ({ page: tab }) 
     await dialog.getByRole('button', { name: /^Promote/ }).click({ timeout: 5_000 });
     await expect(dialog).toContainText('cannot create', { timeout: 2_000 });
   }).toPass();
+  // A stream asks for its rights each half a minute.
+  await slow(viewer.getByRole('alert')).toContainText('forbidden');
 });

@@ -15,6 +15,7 @@ test('list: active releases, what waits, what one may do', async ({ page, fake, 
   await shot(page, 'list');
   await clean(page);
   await narrow(page);
+  await shot(page, 'list-phone');
   await page.getByRole('link', { name: 'waiting for me' }).click();
   await expect(page.getByRole('listitem')).toHaveCount(1);
   fake.total = 0;
@@ -64,6 +65,8 @@ test('release: all parts, by eye and by ear', async ({ page, at }) => {
   await shot(page, 'phone');
   await page.getByRole('button', { name: 'More' }).click();
   await clean(page);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await shot(page, 'phone-dark');
 });
 
 test('release: five hundred pods', async ({ page, fake, at }) => {
@@ -104,6 +107,7 @@ test('a dialog says what will happen, and sends what was on the screen', async (
   await shot(page, 'dialog');
   await clean(page);
   await narrow(page);
+  await shot(page, 'dialog-phone');
   await page.getByLabel('Reason').fill('looks good');
   await page.keyboard.press('Enter');
   await expect(page.getByRole('dialog')).toHaveCount(0);
@@ -208,4 +212,32 @@ test('two releases are compared, and keys can be switched off', async ({ page, a
   await page.keyboard.press('Escape');
   await page.keyboard.press('p');
   await expect(page.getByRole('dialog')).toHaveCount(0);
+});
+
+test('a tab of Argo CD', async ({ page, fake, at }) => {
+  await page.context().addCookies([{ name: 'argocd.token', value: 't', url: new URL('/', at).href }]);
+  await page.goto(new URL('/argo/applications/argocd/shop', at).href);
+  const open = (uid: string) => page.evaluate(`openTab({ metadata: { namespace: 'shop', name: 'web', uid: '${uid}' } })`);
+  await open('uid-web');
+  await expect(page.getByText('live', { exact: true })).toBeVisible();
+  await expect(page.getByRole('status')).toHaveText(/waits for an approval/);
+  const colours = (selector: string) => page.locator(selector).first().evaluate(element => getComputedStyle(element).color);
+  expect(await colours('section')).not.toBe('rgb(200, 0, 0)');
+  expect(await colours('main > h1')).toBe('rgb(200, 0, 0)');
+  await shot(page, 'argocd');
+  await clean(page);
+  await narrow(page);
+  await page.keyboard.press('p');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await expect(page.locator('#panel a')).toHaveCount(0);
+  await page.getByRole('button', { name: /^Promote step 2/ }).click();
+  await page.getByLabel('Reason').fill('seen in Argo CD');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  expect(fake.posted.map(p => [p.path, p.body['reason']])).toEqual([['namespaces/shop/rollouts/web/promote', 'seen in Argo CD']]);
+  await page.evaluate('closeTab()');
+  await expect.poll(() => fake.open.size).toBe(0);
+  await open('uid-of-another-cluster');
+  await expect(page.getByRole('alert')).toContainText('another cluster');
+  await expect(page.getByRole('group', { name: 'What you can do' })).toHaveCount(0);
 });

@@ -32,6 +32,8 @@ export class Fake {
   conflict = '';
   planHasError = false;
   analysis: object | undefined = fixtures.analysis;
+  // change has every answer pass through it.
+  change: (answer: unknown) => unknown = answer => answer;
   readonly posted: { path: string; body: Record<string, unknown> }[] = [];
   readonly open = new Set<ServerResponse>();
   private readonly server = createServer((request, response) => {
@@ -65,7 +67,7 @@ export class Fake {
   }
 
   private json(response: ServerResponse, code: number, body: unknown): void {
-    response.writeHead(code, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+    response.writeHead(code, { 'Content-Type': 'application/json' }).end(JSON.stringify(this.change(body)));
   }
 
   private refuse(response: ServerResponse, code: number, message: string): void {
@@ -75,12 +77,13 @@ export class Fake {
   private stream(response: ServerResponse, ...events: unknown[]): void {
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.flushHeaders();
-    for (const event of events) response.write(`${JSON.stringify(event)}\n`);
+    for (const event of events) response.write(`${JSON.stringify(this.change(event))}\n`);
     this.open.add(response);
     response.on('close', () => this.open.delete(response));
   }
 
   private answer(method: string, url: URL, body: string, response: ServerResponse): void {
+    if (url.pathname.startsWith('/argo/')) return this.argo(method, url, body, response);
     const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : url.pathname;
     if (path.startsWith('ui/')) return this.page(path.slice(3) || 'index.html', response);
     if (path.startsWith('/api/v1/')) return void response.writeHead(200, { 'Content-Type': 'text/plain' }).end('starting\nlistening on :8080\n');
@@ -104,6 +107,20 @@ export class Fake {
     const answer = answers[one[3] ?? ''];
     if (!answer) return this.refuse(response, 404, 'no such verb');
     this.json(response, 200, answer());
+  }
+
+  // argo is Argo CD: its page, the scripts of all extensions as one, and what it passes on.
+  private argo(method: string, url: URL, body: string, response: ServerResponse): void {
+    const path = url.pathname.slice('/argo/'.length);
+    const passed = /^extensions\/weir(\/.*)$/.exec(path);
+    const { headers } = response.req;
+    if (path === 'extensions.js') {
+      const script = readFileSync(new URL('app.js', assets), 'utf8');
+      response.writeHead(200, { 'Content-Type': 'application/javascript' }).end(`const e = 1, t = 2, n = 3;\n${script}\nconst r = 4, i = 5;`);
+    } else if (!passed) response.writeHead(200, { 'Content-Type': 'text/html' }).end(readFileSync(new URL('argocd.html', import.meta.url)));
+    else if (headers['argocd-application-name'] !== 'argocd:shop' || headers['argocd-project-name'] !== 'default' || headers.cookie !== 'argocd.token=t')
+      response.writeHead(401).end('Unauthorized extension request');
+    else this.answer(method, new URL(passed[1]! + url.search, url), body, response);
   }
 
   private past(release: string | null): unknown {

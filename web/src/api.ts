@@ -3,10 +3,9 @@
 
 import type { Status } from './kube';
 
-// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that.
-const here = location.href.split(/[?#]/)[0]!;
-export const version = new URL('../', here);
-export const core = new URL('../../../../api/v1/', here);
+// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that. A tab
+// of Argo CD says where that is, and what its requests are for.
+export const server = { pages: new URL(location.href.split(/[?#]/)[0]!), headers: {} as Record<string, string> };
 
 // A program that serves the pages to one user gives the address a secret, which no other
 // page of this machine can read.
@@ -43,11 +42,11 @@ export function say(err: unknown): string {
 
 type Asked = { method?: string; body?: unknown; accept?: string; signal?: AbortSignal; query?: Record<string, string> };
 
-export async function ask(path: string, asked: Asked = {}, base: URL = version): Promise<Response> {
-  const url = new URL(path, base);
+export async function ask(path: string, asked: Asked = {}, base = '../'): Promise<Response> {
+  const url = new URL(base + path, server.pages);
   // Browsers are sent indented JSON unless it is said.
   for (const [key, value] of Object.entries({ pretty: 'false', ...asked.query })) url.searchParams.set(key, value);
-  const headers: Record<string, string> = { Accept: asked.accept ?? 'application/json' };
+  const headers: Record<string, string> = { Accept: asked.accept ?? 'application/json', ...server.headers };
   const secret = sessionStorage.getItem(secretKey);
   if (secret) headers['X-Weir-Secret'] = secret;
   if (asked.body !== undefined) headers['Content-Type'] = 'application/json';

@@ -8,18 +8,10 @@ import { Mark } from './icons';
 import { between, share } from './text';
 import type { AnalysisStatus, CheckStatus, RequestCount } from './wire';
 
+type Judged = { analysis: AnalysisStatus | undefined; namespace: string; name: string; now: number };
+
 // Checks are how the release was judged so far.
-export function Checks({
-  analysis,
-  namespace,
-  name,
-  now,
-}: {
-  analysis: AnalysisStatus | undefined;
-  namespace: string;
-  name: string;
-  now: number;
-}): JSX.Element | null {
+export function Checks({ analysis, namespace, name, now }: Judged): JSX.Element | null {
   if (!analysis?.checks?.length) return null;
   return (
     <section aria-labelledby="checks">

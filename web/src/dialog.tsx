@@ -4,7 +4,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import { Unreached, get, isAborted, post, rollout, say, version } from './api';
+import { Unreached, get, isAborted, post, rollout, say, server } from './api';
 import { Modal } from './frame';
 import { Icon, Mark } from './icons';
 import { announce } from './state';
@@ -36,8 +36,9 @@ function moved(action: Action, current?: RolloutWhy): boolean {
 export function ActionDialog({ namespace, name, action, current, close }: Props): JSX.Element {
   const path = rollout(namespace, name);
   const needs = action.needs ?? [];
-  const [typed, type] = useState<Record<string, string | number | boolean>>({});
+  const [typed, type] = useState<Record<string, Typed>>({});
   const [plan, setPlan] = useState<RolloutPlan>();
+  const [planless, without] = useState('Reading what will happen…');
   const [error, fail] = useState('');
   const [sending, send] = useState(false);
   const [closed, setClosed] = useState('');
@@ -49,9 +50,11 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
     const asked = new AbortController();
     const full = action.body?.['full'] === true;
     const after = { verb: action.verb, ...(step && { step }), ...(full && { full }) };
-    const [, , group, api] = version.pathname.split('/').slice(-5);
+    const [group, api] = server.pages.pathname.split('/').slice(-4);
     post<RolloutPlan>(`${path}/plan`, { apiVersion: `${group}/${api}`, kind: 'RolloutPlan', spec: { after } }, asked.signal).then(setPlan, (err: unknown) => {
-      if (!isAborted(err)) setPlan(undefined);
+      if (isAborted(err)) return;
+      setPlan(undefined);
+      without(`What will happen is not known: ${say(err)}`);
     });
     return () => asked.abort();
   }, [step]);
@@ -82,7 +85,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
     <Modal title={`${action.title} of ${name}?`} close={close}>
       <form onSubmit={event => void submit(event)}>
         <p class="reason">{action.reason}</p>
-        <Expected plan={plan} />
+        {plan ? <Expected plan={plan} /> : step !== 0 && <p class="dim small">{planless}</p>}
         {action.approvals && <Counted approvals={action.approvals} />}
         {needs.map(need => (
           <Need key={need} need={need} plan={plan} value={typed[need]} set={value => type({ ...typed, [need]: value })} />
@@ -148,19 +151,9 @@ function Counted({ approvals: { have, of, by, you } }: { approvals: Approvals })
   );
 }
 
-function Need({
-  need,
-  optional,
-  plan,
-  value,
-  set,
-}: {
-  need: string;
-  optional?: boolean;
-  plan: RolloutPlan | undefined;
-  value: string | number | boolean | undefined;
-  set: (value: string | number | boolean) => void;
-}): JSX.Element {
+type Typed = string | number | boolean;
+
+function Need({ need, optional, plan, value, set }: { need: string; optional?: boolean; plan?: RolloutPlan; value?: Typed; set: (value: Typed) => void }): JSX.Element {
   const label = need[0]!.toUpperCase() + need.slice(1);
   if (need === 'override') {
     return (
@@ -189,8 +182,7 @@ function Need({
 }
 
 // Expected is what the server expects to happen.
-function Expected({ plan }: { plan: RolloutPlan | undefined }): JSX.Element | null {
-  const status = plan?.status;
+function Expected({ plan: { status } }: { plan: RolloutPlan }): JSX.Element | null {
   const coming = (status?.steps ?? []).filter(s => s.state !== 'Done');
   if (!status) return null;
   return (

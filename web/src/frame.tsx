@@ -5,7 +5,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 import { Icon } from './icons';
-import { keysOn, kept, to, useTheme } from './state';
+import { keysOn, kept, useTheme } from './state';
 import type { Live } from './stream';
 
 const said: Record<Live['state'], [string, string]> = {
@@ -110,13 +110,5 @@ export function Help({ close }: { close: () => void }): JSX.Element {
         </button>
       </p>
     </Modal>
-  );
-}
-
-export function backTo(namespace: string, name: string): JSX.Element {
-  return (
-    <a class="back" href={to(namespace, name)} aria-label={`Back to ${name}`}>
-      <Icon name="back" />
-    </a>
   );
 }

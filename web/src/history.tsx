@@ -5,9 +5,8 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 import { get, isAborted, rollout, say } from './api';
-import { backTo } from './frame';
-import { Mark } from './icons';
-import { to } from './state';
+import { Icon, Mark } from './icons';
+import { page, to } from './state';
 import { between, change, count, moment } from './text';
 import type { Change, Decision, PastRelease, RolloutReleases } from './wire';
 
@@ -21,10 +20,13 @@ export function Decisions({ decisions, now }: { decisions: Decision[]; now: numb
   );
 }
 
+// How many decisions of a release are shown.
+const shown = 50;
+
 function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JSX.Element {
   return (
     <ul class="decisions">
-      {[...decisions].reverse().map(d => (
+      {decisions.slice(-shown).reverse().map(d => (
         <li key={d.id}>
           <time dateTime={d.time}>{moment(d.time, now)}</time>
           <b>{d.user}</b>{' '}
@@ -38,6 +40,7 @@ function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JS
           <span class="dim small">{[d.via !== 'verb' && `by ${d.via}`, d.userAgent?.split(/[ /]/)[0]].filter(Boolean).join(', ')}</span>
         </li>
       ))}
+      {decisions.length > shown && <li class="dim small">and {decisions.length - shown} before these</li>}
     </ul>
   );
 }
@@ -57,7 +60,7 @@ export function History({ releases, namespace, name, now }: { releases: PastRele
           </li>
         ))}
       </ul>
-      {newest !== undefined && before !== undefined && (
+      {newest !== undefined && before !== undefined && !page.within && (
         <p class="compare">
           <label>
             Compare{' '}
@@ -78,19 +81,20 @@ export function History({ releases, namespace, name, now }: { releases: PastRele
 
 function Past({ release: r, now }: { release: PastRelease; now: number }): JSX.Element {
   const [from, next] = change(r);
+  const [open, toggle] = useState(false);
   return (
-    <details>
+    <details onToggle={event => toggle(event.currentTarget.open)}>
       <summary>
         <Mark of={r.endTime ? (r.outcome ?? '') : 'Current'} /> <b>{r.number}</b> {from} → {next} <span>{r.outcome ?? (r.endTime ? '' : 'under way')}</span>
         <span class="dim">
           {r.startTime && moment(r.startTime, now)} {r.startTime && `took ${between(r.startTime, r.endTime ?? now)}`}
         </span>
       </summary>
-      <Changes changes={r.changes ?? []} more={r.moreChanges ?? 0} />
-      {(r.steps ?? []).length > 0 && (
+      {open && <Changes changes={r.changes ?? []} more={r.moreChanges ?? 0} />}
+      {open && (r.steps ?? []).length > 0 && (
         <p class="dim small">{r.steps!.map(s => `step ${s.step}${s.leftTime && s.enteredTime ? ` ${between(s.enteredTime, s.leftTime)}` : ''}`).join(' · ')}</p>
       )}
-      <Decided decisions={r.decisions ?? []} now={now} />
+      {open && <Decided decisions={r.decisions ?? []} now={now} />}
     </details>
   );
 }
@@ -141,7 +145,9 @@ export function Compare({ namespace, name, from, next }: { namespace: string; na
   return (
     <>
       <header class="top">
-        {backTo(namespace, name)}
+        <a class="back" href={to(namespace, name)} aria-label={`Back to ${name}`}>
+          <Icon name="back" />
+        </a>
         <h1 tabIndex={-1}>
           <span class="dim">
             {namespace} / {name}:{' '}

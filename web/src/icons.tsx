@@ -62,7 +62,7 @@ const marks: Record<string, [string, string]> = {
 };
 
 export function mark(word?: string): [string, string] {
-  return marks[word ?? ''] ?? ['ring', 'calm'];
+  return Object.hasOwn(marks, word ?? '') ? marks[word ?? '']! : ['ring', 'calm'];
 }
 
 export function Mark({ of }: { of?: string }): JSX.Element {

@@ -229,9 +229,7 @@ function Window({ rows, lines }: { rows: Rows; lines: Line[] }): JSX.Element {
           name={acting.line.meta.name!}
           action={acting.action}
           current={rows.lines.get(acting.line.key)?.why}
-          close={() => {
-            act(undefined);
-          }}
+          close={() => act(undefined)}
         />
       )}
     </>

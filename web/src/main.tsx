@@ -12,6 +12,7 @@ import { List } from './list';
 import { Login } from './login';
 import { ReleasePage } from './release';
 import { useKeys, usePlace } from './state';
+import { registerTab } from './tab';
 
 function App(): JSX.Element {
   const place = usePlace();
@@ -43,4 +44,4 @@ function App(): JSX.Element {
   );
 }
 
-render(<App />, document.getElementById('app')!);
+if (!registerTab()) render(<App />, document.getElementById('app')!);

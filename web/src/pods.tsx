@@ -4,7 +4,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
-import { ask, core, isAborted, say } from './api';
+import { ask, isAborted, say } from './api';
 import { Spark } from './chart';
 import type { Series } from './chart';
 import { Modal } from './frame';
@@ -30,19 +30,9 @@ export function readyOf(tree: RolloutTree): [number | undefined, number | undefi
   return [of('update'), of('stable')];
 }
 
-export function Revisions({
-  tree,
-  release,
-  namespace,
-  series,
-  now,
-}: {
-  tree: RolloutTree;
-  release: ReleaseRef | undefined;
-  namespace: string;
-  series: Series;
-  now: number;
-}): JSX.Element {
+type Drawn = { release: ReleaseRef | undefined; now: number };
+
+export function Revisions({ tree, release, namespace, series, now }: Drawn & { tree: RolloutTree; namespace: string; series: Series }): JSX.Element {
   const revisions = revisionsOf(tree);
   const [log, show] = useState('');
   const wanted = (tree.nodes ?? []).find(n => n.role === 'workload')?.desired ?? 0;
@@ -71,23 +61,9 @@ export function Revisions({
   );
 }
 
-function Revision({
-  revision: r,
-  pods,
-  most,
-  release,
-  spark,
-  now,
-  logs,
-}: {
-  revision: Node;
-  pods: Node[];
-  most: number;
-  release: ReleaseRef | undefined;
-  spark: JSX.Element;
-  now: number;
-  logs: (pod: string) => void;
-}): JSX.Element {
+type Version = Drawn & { revision: Node; pods: Node[]; most: number; spark: JSX.Element; logs: (pod: string) => void };
+
+function Revision({ revision: r, pods, most, release, spark, now, logs }: Version): JSX.Element {
   const [open, toggle] = useState(false);
   const kind = r.revision ?? 'other';
   const has = r.pods ?? r.ready ?? 0;
@@ -198,7 +174,7 @@ function Log({ namespace, pod, close }: { namespace: string; pod: string; close:
     ask(
       `namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`,
       { query: { tailLines: '100', limitBytes: '65536' }, accept: 'text/plain, */*', signal: asked.signal },
-      core,
+      '../../../../api/v1/',
     )
       .then(answer => answer.text())
       .then(

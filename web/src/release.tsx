@@ -12,7 +12,7 @@ import { Banner, LiveState } from './frame';
 import { Icon, Mark } from './icons';
 import { Chart, seriesOf } from './chart';
 import { Network, Revisions, readyOf } from './pods';
-import { announce, useKeys, useNow } from './state';
+import { announce, page, useKeys, useNow } from './state';
 import type { Keys } from './state';
 import { follow } from './stream';
 import type { Live } from './stream';
@@ -21,12 +21,12 @@ import { between, change, moment, plainly, words } from './text';
 import { Release } from './watched';
 import type { Action, Cause, RolloutWhy } from './wire';
 
-export function ReleasePage({ namespace, name }: { namespace: string; name: string }): JSX.Element {
+export function ReleasePage({ namespace, name, uid }: { namespace: string; name: string; uid?: string }): JSX.Element {
   const [, draw] = useState(0);
   const [live, told] = useState<Live>({ state: 'connecting' });
   const [acting, act] = useState<Action>();
   const now = useNow();
-  const release = useMemo(() => new Release(namespace, name, () => draw(n => n + 1)), [namespace, name]);
+  const release = useMemo(() => new Release(namespace, name, () => draw(n => n + 1), uid), [namespace, name]);
   useEffect(() => {
     told({ state: 'connecting' });
     const end = follow(release, told);
@@ -43,9 +43,7 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
   const drawn = refused ? [] : (why?.actions ?? []).filter(a => a.allowed);
   const keys = lettered(why?.actions ?? []);
   const bound: Keys = {
-    Escape: () => {
-      location.hash = '#/';
-    },
+    Escape: () => location.assign('#/'),
   };
   for (const action of drawn) if (action.possible) bound[keys.get(action)!] = () => act(action);
   useKeys(bound);
@@ -54,13 +52,15 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
     if (why) announce(plainly(why.summary, now));
   }, [at]);
   const [from, next] = change(why?.release ?? {});
-
+  const Main = page.within ? 'div' : 'main';
   return (
     <>
       <header class="top">
-        <a class="back" href="#/" aria-label="Back to the list">
-          <Icon name="back" />
-        </a>
+        {!page.within && (
+          <a class="back" href="#/" aria-label="Back to the list">
+            <Icon name="back" />
+          </a>
+        )}
         <h1 tabIndex={-1}>
           <span class="dim">{namespace} / </span>
           {name}
@@ -73,7 +73,7 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
         {why?.release?.number && <p class="dim">release {why.release.number}</p>}
         <LiveState live={live} />
       </header>
-      <main class="release">
+      <Main class="release">
         <Banner live={live} />
         {!why && live.state === 'connecting' && <p class="empty">Reading…</p>}
         {why && (
@@ -107,7 +107,7 @@ export function ReleasePage({ namespace, name }: { namespace: string; name: stri
         <Checks analysis={analysis} namespace={namespace} name={name} now={now} />
         {current && <Decisions decisions={current.decisions ?? []} now={now} />}
         {releases && <History releases={releases} namespace={namespace} name={name} now={now} />}
-      </main>
+      </Main>
       {acting && <ActionDialog namespace={namespace} name={name} action={acting} current={why} close={() => act(undefined)} />}
     </>
   );

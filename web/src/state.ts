@@ -9,9 +9,17 @@ export interface Place {
   query: URLSearchParams;
 }
 
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function read(): Place {
   const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  return { parts: path.split('/').filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query) };
+  return { parts: path.split('/').filter(Boolean).map(decoded), query: new URLSearchParams(query) };
 }
 
 export function usePlace(): Place {
@@ -32,6 +40,9 @@ export function listAt(query: Record<string, string>): string {
   const kept = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ''));
   return kept.size > 0 ? `#/?${kept}` : '#/';
 }
+
+// page is what differs in a page of another program: it has keys and places of its own.
+export const page = { within: false, announcer: null as HTMLElement | null };
 
 // useNow is the time, again each few seconds: all ages on a page move together.
 export function useNow(every = 1000): number {
@@ -93,13 +104,13 @@ export function useTheme(): [Theme, (theme: Theme) => void] {
 
 // announce has a screen reader say something, once.
 export function announce(text: string): void {
-  const region = document.getElementById('announcer');
+  const region = page.announcer ?? document.getElementById('announcer');
   if (region && region.textContent !== text) region.textContent = text;
 }
 
 export type Keys = Record<string, () => void>;
 
-export const keysOn = () => kept.get('keys') !== 'off';
+export const keysOn = () => !page.within && kept.get('keys') !== 'off';
 
 // useKeys binds single keys while nothing is typed, no dialog is open, and they are not
 // switched off.

@@ -8,18 +8,10 @@ import { Mark } from './icons';
 import { between, go } from './text';
 import type { PastRelease, PlannedStep, RolloutWhy } from './wire';
 
+type Course = { release: PastRelease | undefined; why: RolloutWhy | undefined; now: number };
+
 // Timeline is the plan of a release, and how far it has come.
-export function Timeline({
-  steps,
-  release,
-  why,
-  now,
-}: {
-  steps: PlannedStep[];
-  release: PastRelease | undefined;
-  why: RolloutWhy | undefined;
-  now: number;
-}): JSX.Element {
+export function Timeline({ steps, release, why, now }: Course & { steps: PlannedStep[] }): JSX.Element {
   return (
     <section aria-labelledby="steps">
       <h2 id="steps">Steps</h2>
@@ -44,7 +36,7 @@ export function Timeline({
   );
 }
 
-function Told({ step, release, why, now }: { step: PlannedStep; release: PastRelease | undefined; why: RolloutWhy | undefined; now: number }): JSX.Element {
+function Told({ step, release, why, now }: Course & { step: PlannedStep }): JSX.Element {
   const visit = release?.steps?.findLast(s => s.step === step.step);
   const took = visit?.upgradedTime ? between(visit.enteredTime, visit.upgradedTime) : '';
   const by = (release?.decisions ?? []).filter(d => d.step === step.step && d.outcome !== 'rejected').at(-1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { get, isAborted, rollout, say } from './api';
+import { Refused, get, isAborted, rollout, say } from './api';
 import { readyOf } from './pods';
 import { seriesOf } from './chart';
 import { events } from './stream';
@@ -31,6 +31,7 @@ export class Release implements Followed {
     private readonly namespace: string,
     private readonly name: string,
     private readonly changed: () => void,
+    private readonly uid?: string,
   ) {
     this.path = rollout(namespace, name);
   }
@@ -49,6 +50,7 @@ export class Release implements Followed {
   }
 
   private take(tree: RolloutTree): void {
+    if (this.uid && this.uid !== tree.metadata?.uid) throw new Refused(409, 'This is a Rollout of another cluster than the one that weir-dashboard serves.');
     this.tree = tree;
     const [update, stable] = readyOf(tree);
     seriesOf(`${this.namespace}/${this.name}`).add(Date.now(), [update, stable]);

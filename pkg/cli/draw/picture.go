@@ -36,7 +36,7 @@ func (p *Picture) Draw(s Screen) string {
 	state := states[w.State]
 	parts := []string{s.Paint(Bold, title(&p.Tree.ObjectMeta)), s.Paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
 	parts = append(parts, named(w.Release)...)
-	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(w.Summary, "  ") + "\n"
+	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(s.summary(w), "  ") + "\n"
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"
 	}
@@ -44,6 +44,15 @@ func (p *Picture) Draw(s Screen) string {
 		text += p.timeline(s) + p.shares(s)
 	}
 	return text + p.nodes(s) + s.hidden(p.Tree.Hidden)
+}
+
+// summary is what the server says, with a time that moves on while it is on the screen.
+func (s Screen) summary(w *v1beta1.RolloutWhy) string {
+	what, _, timed := strings.Cut(w.Summary, ", since ")
+	if !timed || w.WaitingFor.Since == nil {
+		return w.Summary
+	}
+	return what + ", since " + s.age(w.WaitingFor.Since) + "."
 }
 
 // title is the name of a Rollout above a drawing.
