@@ -310,7 +310,7 @@ func ask(d *draft) {
 		}
 		if c.verdict.Is != judge.Failed && !(passed && c.before()) {
 			d.questions = append(d.questions, Question{
-				Check: c.Check, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
+				Check: c.Planned, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
 			})
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // Measured is a check of the plan, with what was measured for it.
 type Measured struct {
-	// Check is as the plan has it; what it uses is filled in.
-	Check rollouts.Check
+	// Planned is as the plan has it; in Check, what it uses is filled in.
+	Planned, Check rollouts.Check
 	// Source and Query are for messages; Lag is how old a window must be to be judged.
 	Source, Query string
 	Lag           time.Duration
@@ -114,7 +114,7 @@ func checks(f *facts, step int32) []checked {
 func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 	plan := analysisOf(f)
 	if m.Tried {
-		m = Measured{Check: m.Check}
+		m = Measured{Planned: m.Planned, Check: m.Check}
 	}
 	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
 	c.onFail, c.unclear = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), unclearOf(&plan, &m.Check)
