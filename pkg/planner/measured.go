@@ -274,7 +274,8 @@ func limit(text *string) *float64 {
 	return new(decimal(text, 0))
 }
 
-// receives is which versions get requests in a step.
+// receives is which versions get requests in a step. New pods that are not ready are no
+// reason to skip a check.
 func receives(f *facts, index int32) judge.Traffic {
 	step, share := f.release.Step(index), ""
 	if f.w == nil || step == nil {
@@ -286,7 +287,7 @@ func receives(f *facts, index int32) judge.Traffic {
 	switch {
 	case onlyUpdate(f), share == "100%":
 		return judge.NewOnly
-	case f.w.UpdatedReadyReplicas == 0, share == "0%":
+	case wants(f, index) == 0, share == "0%":
 		return judge.StableOnly
 	default:
 		return judge.Both
