@@ -90,9 +90,9 @@ func measuresRequests(c *rollouts.Check) bool {
 	return c.SuccessRate != nil || c.Latency != nil || c.AsGoodAs != "" || c.Query != nil && c.Query.PromQL == ""
 }
 
-// checks are those of the step, in the order of the plan, with their verdicts. There are
-// none while nothing is measured.
-func checks(f *facts, step int32) []checked {
+// checks are those of the step that is measured, which may be over, in the order of the plan,
+// with their verdicts. There are none while nothing is measured.
+func checks(f *facts) []checked {
 	a := f.status.Analysis
 	if a == nil {
 		return nil
@@ -103,8 +103,8 @@ func checks(f *facts, step int32) []checked {
 	}
 	out = append(out, podsChecked(f)...)
 	for _, m := range f.Measured {
-		if applies(&m.Check, rollouts.AtStep, step) {
-			out = append(out, checkedIn(f, m, step, a.StepSince.Time))
+		if applies(&m.Check, rollouts.AtStep, a.Step) {
+			out = append(out, checkedIn(f, m, a.Step, a.StepSince.Time))
 		}
 	}
 	return out
