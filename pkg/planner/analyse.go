@@ -6,6 +6,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -223,6 +224,7 @@ func keepAnalysis(d *draft) {
 	case d.aborted():
 		return
 	}
+	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
 	for _, c := range checks(d.facts) {
 		keepCheck(d, &c)
 		d.wakeIn(c.verdict.Wake)

@@ -91,10 +91,10 @@ func measuresRequests(c *rollouts.Check) bool {
 }
 
 // checks are those of the step that is measured, which may be over, in the order of the plan,
-// with their verdicts. There are none while nothing is measured.
+// with their verdicts. There are none while nothing is measured, nor of a plan without analysis.
 func checks(f *facts) []checked {
 	a := f.status.Analysis
-	if a == nil {
+	if a == nil || f.release == nil || f.release.Analysis == nil {
 		return nil
 	}
 	out := beforeTraffic(f)
@@ -142,10 +142,21 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 	return data
 }
 
+const podsHealthy = "podsHealthy"
+
+// inPlan reports whether a plan has a check of that name.
+func inPlan(f *facts, name string) bool {
+	all := analysisOf(f).Checks
+	off := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
+	return name == podsHealthy && !off || slices.ContainsFunc(all, func(c rollouts.Check) bool {
+		return c.PodsHealthy == "" && rollouts.CheckName(&c) == name
+	})
+}
+
 // podsChecked is the check of the new pods, which is in every analysis that does not switch
 // it off.
 func podsChecked(f *facts) []checked {
-	c := checked{name: "podsHealthy", unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
+	c := checked{name: podsHealthy, unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, of := range analysisOf(f).Checks {
 		if of.PodsHealthy == "" {
