@@ -133,15 +133,29 @@ func (r *run) note(update, stable, ready int32) {
 	}
 }
 
-// wave keeps what has moved.
+// wave keeps what has moved. Pods that stop when others have started are of the same wave.
 func (r *run) wave(start, stop int32) {
 	if start == 0 && stop == 0 {
 		return
 	}
-	waves := r.now.Waves
-	if n := len(waves); n > 0 && waves[n-1].Start == start && waves[n-1].Stop == stop {
-		waves[n-1].Times++
-	} else if n < maxWaves {
-		r.now.Waves = append(waves, rollouts.Wave{Start: start, Stop: stop, Times: 1})
+	waves, next := r.now.Waves, rollouts.Wave{Start: start, Stop: stop, Times: 1}
+	if n := len(waves); n > 0 && start == 0 && waves[n-1].Stop == 0 {
+		next.Start, waves = waves[n-1].Start, once(waves)
 	}
+	switch n := len(waves); {
+	case n > 0 && waves[n-1].Start == next.Start && waves[n-1].Stop == next.Stop:
+		waves[n-1].Times++
+	case n < maxWaves:
+		waves = append(waves, next)
+	}
+	r.now.Waves = waves
+}
+
+// once takes off the last wave, once.
+func once(waves []rollouts.Wave) []rollouts.Wave {
+	n := len(waves) - 1
+	if waves[n].Times--; waves[n].Times == 0 {
+		return waves[:n]
+	}
+	return waves
 }

@@ -23,29 +23,27 @@ const MaxChanges = 50
 // maxValue bounds a value of a change, in characters.
 const maxValue = 1024
 
-// templates are those that a release changed from and to, as far as they are on record.
-func templates(h *rollouts.RolloutHistory) (from, to map[string]any) {
-	read := func(data rollouts.RawJSON) map[string]any {
-		var spec struct {
-			Template map[string]any `json:"template"`
-		}
-		if json.Unmarshal(data.Raw, &spec) != nil {
-			return nil
-		}
-		return spec.Template
+// template is the one of a workload on record; nil if there is none.
+func template(data rollouts.RawJSON) map[string]any {
+	var spec struct {
+		Template map[string]any `json:"template"`
 	}
-	if s := h.Spec.Stable; s != nil {
-		from = read(s.Data)
+	if json.Unmarshal(data.Raw, &spec) != nil {
+		return nil
 	}
-	if w := h.Spec.Workload; w != nil {
-		to = read(w.Data)
-	}
-	return from, to
+	return spec.Template
 }
 
-// Images are those that a release changed.
-func Images(h *rollouts.RolloutHistory) []rollouts.ImageChange {
-	changes, _ := Changes(h)
+// Template is the one that a release has brought; nil if it is not on record.
+func Template(h *rollouts.RolloutHistory) map[string]any {
+	if h == nil || h.Spec.Workload == nil {
+		return nil
+	}
+	return template(h.Spec.Workload.Data)
+}
+
+// Images are those among changes.
+func Images(changes []rollouts.Change) []rollouts.ImageChange {
 	var out []rollouts.ImageChange
 	for _, c := range changes {
 		name, ok := strings.CutPrefix(c.Path, "spec.containers[")
@@ -69,7 +67,10 @@ func text(value string) string {
 // Changes are the fields of the template that a release changed, and how many there are
 // besides. There are none where one of the templates is not on record.
 func Changes(h *rollouts.RolloutHistory) (changes []rollouts.Change, more int) {
-	from, to := templates(h)
+	if h.Spec.Stable == nil {
+		return nil, 0
+	}
+	from, to := template(h.Spec.Stable.Data), Template(h)
 	if from == nil || to == nil {
 		return nil, 0
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -59,7 +60,8 @@ func (r *cloneSets) revise(ctx context.Context, s *cloneSet) error {
 			},
 			Revision: next, Data: runtime.RawExtension{Raw: data},
 		}
-		s.update.Labels = map[string]string{appsv1.ControllerRevisionHashLabelKey: s.known(s.update)}
+		// As Kruise does, and Kubernetes: a selector of the pods selects their revisions, too.
+		s.update.Labels = labels.Merge(s.spec.Template.Labels, labels.Set{appsv1.ControllerRevisionHashLabelKey: s.known(s.update)})
 		if err := r.Create(ctx, s.update); err != nil {
 			return fmt.Errorf("creating a revision: %w", err)
 		}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -198,31 +197,32 @@ func TestTree(t *testing.T) {
 // A TrafficRouting that a plan names is a router, for those that may see it.
 func TestTrafficRouting(t *testing.T) {
 	the.application(t, "routing", 1)
-	rollouts := the.as(t, admin).RolloutsV1beta1().Rollouts("routing")
 	patch := []byte(`{"spec":{"strategy":{"canary":{"trafficRoutings":null,"trafficRoutingRef":"edge","steps":[{"replicas":"20%"}]}}}}`)
-	if _, err := rollouts.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := the.as(t, admin).RolloutsV1beta1().Rollouts("routing").Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"router edge Missing it does not exist", "router edge Progressing", "hidden TrafficRouting: get trafficroutings.rollouts.kruise.io"} {
-		tree, err := the.as(t, pat).RolloutsV1beta1().Rollouts("routing").GetTree(t.Context(), "web", metav1.GetOptions{})
+	the.shows(t, "routing", "router edge Missing it does not exist")
+	edge := &v1alpha1.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+	edge.Spec.ObjectRef = []v1alpha1.TrafficRoutingRef{{Service: "web-service", Ingress: &v1alpha1.IngressRef{Name: "web-ingress"}}}
+	edge.Spec.Strategy.Weight = new(int32(20))
+	if _, err := the.as(t, admin).RolloutsV1alpha1().TrafficRoutings("routing").Create(t.Context(), edge, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	the.shows(t, "routing", "router edge Progressing")
+	the.deny(t, "get trafficroutings")
+	the.shows(t, "routing", "hidden TrafficRouting: get trafficroutings.rollouts.kruise.io")
+}
+
+// shows waits for a line of the tree that pat sees; one read may serve several requests.
+func (w *world) shows(t *testing.T, namespace, line string) {
+	t.Helper()
+	w.eventually(t, line, func() bool {
+		tree, err := w.as(t, pat).RolloutsV1beta1().Rollouts(namespace).GetTree(t.Context(), "web", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rows(tree); !slices.Contains(strings.Split(got, "\n"), want) {
-			t.Errorf("there is no line %q in:\n%s", want, got)
-		}
-		if strings.Contains(want, "Progressing") {
-			the.deny(t, "get trafficroutings")
-		}
-		edge := &v1alpha1.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
-		edge.Spec.ObjectRef = []v1alpha1.TrafficRoutingRef{{Service: "web-service", Ingress: &v1alpha1.IngressRef{Name: "web-ingress"}}}
-		edge.Spec.Strategy.Weight = new(int32(20))
-		_, err = the.as(t, admin).RolloutsV1alpha1().TrafficRoutings("routing").Create(t.Context(), edge, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-		the.clock.Step(time.Second) // another read is not the one that has just ended
-	}
+		return slices.Contains(strings.Split(rows(tree), "\n"), line)
+	})
 }
 
 // What the account of the server may not read is hidden, and so is what fails.

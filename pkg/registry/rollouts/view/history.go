@@ -136,7 +136,7 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 	}
 	if f.history != nil {
 		changes, more := why.Changes(f.history)
-		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.Images(f.history) //nolint:gosec // of one object
+		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.Images(changes) //nolint:gosec // of one object
 		past.Decisions = f.history.Status.Decisions
 	}
 	if len(past.Decisions) == 0 && rec.FirstDecision > 0 {
@@ -148,26 +148,16 @@ func release(r *rollouts.Rollout, f filing) rollouts.PastRelease {
 // restore is the merge patch that sets the template of a release again, and takes off what
 // the newest one has besides; empty where they are not on file.
 func restore(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
-	to := templateOf(h)
+	to := why.Template(h)
 	if to == nil {
 		return runtime.RawExtension{}
 	}
-	remove(to, templateOf(newest))
+	remove(to, why.Template(newest))
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": to}})
 	if err != nil {
 		return runtime.RawExtension{}
 	}
 	return runtime.RawExtension{Raw: patch}
-}
-
-func templateOf(h *rollouts.RolloutHistory) map[string]any {
-	var spec struct {
-		Template map[string]any `json:"template"`
-	}
-	if h == nil || h.Spec.Workload == nil || json.Unmarshal(h.Spec.Workload.Data.Raw, &spec) != nil {
-		return nil
-	}
-	return spec.Template
 }
 
 // remove takes off, in a merge patch, the fields that only another object has.

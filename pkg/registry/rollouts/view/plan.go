@@ -29,18 +29,15 @@ const maxErrors = 20
 
 // planREST serves the plan of the release under way, or of a change that nobody has made.
 // It stores nothing.
-type planREST struct{ whys }
+type planREST struct {
+	computed
+	whys
+}
 
 var (
 	_ rest.Getter       = (*planREST)(nil)
 	_ rest.NamedCreater = (*planREST)(nil)
 )
-
-// New implements rest.Storage.
-func (p *planREST) New() runtime.Object { return &rollouts.RolloutPlan{} }
-
-// Destroy implements rest.Storage; there is nothing to destroy.
-func (p *planREST) Destroy() {}
 
 // Get implements rest.Getter.
 func (p *planREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {

@@ -151,7 +151,7 @@ func asker(t *testing.T, denied ...string) *planREST {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	return &planREST{whys{Config{
+	return &planREST{whys: whys{Config{
 		Sources: look.Sources{
 			Authorizer: allowed, Cluster: fake.NewSimpleDynamicClient(kubernetes.Scheme, objects...),
 			Stores: map[string]look.Store{"Rollout": stored{named: map[string]runtime.Object{"web": r}}, "BatchRelease": stored{}},
@@ -312,6 +312,21 @@ func TestPlanOfQuestions(t *testing.T) {
 	}
 	if got = asker(t).of(t, rollouts.PlanSpec{Images: map[string]string{"other": "x"}}); !strings.Contains(got.Findings[0].Message, `no container "other"`) {
 		t.Errorf("of no container: %+v", got.Findings)
+	}
+}
+
+// A plan of many pods has as few waves as one of ten: those that are the same are counted.
+func TestPlanOfManyPods(t *testing.T) {
+	t.Parallel()
+	got := asker(t).of(t, rollouts.PlanSpec{Replicas: new(int32(200)), Images: map[string]string{"app": "web:v8"}})
+	for i, want := range []struct{ update, started int32 }{{1, 1}, {100, 99}, {200, 100}} {
+		s, started := got.Steps[i], int32(0)
+		for _, w := range s.Waves {
+			started += w.Start * w.Times
+		}
+		if s.Update != want.update || started != want.started || len(s.Waves) > 4 || s.Peak > 203 || s.MinReady < 200 {
+			t.Errorf("step %d: %+v", i+1, s)
+		}
 	}
 }
 

@@ -53,41 +53,42 @@ type Use struct {
 func Serve(c Config) (map[string]rest.Storage, look.Why) {
 	w := whys{c}
 	return map[string]rest.Storage{
-		"rollouts/why":     &REST{new: func() runtime.Object { return &rollouts.RolloutWhy{} }, get: w.get},
-		"rollouts/history": &historyREST{w},
-		"rollouts/" + Plan: &planREST{w},
+		"rollouts/why":     &whyREST{computed{&rollouts.RolloutWhy{}}, w},
+		"rollouts/history": &historyREST{computed{&rollouts.RolloutReleases{}}, w},
+		"rollouts/" + Plan: &planREST{computed{&rollouts.RolloutPlan{}}, w},
 	}, w.of
 }
 
-// REST serves one answer about a Rollout.
-type REST struct {
-	new func() runtime.Object
-	get func(ctx context.Context, name string) (runtime.Object, error)
-}
-
-var _ rest.Getter = (*REST)(nil)
+// computed is an answer that is not stored.
+type computed struct{ answer runtime.Object }
 
 // New implements rest.Storage.
-func (r *REST) New() runtime.Object { return r.new() }
+func (c computed) New() runtime.Object { return c.answer.DeepCopyObject() }
 
 // Destroy implements rest.Storage; there is nothing to destroy.
-func (r *REST) Destroy() {}
+func (computed) Destroy() {}
 
-// Get implements rest.Getter.
-func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	return r.get(ctx, name)
+// whyREST serves why.
+type whyREST struct {
+	computed
+	whys
 }
 
 // historyREST serves the releases of a Rollout.
-type historyREST struct{ whys }
+type historyREST struct {
+	computed
+	whys
+}
 
-var _ rest.GetterWithOptions = (*historyREST)(nil)
+var (
+	_ rest.Getter            = (*whyREST)(nil)
+	_ rest.GetterWithOptions = (*historyREST)(nil)
+)
 
-// New implements rest.Storage.
-func (h *historyREST) New() runtime.Object { return &rollouts.RolloutReleases{} }
-
-// Destroy implements rest.Storage; there is nothing to destroy.
-func (h *historyREST) Destroy() {}
+// Get implements rest.Getter.
+func (r *whyREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	return r.get(ctx, name)
+}
 
 // NewGetOptions implements rest.GetterWithOptions.
 func (h *historyREST) NewGetOptions() (options runtime.Object, subpath bool, name string) {

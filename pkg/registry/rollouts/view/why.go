@@ -63,7 +63,8 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 	if n := len(r.Status.Releases); err == nil && n > 0 && r.Status.Releases[n-1].EndTime == nil {
 		var h *rollouts.RolloutHistory
 		if h, err = read[*rollouts.RolloutHistory](ctx, w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
-			f.Images = why.Images(h)
+			changes, _ := why.Changes(h)
+			f.Images = why.Images(changes)
 		}
 	}
 	wg.Wait()
