@@ -152,7 +152,11 @@ func (r *run) step(n int32, step *rollouts.Step, at int32) {
 		planned.State = Current
 	}
 	r.begin(planned)
-	if planned.State == Done || step.Replicas == nil {
+	switch {
+	case step.Replicas == nil:
+		return
+	case planned.State == Done:
+		r.had(*step.Replicas)
 		return
 	}
 	partition := n - 1
@@ -193,11 +197,23 @@ func (r *run) begin(s rollouts.PlannedStep) {
 	r.finish()
 }
 
-func (r *run) finish() {
-	r.now.Update, r.now.Stable, r.now.PerPod = r.Update, r.Stable+r.Others, ""
+func (r *run) finish() { r.share(r.Update, r.Stable+r.Others) }
+
+// share has the step say how many pods each version has, and what load one of the new has.
+func (r *run) share(update, stable int32) {
+	r.now.Update, r.now.Stable, r.now.PerPod = update, stable, ""
 	if load := Load(*r.now); load > 0 {
 		r.now.PerPod = fmt.Sprintf("%.1fx", load)
 	}
+}
+
+// had says how many pods a step had that is done, by its size.
+func (r *run) had(size intstr.IntOrString) {
+	update, stable := r.Workload.Limit(r.style, size), r.Stable+r.Others
+	if r.style == rollouts.StylePartition {
+		stable = max(r.Workload.Replicas-update, 0)
+	}
+	r.share(update, stable)
 }
 
 // Load is the load of a new pod over the average; 0 where no share is sent to it.

@@ -32,9 +32,10 @@ func hasPendingEdit(obj object.Object) bool {
 // Keep puts back on update what others must not change on a held workload. What a
 // policy has noted of the update counts as written by it.
 func (r Row) Keep(old, update object.Object) {
-	was := r.rewritten(update)
+	noted := hasPendingEdit(update)
+	applyNote(r, update)
 	r.Adapter.Keep(old, update)
-	if was {
+	if noted {
 		update.SetAnnotations(without(update.GetAnnotations(), rollouts.AnnotationWantedSpec))
 	}
 }
@@ -68,15 +69,13 @@ func (r Row) Take(obj object.Object, by string, again bool) []object.Change {
 	return change(obj, want)
 }
 
-// rewritten writes the note into the spec, and reports whether there is one. One that is
-// unreadable says nothing.
-func (r Row) rewritten(obj object.Object) bool {
+// applyNote writes the note, if there is one, into the spec. One that is unreadable says nothing.
+func applyNote(r Row, obj object.Object) {
 	note := obj.GetAnnotations()[rollouts.AnnotationWantedSpec]
 	var w pendingEdit
 	if err := json.Unmarshal([]byte(note), &w); err == nil && r.rewrite != nil {
 		r.rewrite(obj, w)
 	}
-	return note != ""
 }
 
 func rewriteDeployment(obj object.Object, w pendingEdit) {

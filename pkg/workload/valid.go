@@ -26,7 +26,7 @@ func (r Row) Wrong(old, update object.Object) string {
 		return ""
 	}
 	clean := copyOf(update)
-	r.rewritten(clean)
+	applyNote(r, clean)
 	KeepRecords(old, clean)
 	return r.wrong(old, clean)
 }

@@ -228,6 +228,7 @@ func (c *outsider) meshes(first, second func()) {
 	c.t.Helper()
 	c.ships("v2")
 	c.pauses(1)
+	c.inspects(1)
 	c.beside("v2", 1)
 	c.hasMesh(meshMatches)
 	first()

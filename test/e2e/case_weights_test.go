@@ -84,6 +84,7 @@ func caseTraefik(t *testing.T) {
 	c.ships("v2")
 	c.pauses(1)
 	c.pinned()
+	c.inspects(1)
 	c.sees(says(`{"weighted":{"services":[{"name":"web","port":80,"weight":75},{"name":"web-canary","port":80,"weight":25}]}}`))
 	c.merges(traefikServices, name, `{"spec":`+shared+`}`)
 	c.until("the share is back", says(`{"weighted":{"services":[`+

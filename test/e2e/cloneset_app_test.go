@@ -217,6 +217,7 @@ func (s *cloned) isAs(version string) {
 func (s *cloned) step(step int32, updated int64, partition any, version string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	s.inspects(step)
 	set := s.stands(partition, version)
 	r, err := s.stored(s.t.Context())
 	if err != nil {

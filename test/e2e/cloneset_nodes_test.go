@@ -85,6 +85,7 @@ func (s *agents) lives(version string) func(context.Context) error {
 func (s *agents) step(step, updated int32, version string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	s.inspects(step)
 	s.sees(s.lives(version))
 	set := s.set()
 	if partition, paused := s.strategy(set, "partition"), s.strategy(set, "paused"); partition != int64(s.on.nodes-updated) || paused != false {

@@ -44,6 +44,7 @@ func newOrdered(t *testing.T, kind schema.GroupVersionKind, routed bool, steps .
 func (s *advanced) step(step int32, updated int64) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	s.inspects(step)
 	set := s.set()
 	if got := of(set, "spec", "updateStrategy", "rollingUpdate", "partition"); got != 5-updated {
 		s.t.Errorf("step %d: partition %v, want %d", step, got, 5-updated)

@@ -164,6 +164,7 @@ func (s *daemons) gives(version string) {
 func (s *daemons) step(step, updated int32, version string) *v1beta1.Rollout {
 	s.t.Helper()
 	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	s.inspects(step)
 	st := s.stands(byHand, version).Status
 	r, err := s.stored(s.t.Context())
 	if err != nil {

@@ -89,6 +89,7 @@ func gatewayStory(a *app, kind schema.GroupVersionKind, narrowed string) {
 	a.stays("it remains at its step", a.at(1, "StepTrafficRouting"))
 	a.judges(kind, "True")
 	a.until("step 1 waits", a.waitsAt(1))
+	a.inspects(1)
 	if spec, _ := a.reads(kind); !strings.Contains(spec, narrowed) || strings.Count(spec, `"web-canary"`) != 1 {
 		a.t.Errorf("%s is not in %s", narrowed, spec)
 	}

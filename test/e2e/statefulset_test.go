@@ -172,6 +172,7 @@ func (s *stateful) gives(version string) {
 func (s *stateful) step(step, updated int32, version string) *v1beta1.Rollout {
 	s.t.Helper()
 	s.until(fmt.Sprintf("step %d waits", step), s.waitsAt(step))
+	s.inspects(step)
 	set := s.stands(5-updated, version)
 	r, err := s.stored(s.t.Context())
 	if err != nil {

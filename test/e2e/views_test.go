@@ -147,7 +147,7 @@ func TestViewsRefused(t *testing.T) {
 	getter := a.mayOnly("views-getter", rule("rollouts.kruise.io", "get", "rollouts"))
 	viewer := a.may("views-refused", "view")
 	for _, view := range []string{"why", "tree", "plan", "history"} {
-		a.sees(getter.refused(a, view, "403", "resource \"rollouts/"+view+"\""))
+		a.sees(getter.refused(a, view, "403", "cannot", "rollouts/"+view))
 		a.sees(viewer.refused(other, view, "403", other.namespace))
 		a.sees(here.admin.refused(other, view, "404", "not found"))
 	}

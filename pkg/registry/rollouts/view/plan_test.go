@@ -369,6 +369,9 @@ func TestPlanAfter(t *testing.T) {
 	if got.Steps[0].State != "Done" || got.Steps[1].State != "Current" {
 		t.Errorf("after an approval: %v", lines(got))
 	}
+	if done := got.Steps[0]; done.Update != 1 || done.Stable != got.Steps[2].Update-1 {
+		t.Errorf("a step that is done has %d new and %d old pods: %v", done.Update, done.Stable, lines(got))
+	}
 	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
 	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
 		t.Errorf("after an abort: %v", lines(got))
