@@ -100,7 +100,11 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if err != nil {
 		return nil, fmt.Errorf("http.pass: %w", err)
 	}
-	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, m.Clock.Now().Truncate(s.question.Every))
+	window := m.Clock.Now().Truncate(s.question.Every)
+	if since := s.question.Since; window.Before(since) {
+		window = since // an answer from before the step is about another one
+	}
+	answer, err := m.Sources.Get(ctx, subject.Release.Namespace, *check.HTTP, window)
 	if err != nil {
 		return nil, err
 	}
