@@ -52,11 +52,13 @@ func (m *Measures) measure(ctx context.Context, subject Subject, s *series) (new
 		return false, over.Add(q.Every + from.Lag).Sub(now)
 	}
 	asked := Range{Namespace: subject.Release.Namespace, Since: over, Every: q.Every, Windows: min(windows, mostWindows)}
+	before := s.measured.Data
 	fault := s.ask(ctx, from, subject, check, asked)
 	if fault.Why == "" {
 		fault = s.askPast(ctx, from, subject, check)
 	}
 	if fault.Why != "" {
+		s.measured.Data = before // nothing is judged without the past
 		return s.fail(fault, now)
 	}
 	s.measured.Answered, s.measured.Data.Fault = true, judge.Fault{}

@@ -95,3 +95,35 @@ func TestLateAnswer(t *testing.T) {
 		}
 	})
 }
+
+// forgetful is a source that does not answer about the time before a release.
+type forgetful struct {
+	*prometheus
+	began time.Time
+}
+
+func (f forgetful) Source(ctx context.Context, name, namespace string) (*measure.Source, error) {
+	of, err := f.prometheus.Source(ctx, name, namespace)
+	ask := of.Ask
+	of.Ask = func(ctx context.Context, r measure.Range) ([]metric.Series, judge.Fault) {
+		if r.Since.Before(f.began) {
+			return nil, judge.Fault{Why: "no answer within 10s", Since: time.Now()}
+		}
+		return ask(ctx, r)
+	}
+	return of, err
+}
+
+// Nothing is judged before it is known how failures come in clumps.
+func TestUnknownPast(t *testing.T) {
+	p := forgetful{&prometheus{bad: 10}, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	run(t, p, func(m *measure.Measures, _ chan event.GenericEvent) {
+		began := time.Now()
+		m.Ask(web, subject, []planner.Question{{Check: rate, Began: began, From: began, Every: 5 * time.Second}})
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if data := one(t, m, rate).Data; len(data.Windows) > 0 || data.Fault.Why == "" {
+			t.Errorf("measured %d windows, fault %q", len(data.Windows), data.Fault.Why)
+		}
+	})
+}
