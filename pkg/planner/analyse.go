@@ -260,7 +260,7 @@ func keepCheck(d *draft, c *checked) {
 
 // isNews reports whether a result is news.
 func isNews(stored *rollouts.CheckStatus, c *checked) bool {
-	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored)
+	return stored == nil || stored.Result != rollouts.CheckResult(c.verdict.Is) || earlier(c.since, stored) || c.edited(stored)
 }
 
 // goesOn reports whether more is measured after what was.
@@ -276,11 +276,11 @@ func (c *checked) long() bool {
 // statusOf is what a check has found, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why}
-	if stored != nil {
+	if stored != nil && !c.edited(stored) {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
-		if !news {
-			next.Time = stored.Time
-		}
+	}
+	if !news {
+		next.Time = stored.Time
 	}
 	if e := c.verdict.Evidence; e.New.Total+e.Old.Total > 0 {
 		next.New = &rollouts.RequestCount{Total: int64(e.New.Total), Bad: int64(e.New.Bad)}
@@ -291,7 +291,7 @@ func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Tim
 
 func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	carry := judge.Fold(c.rule, c.data(next), c.since, now.Add(-c.Lag))
-	next.Carry = carry.String()
+	next.Carry = c.mark() + carry.String()
 	if !carry.Until.IsZero() {
 		until := metav1.NewTime(carry.Until.Truncate(time.Second))
 		next.FoldedTo = &until

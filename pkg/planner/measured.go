@@ -5,8 +5,12 @@ package planner
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -137,9 +141,27 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 		data.Samples = slices.DeleteFunc(slices.Clone(data.Samples), func(s judge.Sample) bool { return s.At.Before(c.since) })
 	}
 	if stored != nil && (!c.once() || !earlier(c.since, stored)) {
-		data.Carry = judge.ParseCarry(stored.Carry)
+		text, _ := strings.CutPrefix(stored.Carry, c.mark())
+		data.Carry = judge.ParseCarry(text)
 	}
 	return data
+}
+
+// mark begins the stored evidence of a check: of one that was edited it has another one, which
+// cannot be read as evidence.
+func (c *checked) mark() string {
+	text, err := json.Marshal(c.Planned)
+	if err != nil {
+		panic(err) // it came by the wire
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4]) + " "
+}
+
+// edited reports whether a stored result is of the check as it was before an edit. What has
+// failed stays so.
+func (c *checked) edited(stored *rollouts.CheckStatus) bool {
+	return stored.Result != rollouts.CheckFailed && stored.Carry != "" && !strings.HasPrefix(stored.Carry, c.mark())
 }
 
 const podsHealthy = "podsHealthy"
@@ -192,7 +214,7 @@ func keptResult(c *checked, stored *rollouts.CheckStatus) bool {
 	switch {
 	case stored.Result == rollouts.CheckFailed:
 		return true
-	case earlier(c.since, stored):
+	case earlier(c.since, stored), c.edited(stored):
 		return false
 	}
 	done := stored.Result == rollouts.CheckPassed || stored.Result == rollouts.CheckSkipped
