@@ -83,11 +83,22 @@ func onFailOf(a *rollouts.Analysis, name string) rollouts.OnFail {
 func beginStep(d *draft, _ *rollouts.Step) {
 	beginAttempt(d)
 	a := d.status.Analysis
-	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil {
+	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !Ahead(a.StepSince, d.Now) {
 		return
 	}
+	a.Step, a.StepSince = d.progress().CurrentStepIndex, measuredFrom(d)
+}
+
+// measuredFrom is now. No result that is stored is as young, however far the clock that it was
+// taken from was ahead.
+func measuredFrom(d *draft) *metav1.Time {
 	since := RoundUp(d.Now)
-	a.Step, a.StepSince = d.progress().CurrentStepIndex, &since
+	for i := range d.status.Analysis.Checks {
+		if c := &d.status.Analysis.Checks[i]; !earlier(since.Time, c) {
+			c.Time = new(metav1.NewTime(since.Add(-time.Second)))
+		}
+	}
+	return &since
 }
 
 // analysed waits until the checks of the step have passed. One that a person is to decide
@@ -276,7 +287,7 @@ func (c *checked) long() bool {
 // statusOf is what a check has found, as it is stored.
 func statusOf(c *checked, stored *rollouts.CheckStatus, news bool, at metav1.Time) rollouts.CheckStatus {
 	next := rollouts.CheckStatus{Name: c.name, Result: rollouts.CheckResult(c.verdict.Is), Time: &at, Why: c.verdict.Why}
-	if stored != nil && !c.edited(stored) {
+	if c.continues(stored) {
 		next.FoldedTo, next.Carry = stored.FoldedTo, stored.Carry
 	}
 	if !news {

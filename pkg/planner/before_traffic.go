@@ -49,9 +49,8 @@ func beginTraffic(d *draft, _ *rollouts.Step) {
 		return
 	}
 	beginAttempt(d)
-	if a := d.status.Analysis; !d.stayed() || a.TrafficSince == nil {
-		since := RoundUp(d.Now)
-		a.TrafficSince = &since
+	if a := d.status.Analysis; !d.stayed() || a.TrafficSince == nil || Ahead(a.TrafficSince, d.Now) {
+		a.TrafficSince = measuredFrom(d)
 	}
 }
 

@@ -140,15 +140,19 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 	if c.once() {
 		data.Samples = slices.DeleteFunc(slices.Clone(data.Samples), func(s judge.Sample) bool { return s.At.Before(c.since) })
 	}
-	if stored != nil && (!c.once() || !earlier(c.since, stored)) {
+	if c.continues(stored) {
 		text, _ := strings.CutPrefix(stored.Carry, c.mark())
 		data.Carry = judge.ParseCarry(text)
 	}
 	return data
 }
 
-// mark begins the stored evidence of a check: of one that was edited it has another one, which
-// cannot be read as evidence.
+// continues reports whether a check goes on from the evidence that is stored.
+func (c *checked) continues(stored *rollouts.CheckStatus) bool {
+	return stored != nil && !c.edited(stored) && (!c.once() || !earlier(c.since, stored))
+}
+
+// mark begins the stored evidence of a check: one that is edited gets another one.
 func (c *checked) mark() string {
 	text, err := json.Marshal(c.Planned)
 	if err != nil {
