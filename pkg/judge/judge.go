@@ -149,14 +149,15 @@ func (t *trial) state(s Carry, f Fault, now time.Time) State {
 		return Skipped
 	case s.Is == Passed:
 		return Passed
-	case f.Invalid, !t.Gate && !now.Before(s.Since.Add(t.Within)):
+	case f.Invalid && now.Sub(f.Since) >= latest, !t.Gate && !now.Before(s.Since.Add(t.Within)):
 		return Inconclusive
 	}
 	return Running
 }
 
 // unknownFor is how long data may be missing before a verdict mentions it. A source is
-// asked again after soonest, at first.
+// asked again after soonest, at first, and after latest at last: what is invalid for so long
+// is not about to be put right.
 const unknownFor, soonest, latest = 5 * time.Minute, 5 * time.Second, time.Minute
 
 // wake is when a look may find something else: the end of a window, an answer of the

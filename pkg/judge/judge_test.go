@@ -194,6 +194,11 @@ func TestVerdicts(t *testing.T) {
 			want: "Running: source default does not answer since 12:00:00: timeout", wake: time.Second,
 		},
 		{
+			name: "several series, for a short time", check: number, after: time.Minute - time.Second,
+			data: Data{Fault: Fault{Why: "3 series", Since: start, Invalid: true}},
+			want: "Running: the check is invalid: 3 series", wake: 59 * time.Second,
+		},
+		{
 			name: "several series", check: number, after: time.Minute,
 			data: Data{Fault: Fault{Why: "3 series", Since: start, Invalid: true}},
 			want: "Inconclusive: the check is invalid: 3 series", wake: time.Minute,

@@ -92,6 +92,9 @@ func named(used, planned rollouts.Check) rollouts.Check {
 // fail keeps why there is no answer, and since when. It is news where it is another reason.
 func (s *series) fail(f judge.Fault, now time.Time) (news bool, again time.Duration) {
 	was := s.measured.Data.Fault
+	if f.Invalid {
+		f.Since = now // not since the window that was asked for
+	}
 	if was.Why != "" && was.Since.Before(f.Since) {
 		f.Since = was.Since
 	}
