@@ -86,15 +86,15 @@ func beginStep(d *draft, _ *rollouts.Step) {
 	if a == nil || d.stayed() && a.Step == d.progress().CurrentStepIndex && a.StepSince != nil && !Ahead(a.StepSince, d.Now) {
 		return
 	}
-	a.Step, a.StepSince = d.progress().CurrentStepIndex, measuredFrom(d)
+	a.Step, a.StepSince = d.progress().CurrentStepIndex, youngest(a, d.Now)
 }
 
-// measuredFrom is now. No result that is stored is as young, however far the clock that it was
+// youngest is now. No result that is stored stays as young, however far the clock that it was
 // taken from was ahead.
-func measuredFrom(d *draft) *metav1.Time {
-	since := RoundUp(d.Now)
-	for i := range d.status.Analysis.Checks {
-		if c := &d.status.Analysis.Checks[i]; !earlier(since.Time, c) {
+func youngest(a *rollouts.AnalysisStatus, now time.Time) *metav1.Time {
+	since := RoundUp(now)
+	for i := range a.Checks {
+		if c := &a.Checks[i]; !earlier(since.Time, c) {
 			c.Time = new(metav1.NewTime(since.Add(-time.Second)))
 		}
 	}

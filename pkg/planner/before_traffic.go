@@ -50,7 +50,7 @@ func beginTraffic(d *draft, _ *rollouts.Step) {
 	}
 	beginAttempt(d)
 	if a := d.status.Analysis; !d.stayed() || a.TrafficSince == nil || Ahead(a.TrafficSince, d.Now) {
-		a.TrafficSince = measuredFrom(d)
+		a.TrafficSince = youngest(a, d.Now)
 	}
 }
 
