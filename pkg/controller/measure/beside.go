@@ -100,7 +100,8 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if err != nil {
 		return nil, fmt.Errorf("http.pass: %w", err)
 	}
-	window := m.Clock.Now().Truncate(s.question.Every)
+	now := m.Clock.Now()
+	window := now.Truncate(s.question.Every)
 	if since := s.question.Since; window.Before(since) {
 		window = since // an answer from before the step is about another one
 	}
@@ -113,7 +114,7 @@ func (m *Measures) askService(ctx context.Context, subject Subject, s *series, c
 	if err != nil {
 		return nil, transient{fmt.Errorf("%s, about which %s says nothing: %w", says, text, err)}
 	}
-	found := judge.Sample{At: m.Clock.Now(), Value: 1, Says: says}
+	found := judge.Sample{At: now, Value: 1, Says: says}
 	if !good {
 		found.Value, found.Says = 0, source.Clean(says+": "+text+" is false")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/metric"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/source"
 )
 
 // one is the check of a Rollout, as it was measured.
@@ -75,6 +76,25 @@ func (l late) Source(ctx context.Context, name, namespace string) (*measure.Sour
 		return ask(ctx, r)
 	}
 	return of, err
+}
+
+func (l late) Get(ctx context.Context, namespace string, h rollouts.HTTPCheck, window time.Time) (source.Answer, error) {
+	<-time.After(time.Minute)
+	return l.prometheus.Get(ctx, namespace, h, window)
+}
+
+// A Service has said what it was asked about, however late it answers: nothing about a step
+// that has begun meanwhile.
+func TestLateService(t *testing.T) {
+	p := &prometheus{answer: source.Answer{Code: 200, Body: []byte(`{"errors": 0}`)}}
+	run(t, late{p}, func(m *measure.Measures, _ chan event.GenericEvent) {
+		since := asks(m, health, false)
+		<-time.After(70 * time.Second)
+		synctest.Wait()
+		if all := one(t, m, health).Data.Samples; len(all) != 1 || all[0].At.Sub(since) > time.Second {
+			t.Errorf("measured %+v, asked from %s on", all, since)
+		}
+	})
 }
 
 // An answer that comes when the check is another one is no answer to that.
