@@ -113,7 +113,7 @@ var table = []known{
 		reason: "a spec of a RolloutHistory without anything in it is left out",
 	},
 	{class: typed, at: `\.columnDefinitions\[\d\]\.description$`, how: changed, reason: "columns are described in our own words"},
-	{class: more, how: added, at: `\.columnDefinitions\[[67]\]\.|\.rows\[\d+\]\.cells\[[67]\]$`, reason: "the columns WAITING-FOR and SINCE of wide output"},
+	{class: more, how: added, at: `\.columnDefinitions\[([6-9]|1[01])\]\.|\.rows\[\d+\]\.cells\[([6-9]|1[01])\]$`, reason: "the columns WAITING-FOR, SINCE, STEP, NEW, TRAFFIC and BY of wide output"},
 	{
 		class: typed, in: `^batchrelease-v1beta1/plain: 5 table`, how: changed, at: `\.cells\[1\]$`,
 		reason: "KIND of a BatchRelease is shown in v1beta1, too, where the path of the CRD's column leads nowhere",

@@ -43,3 +43,18 @@ func TestForeignCarry(t *testing.T) {
 		}
 	}
 }
+
+// A sample counts once, however often its check is folded: the text of a carry has
+// milliseconds, and a sample a time between two of them.
+func TestSampleBetweenMilliseconds(t *testing.T) {
+	t.Parallel()
+	c, at := sampleCheck(Number), start.Add(10*time.Second+123_456_789)
+	c.Min = new(1.0)
+	d := Data{Samples: []Sample{{At: at, Value: 0}}}
+	for range c.FailAfter {
+		d.Carry = ParseCarry(Fold(c, d, start, at.Add(time.Second)).String())
+	}
+	if v := Judge(c, d, start, at.Add(time.Second)); v.Is != Running || v.Evidence.Run != -1 {
+		t.Errorf("one bad sample is %s, with a run of %d", v.Is, v.Evidence.Run)
+	}
+}

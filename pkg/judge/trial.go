@@ -158,7 +158,7 @@ func (t *trial) scanSamples(s *Carry, samples []Sample, until time.Time) {
 			break
 		}
 		number := !math.IsNaN(sample.Value) && !math.IsInf(sample.Value, 0)
-		if number && sample.At.After(s.Until) {
+		if number && sample.At.Truncate(time.Millisecond).After(s.Until) { // a stored carry has no finer time
 			t.addSample(s, sample)
 		}
 	}

@@ -6,6 +6,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,7 +95,7 @@ func beginStep(d *draft, _ *rollouts.Step) {
 func analysed(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
-	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+	for _, c := range checks(f) {
 		if c.verdict.Is != judge.Running || c.onFail == rollouts.OnFailReport || overridden(f) {
 			continue
 		}
@@ -134,7 +135,7 @@ func sayMeasured(d *draft, _ *rollouts.Step) {
 func checksDecided(f *facts, _ *rollouts.Step) Verdict {
 	var open []string
 	var wake time.Duration
-	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+	for _, c := range checks(f) {
 		// One that was undecided may be measured again.
 		again := c.verdict.Is == judge.Running && c.onFail != rollouts.OnFailReport && !overridden(f)
 		if again || awaitsPerson(f, &c) {
@@ -182,7 +183,7 @@ func failing(f *facts) *checked {
 	if overridden(f) {
 		return nil
 	}
-	for _, c := range checks(f, f.progress().CurrentStepIndex) {
+	for _, c := range checks(f) {
 		failed := c.verdict.Is == judge.Failed && c.onFail == rollouts.OnFailAbort
 		unclear := c.verdict.Is == judge.Inconclusive && c.unclear == rollouts.OnInconclusiveAbort && c.onFail == rollouts.OnFailAbort
 		if failed || unclear {
@@ -223,11 +224,12 @@ func keepAnalysis(d *draft) {
 	case d.aborted():
 		return
 	}
-	for _, c := range checks(d.facts, a.Step) {
+	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !inPlan(d.facts, c.Name) })
+	for _, c := range checks(d.facts) {
 		keepCheck(d, &c)
 		d.wakeIn(c.verdict.Wake)
+		ask(d, &c)
 	}
-	ask(d)
 }
 
 // foldAfter is how many windows are judged anew at most.
@@ -296,22 +298,17 @@ func fold(c *checked, next *rollouts.CheckStatus, now time.Time) {
 	}
 }
 
-// ask asks for what is to be measured.
-func ask(d *draft) {
+// ask asks for what is to be measured. Pods are seen, not asked about.
+func ask(d *draft, c *checked) {
 	a := d.status.Analysis
-	every := seconds(analysisOf(d.facts).EverySeconds, defaultEvery)
-	for _, c := range checks(d.facts, a.Step) {
-		if c.rule.Rule == "" {
-			continue // pods are seen, not asked about
-		}
-		from, passed := a.Since.Time, c.once() && c.verdict.Is != judge.Running
-		if stored := storedCheck(a, c.name); stored != nil && stored.FoldedTo != nil {
-			from = stored.FoldedTo.Time
-		}
-		if c.verdict.Is != judge.Failed && !(passed && c.before()) {
-			d.questions = append(d.questions, Question{
-				Check: c.Check, Began: a.Since.Time, From: from, Every: every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
-			})
-		}
+	from, passed := a.Since.Time, c.once() && c.verdict.Is != judge.Running
+	if stored := storedCheck(a, c.name); stored.FoldedTo != nil {
+		from = stored.FoldedTo.Time
 	}
+	if c.rule.Rule == "" || c.verdict.Is == judge.Failed || passed && c.before() {
+		return
+	}
+	d.questions = append(d.questions, Question{
+		Check: c.Planned, Began: a.Since.Time, From: from, Every: c.rule.Every, Since: c.since, Step: c.step, Passed: passed, Evidence: c.verdict.Evidence,
+	})
 }

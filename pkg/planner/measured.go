@@ -15,8 +15,8 @@ import (
 
 // Measured is a check of the plan, with what was measured for it.
 type Measured struct {
-	// Check is as the plan has it; what it uses is filled in.
-	Check rollouts.Check
+	// Planned is as the plan has it; in Check, what it uses is filled in.
+	Planned, Check rollouts.Check
 	// Source and Query are for messages; Lag is how old a window must be to be judged.
 	Source, Query string
 	Lag           time.Duration
@@ -90,11 +90,11 @@ func measuresRequests(c *rollouts.Check) bool {
 	return c.SuccessRate != nil || c.Latency != nil || c.AsGoodAs != "" || c.Query != nil && c.Query.PromQL == ""
 }
 
-// checks are those of the step, in the order of the plan, with their verdicts. There are
-// none while nothing is measured.
-func checks(f *facts, step int32) []checked {
+// checks are those of the step that is measured, which may be over, in the order of the plan,
+// with their verdicts. There are none while nothing is measured, nor of a plan without analysis.
+func checks(f *facts) []checked {
 	a := f.status.Analysis
-	if a == nil {
+	if a == nil || f.release == nil || f.release.Analysis == nil {
 		return nil
 	}
 	out := beforeTraffic(f)
@@ -103,8 +103,8 @@ func checks(f *facts, step int32) []checked {
 	}
 	out = append(out, podsChecked(f)...)
 	for _, m := range f.Measured {
-		if applies(&m.Check, rollouts.AtStep, step) {
-			out = append(out, checkedIn(f, m, step, a.StepSince.Time))
+		if applies(&m.Check, rollouts.AtStep, a.Step) {
+			out = append(out, checkedIn(f, m, a.Step, a.StepSince.Time))
 		}
 	}
 	return out
@@ -114,7 +114,7 @@ func checks(f *facts, step int32) []checked {
 func checkedIn(f *facts, m Measured, step int32, since time.Time) checked {
 	plan := analysisOf(f)
 	if m.Tried {
-		m = Measured{Check: m.Check}
+		m = Measured{Planned: m.Planned, Check: m.Check}
 	}
 	c := checked{Measured: m, name: rollouts.CheckName(&m.Check), step: step, since: since}
 	c.onFail, c.unclear = cmp.Or(m.Check.OnFail, plan.OnFail, rollouts.OnFailAbort), unclearOf(&plan, &m.Check)
@@ -142,10 +142,21 @@ func (c *checked) data(stored *rollouts.CheckStatus) judge.Data {
 	return data
 }
 
+const podsHealthy = "podsHealthy"
+
+// inPlan reports whether a plan has a check of that name.
+func inPlan(f *facts, name string) bool {
+	all := analysisOf(f).Checks
+	off := slices.ContainsFunc(all, func(c rollouts.Check) bool { return c.PodsHealthy == rollouts.PodsHealthyOff })
+	return name == podsHealthy && !off || slices.ContainsFunc(all, func(c rollouts.Check) bool {
+		return c.PodsHealthy == "" && rollouts.CheckName(&c) == name
+	})
+}
+
 // podsChecked is the check of the new pods, which is in every analysis that does not switch
 // it off.
 func podsChecked(f *facts) []checked {
-	c := checked{name: "podsHealthy", unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
+	c := checked{name: podsHealthy, unclear: rollouts.OnInconclusiveWait, since: f.status.Analysis.StepSince.Time}
 	c.onFail = cmp.Or(analysisOf(f).OnFail, rollouts.OnFailAbort)
 	for _, of := range analysisOf(f).Checks {
 		if of.PodsHealthy == "" {
@@ -274,7 +285,8 @@ func limit(text *string) *float64 {
 	return new(decimal(text, 0))
 }
 
-// receives is which versions get requests in a step.
+// receives is which versions get requests in a step. New pods that are not ready are no
+// reason to skip a check.
 func receives(f *facts, index int32) judge.Traffic {
 	step, share := f.release.Step(index), ""
 	if f.w == nil || step == nil {
@@ -286,7 +298,7 @@ func receives(f *facts, index int32) judge.Traffic {
 	switch {
 	case onlyUpdate(f), share == "100%":
 		return judge.NewOnly
-	case f.w.UpdatedReadyReplicas == 0, share == "0%":
+	case wants(f, index) == 0, share == "0%":
 		return judge.StableOnly
 	default:
 		return judge.Both

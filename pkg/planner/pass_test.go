@@ -77,7 +77,7 @@ func played[O, S any](w *world, name string, steps pass.Steps[O, S], planned fun
 // wants to be woken.
 func (w *world) rolloutPass(name string) (wake time.Duration) {
 	w.as("rollout", func() error {
-		steps := rollout.Steps(api{w}, w.clock, rollout.Options{})
+		steps := rollout.Steps(api{w}, w.clock, rollout.Options{PodsCheck: rollouts.OnFailWait})
 		steps.Decide = func(o *rollout.Observation) rolloutDecision {
 			d := w.check.rollout(o.Facts)
 			wake, w.rule = d.Wake, d.Rule

@@ -66,6 +66,9 @@ var verbs = map[string]func(*story, command){
 	"replan": func(s *story, c command) {
 		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Steps = s.steps(c) })
 	},
+	"checks": func(s *story, c command) { // web, then the analysis and its checks, as a plan has them; none without
+		s.edit(c, func(r *rollouts.RolloutSpec) { r.Strategy.Canary.Analysis = s.analysis(c) })
+	},
 	"reroute": (*story).reroute,                                                                // web weight=50, an edit of a TrafficRouting
 	"own":     (*story).own,                                                                    // web apply|append [label=team]: the owner of a route has another rule
 	"occupy":  (*story).occupy,                                                                 // service/web-canary|ingress/web-canary|httproute/web|batch/web: another Rollout has it

@@ -214,7 +214,7 @@ function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
             <th>{s.step}</th>
             <td>{s.update}</td>
             <td>{s.stable}</td>
-            <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`].filter(Boolean).join(' ')).join(', ')}</td>
+            <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`, w.times > 1 && `×${w.times}`].filter(Boolean).join(' ')).join(', ')}</td>
             <td>{s.peak}</td>
             <td>{s.minReady}</td>
             <td>{s.traffic === undefined ? '' : `${s.traffic} %`}</td>

@@ -152,7 +152,7 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 	for _, q := range questions {
 		name := rollouts.CheckName(&q.Check)
 		s := &series{question: q}
-		if before := was.of(subject, name); before != nil && before.question.Began.Equal(q.Began) && equality.Semantic.DeepEqual(before.question.Check, q.Check) {
+		if before := was.of(subject.UID, name); before.answers(q) {
 			s = before.goOn(q)
 		} else {
 			m.queue.Add(task{rollout, name})
@@ -162,12 +162,18 @@ func (m *Measures) Ask(rollout types.NamespacedName, subject Subject, questions 
 	m.releases[rollout] = now
 }
 
-// of is what was measured for a check of a subject, or nil.
-func (r *release) of(subject Subject, check string) *series {
-	if r == nil || r.subject.UID != subject.UID {
+// of is what was measured for a check of the Rollout with that UID, or nil.
+func (r *release) of(uid types.UID, check string) *series {
+	if r == nil || r.subject.UID != uid {
 		return nil
 	}
 	return r.series[check]
+}
+
+// answers reports whether what is measured for a check answers a question: an edited check is
+// another one, and so are windows of another length.
+func (s *series) answers(q planner.Question) bool {
+	return s != nil && s.question.Began.Equal(q.Began) && s.question.Every == q.Every && equality.Semantic.DeepEqual(s.question.Check, q.Check)
 }
 
 // goOn keeps what was measured where the question asks for more of the same. Windows that
@@ -201,16 +207,15 @@ func (m *Measures) Measured(_ context.Context, r *rollouts.Rollout) ([]planner.M
 func (m *Measures) measured(r *rollouts.Rollout, c rollouts.Check) planner.Measured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := rollouts.CheckName(&c)
-	if of := m.releases[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]; of != nil && of.subject.UID == r.UID && of.series[name] != nil {
-		measured := of.series[name].measured
-		measured.Data.Windows = slices.Clone(measured.Data.Windows)
-		measured.Data.Samples = slices.Clone(measured.Data.Samples)
-		if measured.Answered {
-			return measured
-		}
+	of := m.releases[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}].of(r.UID, rollouts.CheckName(&c))
+	if of == nil || !of.measured.Answered || !equality.Semantic.DeepEqual(of.question.Check, c) {
+		return planner.Measured{Planned: c, Check: c}
 	}
-	return planner.Measured{Check: c}
+	measured := of.measured
+	measured.Planned = c
+	measured.Data.Windows = slices.Clone(measured.Data.Windows)
+	measured.Data.Samples = slices.Clone(measured.Data.Samples)
+	return measured
 }
 
 // next measures one check, and reports whether there may be more.
@@ -261,15 +266,12 @@ func (m *Measures) try(ctx context.Context, subject Subject, s *series) (news bo
 	return news, tryAgain
 }
 
-// keep keeps what was measured, unless nobody asks any more or the windows are others.
+// keep keeps what was measured, unless nobody asks any more or the question is another one.
 func (m *Measures) keep(t task, uid types.UID, s series) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.releases[t.rollout]
-	if of == nil || of.subject.UID != uid || of.series[t.check] == nil {
-		return
-	}
-	if now := of.series[t.check].question; now.Began.Equal(s.question.Began) {
-		of.series[t.check] = s.goOn(now)
+	release := m.releases[t.rollout]
+	if now := release.of(uid, t.check); now.answers(s.question) {
+		release.series[t.check] = s.goOn(now.question)
 	}
 }

@@ -91,7 +91,7 @@ func rollout(checks ...rollouts.Check) *rollouts.Rollout {
 }
 
 // run measures in a time of its own.
-func run(t *testing.T, p *prometheus, test func(m *measure.Measures, woken chan event.GenericEvent)) {
+func run(t *testing.T, p measure.Sources, test func(m *measure.Measures, woken chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan event.GenericEvent, 100)
