@@ -40,8 +40,9 @@ func TestImpersonation(t *testing.T) {
 }
 
 // The tab of Argo CD asks where Argo CD passes requests on to weir-dashboard, which knows
-// the user, and believes no groups that a client may have sent.
-func TestArgoTab(t *testing.T) {
+// the user, and believes no groups that a client may have sent. Headlamp finds a folder that
+// it takes for a plug-in.
+func TestTabs(t *testing.T) {
 	t.Parallel()
 	text := func(name string) string {
 		t.Helper()
@@ -57,6 +58,8 @@ func TestArgoTab(t *testing.T) {
 		"argocd/argocd-server.yaml":                {"/tmp/extensions/weir/extension-weir.js, subPath: extension-weir.js"},
 		"dashboard-impersonate/kustomization.yaml": {"--user-header=Argocd-Username, --groups-header=]", "--proxy-secret-file=/tls/proxy"},
 		"dashboard-impersonate/service.yaml":       {"name: weir-dashboard\n  namespace: weir-system", "port: 443"},
+		"headlamp/headlamp.yaml":                   {"mountPath: /headlamp/plugins/weir}"},
+		"headlamp/package.json":                    {`"name": "weir"`, `"version": "`, `"@kinvolk/headlamp-plugin": "^0.`},
 	} {
 		for _, part := range has {
 			if !strings.Contains(text(name), part) {

@@ -241,3 +241,47 @@ test('a tab of Argo CD', async ({ page, fake, at }) => {
   await expect(page.getByRole('alert')).toContainText('another cluster');
   await expect(page.getByRole('group', { name: 'What you can do' })).toHaveCount(0);
 });
+
+test('a section of Headlamp', async ({ page, fake, at }) => {
+  await page.context().addCookies([{ name: 'headlamp-auth', value: 't', url: new URL('/', at).href }]);
+  await page.goto(new URL('/headlamp/', at).href);
+  await page.evaluate('loaded');
+  const open = (kind: string, apiVersion: string, name: string, more = {}) =>
+    page.evaluate(
+      resource => (globalThis as unknown as { openDetails(resource: unknown): void }).openDetails(resource),
+      { kind, jsonData: { apiVersion }, metadata: { namespace: 'shop', name, uid: `uid-${name}` }, ...more },
+    );
+  const [live, buttons] = [page.getByText('live', { exact: true }), page.getByRole('group', { name: 'What you can do' })];
+  await page.evaluate('openDetails(null)');
+  await open('Pod', 'v1', 'front');
+  await open('Rollout', 'argoproj.io/v1alpha1', 'web');
+  await expect(page.locator('#panel > *')).toHaveCount(0);
+  const asked = page.waitForResponse(/fieldSelector/);
+  await open('Deployment', 'apps/v1', 'alone');
+  await asked;
+  await open('Deployment', 'apps/v1', 'front');
+  await expect(live).toHaveCount(1);
+  await expect(page.getByRole('status')).toHaveText(/waits for an approval/);
+  await expect(page.locator('[data-theme=dark]')).toHaveCount(1);
+  const colours = (selector: string) => page.locator(selector).first().evaluate(element => getComputedStyle(element).color);
+  await expect.poll(() => colours('section')).not.toBe('rgb(200, 0, 0)');
+  await shot(page, 'headlamp');
+  await clean(page);
+  await narrow(page);
+  await expect(page.locator('#panel a')).toHaveCount(0);
+  const promote = page.getByRole('button', { name: /^Promote step 2/ });
+  await promote.click();
+  fake.conflict = 'It has moved on.';
+  await page.getByLabel('Reason').fill('seen in Headlamp');
+  await page.keyboard.press('Enter');
+  await expect(page.getByText('It has moved on.')).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(promote).toBeFocused();
+  expect(fake.posted.map(p => [p.path, p.body['reason']])).toEqual([['namespaces/shop/rollouts/web/promote', 'seen in Headlamp']]);
+  await open('Rollout', 'rollouts.kruise.io/v1beta1', 'web', { cluster: 'other' });
+  await expect.poll(() => [...fake.open].map(stream => stream.req.url!.split('/')[3])).toEqual(['other']);
+  await expect(live).toHaveCount(1);
+  await page.evaluate('closeDetails()');
+  await expect.poll(() => fake.open.size).toBe(0);
+  await expect(buttons).toHaveCount(0);
+});

@@ -84,6 +84,7 @@ export class Fake {
 
   private answer(method: string, url: URL, body: string, response: ServerResponse): void {
     if (url.pathname.startsWith('/argo/')) return this.argo(method, url, body, response);
+    if (url.pathname.startsWith('/headlamp/')) return this.headlamp(method, url, body, response);
     const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : url.pathname;
     if (path.startsWith('ui/')) return this.page(path.slice(3) || 'index.html', response);
     if (path.startsWith('/api/v1/')) return void response.writeHead(200, { 'Content-Type': 'text/plain' }).end('starting\nlistening on :8080\n');
@@ -121,6 +122,22 @@ export class Fake {
     else if (headers['argocd-application-name'] !== 'argocd:shop' || headers['argocd-project-name'] !== 'default' || headers.cookie !== 'argocd.token=t')
       response.writeHead(401).end('Unauthorized extension request');
     else this.answer(method, new URL(passed[1]! + url.search, url), body, response);
+  }
+
+  // headlamp is Headlamp: its page, the folder of a plug-in, and what it passes on to its
+  // cluster with the user's token.
+  private headlamp(method: string, url: URL, body: string, response: ServerResponse): void {
+    const path = url.pathname.slice('/headlamp/'.length);
+    const passed = /^clusters\/(main|other)(\/apis\/.*)$/.exec(path);
+    if (path === 'plugins/weir/main.js') this.page('app.js', response);
+    else if (!passed) response.writeHead(200, { 'Content-Type': 'text/html' }).end(readFileSync(new URL('headlamp.html', import.meta.url)));
+    else if (response.req.headers.cookie !== 'headlamp-auth=t') this.refuse(response, 401, 'Unauthorized');
+    else if (passed[2] !== `${base}namespaces/shop/rollouts`) this.answer(method, new URL(passed[2]! + url.search, url), body, response);
+    else {
+      const named = url.searchParams.get('fieldSelector') === 'spec.workloadRef.kind=Deployment,spec.workloadRef.name=front';
+      const item = { metadata: { namespace: 'shop', name: 'web', uid: 'uid-web' }, spec: { workloadRef: { apiVersion: 'apps/v1' } } };
+      this.json(response, 200, { items: named ? [item] : [] });
+    }
   }
 
   private past(release: string | null): unknown {

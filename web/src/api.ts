@@ -3,9 +3,13 @@
 
 import type { Status } from './kube';
 
-// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that. A tab
-// of Argo CD says where that is, and what its requests are for.
-export const server = { pages: new URL(location.href.split(/[?#]/)[0]!), headers: {} as Record<string, string> };
+// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that. A page
+// of another program says where that is, what its requests are for, and what sends them.
+export const server = {
+  pages: new URL(location.href.split(/[?#]/)[0]!),
+  headers: {} as Record<string, string>,
+  send: (url: URL, how: RequestInit): Promise<Response> => fetch(url, how),
+};
 
 // A program that serves the pages to one user gives the address a secret, which no other
 // page of this machine can read.
@@ -15,6 +19,8 @@ if (given) {
   sessionStorage.setItem(secretKey, given[1]!);
   history.replaceState(null, '', '#/');
 }
+const secret = sessionStorage.getItem(secretKey);
+if (secret) server.headers['X-Weir-Secret'] = secret;
 
 export class Refused extends Error {
   constructor(
@@ -47,19 +53,11 @@ export async function ask(path: string, asked: Asked = {}, base = '../'): Promis
   // Browsers are sent indented JSON unless it is said.
   for (const [key, value] of Object.entries({ pretty: 'false', ...asked.query })) url.searchParams.set(key, value);
   const headers: Record<string, string> = { Accept: asked.accept ?? 'application/json', ...server.headers };
-  const secret = sessionStorage.getItem(secretKey);
-  if (secret) headers['X-Weir-Secret'] = secret;
   if (asked.body !== undefined) headers['Content-Type'] = 'application/json';
   let answer: Response;
   try {
-    answer = await fetch(url, {
-      method: asked.method ?? 'GET',
-      headers,
-      signal: asked.signal ?? null,
-      credentials: 'same-origin',
-      redirect: 'error',
-      body: asked.body === undefined ? null : JSON.stringify(asked.body),
-    });
+    const { method = 'GET', signal, body } = asked;
+    answer = await server.send(url, { method, headers, redirect: 'error', ...(signal && { signal }), ...(body !== undefined && { body: JSON.stringify(body) }) });
   } catch (err) {
     if (isAborted(err)) throw err;
     throw new Unreached('The server does not answer.');

@@ -4,7 +4,7 @@
 import type { JSX } from 'preact';
 
 import { Chart, seriesOf } from './chart';
-import { Mark } from './icons';
+import { Mark, Note } from './icons';
 import { between, share } from './text';
 import type { AnalysisStatus, CheckStatus, RequestCount } from './wire';
 
@@ -23,11 +23,7 @@ export function Checks({ analysis, namespace, name, now }: Judged): JSX.Element 
           </span>
         ) : null}
       </h2>
-      {analysis.overridden && (
-        <p class="note wait">
-          <Mark of="Warning" /> Overridden: checks only report.
-        </p>
-      )}
+      {analysis.overridden && <Note of="Warning">Overridden: checks only report.</Note>}
       <ul class="checks">
         {analysis.checks.map(check => (
           <Check

@@ -4,10 +4,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import { Unreached, get, isAborted, post, rollout, say, server } from './api';
-import { Modal } from './frame';
-import { Icon, Mark } from './icons';
-import { announce } from './state';
+import { Unreached, get, post, rollout, say, server } from './api';
+import { Grid, Modal } from './frame';
+import { Note } from './icons';
+import { announce, useAsked } from './state';
 import { count, go, moment } from './text';
 import type { Action, Approvals, Decision, Finding, PlannedStep, RolloutPlan, RolloutReleases, RolloutWhy } from './wire';
 
@@ -45,19 +45,18 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const request = useRef(crypto.randomUUID?.() ?? String(Math.random()).slice(2));
   const step = needs.includes('step') ? Number(typed['step'] ?? 0) : undefined;
 
-  useEffect(() => {
+  const foresee = async (signal: AbortSignal) => {
     if (step === 0) return;
-    const asked = new AbortController();
     const full = action.body?.['full'] === true;
     const after = { verb: action.verb, ...(step && { step }), ...(full && { full }) };
     const [group, api] = server.pages.pathname.split('/').slice(-4);
-    post<RolloutPlan>(`${path}/plan`, { apiVersion: `${group}/${api}`, kind: 'RolloutPlan', spec: { after } }, asked.signal).then(setPlan, (err: unknown) => {
-      if (isAborted(err)) return;
-      setPlan(undefined);
-      without(`What will happen is not known: ${say(err)}`);
-    });
-    return () => asked.abort();
-  }, [step]);
+    setPlan(await post<RolloutPlan>(`${path}/plan`, { apiVersion: `${group}/${api}`, kind: 'RolloutPlan', spec: { after } }, signal));
+  };
+  const unforeseen = (why: string) => {
+    setPlan(undefined);
+    without(`What will happen is not known: ${why}`);
+  };
+  useAsked(foresee, unforeseen, [step]);
 
   const late = moved(action, current);
   useEffect(() => {
@@ -82,7 +81,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   };
 
   return (
-    <Modal title={`${action.title} of ${name}?`} close={close}>
+    <Modal title={`${action.title} of ${name}?`} close={close} asks>
       <form onSubmit={event => void submit(event)}>
         <p class="reason">{action.reason}</p>
         {plan ? <Expected plan={plan} /> : step !== 0 && <p class="dim small">{planless}</p>}
@@ -92,16 +91,8 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
         ))}
         {!needs.includes('reason') && <Need need="reason" optional plan={plan} value={typed['reason']} set={value => type({ ...typed, reason: value })} />}
         <div aria-live="assertive">
-          {closed && (
-            <p class="note wait">
-              <Icon name="warn" tone="wait" /> {closed}
-            </p>
-          )}
-          {error && (
-            <p class="note bad">
-              <Icon name="cross" tone="bad" /> {error}
-            </p>
-          )}
+          {closed && <Note of="Warning">{closed}</Note>}
+          {error && <Note of="Error">{error}</Note>}
         </div>
         <p class="buttons">
           <button type="button" onClick={close}>
@@ -144,10 +135,10 @@ async function who(path: string): Promise<string> {
 
 function Counted({ approvals: { have, of, by, you } }: { approvals: Approvals }): JSX.Element {
   return (
-    <p class="note calm">
-      <Icon name="info" tone="calm" /> {have} of {count(of, 'approval')}
+    <Note of="Info">
+      {have} of {count(of, 'approval')}
       {by?.length ? `: ${by.join(', ')}` : ''}. {you ? `You are number ${have + 1}.` : 'Yours does not count here.'}
-    </p>
+    </Note>
   );
 }
 
@@ -202,8 +193,7 @@ function Expected({ plan: { status } }: { plan: RolloutPlan }): JSX.Element | nu
 
 export function Found({ finding: { severity, step, object, message, fix } }: { finding: Finding }): JSX.Element {
   return (
-    <p class={`note ${severity === 'Error' ? 'bad' : severity === 'Warning' ? 'wait' : 'calm'}`}>
-      <Mark of={severity} />{' '}
+    <Note of={severity}>
       <b>
         {severity}
         {step ? `, step ${step}` : ''}
@@ -211,43 +201,29 @@ export function Found({ finding: { severity, step, object, message, fix } }: { f
       {object ? `${object.kind}/${object.name}: ` : ''}
       {message}
       {fix && <span class="advice"> – {fix}</span>}
-    </p>
+    </Note>
   );
 }
 
 function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
   return (
-    <div class="scroll" tabIndex={0} role="group" aria-label="What comes next">
-      <table>
-        <thead>
-          <tr>
-            <th>Step</th>
-            <th>New</th>
-            <th>Old</th>
-            <th>Pods</th>
-            <th>Most</th>
-            <th>Ready ≥</th>
-            <th>Traffic</th>
-            <th>Then</th>
+    <>
+      <Grid label="What comes next" heads={['Step', 'New', 'Old', 'Pods', 'Most', 'Ready ≥', 'Traffic', 'Then']}>
+        {steps.slice(0, 8).map(s => (
+          <tr key={s.step}>
+            <th>{s.step}</th>
+            <td>{s.update}</td>
+            <td>{s.stable}</td>
+            <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`, w.times > 1 && `×${w.times}`].filter(Boolean).join(' ')).join(', ')}</td>
+            <td>{s.peak}</td>
+            <td>{s.minReady}</td>
+            <td>{s.traffic === undefined ? '' : `${s.traffic} %`}</td>
+            <td>{ending(s)}</td>
           </tr>
-        </thead>
-        <tbody>
-          {steps.slice(0, 8).map(s => (
-            <tr key={s.step}>
-              <th>{s.step}</th>
-              <td>{s.update}</td>
-              <td>{s.stable}</td>
-              <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`, w.times > 1 && `×${w.times}`].filter(Boolean).join(' ')).join(', ')}</td>
-              <td>{s.peak}</td>
-              <td>{s.minReady}</td>
-              <td>{s.traffic === undefined ? '' : `${s.traffic} %`}</td>
-              <td>{ending(s)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Grid>
       {steps.length > 8 && <p class="dim small">and {count(steps.length - 8, 'more step')}</p>}
-    </div>
+    </>
   );
 }
 

@@ -38,11 +38,14 @@ export function Banner({ live }: { live: Live }): JSX.Element | null {
   );
 }
 
-// Modal is a dialog that Escape closes, and that gives the focus back.
-export function Modal({ title, close, children, wide }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }): JSX.Element {
+type Opened = { title: string; close: () => void; children: ComponentChildren; wide?: boolean; asks?: boolean };
+
+// Modal is a dialog that Escape closes, and that gives the focus back. One that asks has
+// buttons of its own.
+export function Modal({ title, close, children, wide, asks }: Opened): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
+    const before = (dialog.current!.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
     dialog.current!.showModal();
     return () => before?.focus();
   }, []);
@@ -62,8 +65,29 @@ export function Modal({ title, close, children, wide }: { title: string; close: 
       <div class="inside">
         <h2 id="dialog-title">{title}</h2>
         {children}
+        {!asks && (
+          <p class="buttons">
+            <button type="button" onClick={close}>
+              Close
+            </button>
+          </p>
+        )}
       </div>
     </dialog>
+  );
+}
+
+// Grid is a table that is scrolled by itself.
+export function Grid({ label, heads, children }: { label: string; heads: string[]; children: ComponentChildren }): JSX.Element {
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
+      <table>
+        <thead>
+          <tr>{heads.map(head => (head ? <th key={head}>{head}</th> : <td key={head} />))}</tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
   );
 }
 
@@ -104,11 +128,6 @@ export function Help({ close }: { close: () => void }): JSX.Element {
       <label class="check">
         <input type="checkbox" checked={keysOn()} onChange={event => kept.set('keys', event.currentTarget.checked ? '' : 'off')} /> Use keys in this browser
       </label>
-      <p class="buttons">
-        <button type="button" onClick={close}>
-          Close
-        </button>
-      </p>
     </Modal>
   );
 }

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 
-import { get, isAborted, rollout, say } from './api';
+import { get, rollout } from './api';
+import { Banner } from './frame';
 import { Icon, Mark } from './icons';
-import { page, to } from './state';
+import { page, to, useAsked } from './state';
 import { between, change, count, moment } from './text';
 import type { Change, Decision, PastRelease, RolloutReleases } from './wire';
 
@@ -126,22 +127,20 @@ export function Changes({ changes, more = 0 }: { changes: Change[]; more?: numbe
 export function Compare({ namespace, name, from, next }: { namespace: string; name: string; from: string; next: string }): JSX.Element {
   const [changes, set] = useState<Change[]>();
   const [error, fail] = useState('');
-  useEffect(() => {
-    const asked = new AbortController();
-    const template = async (release: string) => {
-      const all = await get<RolloutReleases>(`${rollout(namespace, name)}/history`, { query: { release }, signal: asked.signal });
-      const found = all.releases?.find(r => String(r.number) === release)?.restore;
-      if (!found) throw new Error(`The template of release ${release} is no longer there.`);
-      return flat(found);
-    };
-    Promise.all([template(from), template(next)]).then(
-      ([a, b]) => set(differ(a, b)),
-      (err: unknown) => {
-        if (!isAborted(err)) fail(say(err));
-      },
-    );
-    return () => asked.abort();
-  }, [namespace, name, from, next]);
+  const template = async (release: string, signal: AbortSignal) => {
+    const all = await get<RolloutReleases>(`${rollout(namespace, name)}/history`, { query: { release }, signal });
+    const found = all.releases?.find(r => String(r.number) === release)?.restore;
+    if (!found) throw new Error(`The template of release ${release} is no longer there.`);
+    return flat(found);
+  };
+  useAsked(
+    async signal => {
+      const [a, b] = await Promise.all([template(from, signal), template(next, signal)]);
+      set(differ(a, b));
+    },
+    fail,
+    [namespace, name, from, next],
+  );
   return (
     <>
       <header class="top">
@@ -156,11 +155,7 @@ export function Compare({ namespace, name, from, next }: { namespace: string; na
         </h1>
       </header>
       <main>
-        {error && (
-          <p class="banner" role="alert">
-            {error}
-          </p>
-        )}
+        {error && <Banner live={{ state: 'refused', error }} />}
         {!error && !changes && <p class="empty">Reading…</p>}
         {changes && (changes.length === 0 ? <p class="empty">Both have the same template.</p> : <Changes changes={changes} />)}
       </main>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 
 // Each is drawn in a box of 16 by 16, and goes with a word.
 const paths: Record<string, string> = {
@@ -68,4 +68,13 @@ export function mark(word?: string): [string, string] {
 export function Mark({ of }: { of?: string }): JSX.Element {
   const [name, tone] = mark(of);
   return <Icon name={name} tone={tone} />;
+}
+
+// Note is what counts more than the rest.
+export function Note({ of, children }: { of: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <p class={`note ${mark(of)[1]}`}>
+      <Mark of={of} /> {children}
+    </p>
+  );
 }

@@ -6,12 +6,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 
 import { ActionDialog } from './dialog';
 import { Icon, Mark, mark } from './icons';
-import { Rows } from './rows';
-import type { Line } from './rows';
-import { announce, kept, listAt, to, useDraw, useKeys, useNow } from './state';
-import type { Place } from './state';
-import { follow } from './stream';
-import type { Live } from './stream';
+import { Rows, type Line } from './rows';
+import { announce, kept, listAt, to, useDraw, useKeys, useNow, type Place } from './state';
+import { useLive } from './stream';
 import { between, change, count, plainly } from './text';
 import type { Action } from './wire';
 import { Banner, LiveState } from './frame';
@@ -20,9 +17,9 @@ import { Banner, LiveState } from './frame';
 const explained = 200;
 
 const filters = [
-  ['', 'active', 'status.phase=Progressing'],
-  ['mine', 'waiting for me', 'status.phase=Progressing'],
-  ['all', 'all', ''],
+  ['', 'active', 'status.phase=Progressing', 'No release is under way.'],
+  ['mine', 'waiting for me', 'status.phase=Progressing', 'Nothing waits for you.'],
+  ['all', 'all', '', 'There is no Rollout yet.'],
 ] as const;
 
 export function waitsForMe(line: Line): boolean {
@@ -48,18 +45,10 @@ export function List({ place }: { place: Place }): JSX.Element {
   const namespace = place.query.get('ns') ?? '';
   const shown = place.query.get('show') ?? '';
   const typed = place.query.get('q') ?? '';
-  const selector = (filters.find(([key]) => key === shown) ?? filters[0])[2];
+  const [, , selector, nothing] = filters.find(([key]) => key === shown) ?? filters[0];
   const draw = useDraw();
-  const [live, told] = useState<Live>({ state: 'connecting' });
   const rows = useMemo(() => new Rows(namespace, selector, draw), [namespace, selector]);
-  useEffect(() => {
-    told({ state: 'connecting' });
-    const end = follow(rows, told);
-    return () => {
-      end();
-      rows.end();
-    };
-  }, [rows]);
+  const live = useLive(rows);
   useEffect(() => {
     if (live.state === 'live') remember(namespace);
   }, [live.state, namespace]);
@@ -114,28 +103,18 @@ export function List({ place }: { place: Place }): JSX.Element {
         ) : (
           <Window rows={rows} lines={found} />
         )}
-        {rows.complete && found.length === 0 && <Empty shown={shown} typed={typed} href={listAt({ ns: namespace, show: 'all' })} />}
+        {rows.complete && found.length === 0 && (
+          <p class="empty">
+            <Icon name="check" tone="good" /> {typed ? `Nothing here has “${typed}” in it.` : nothing}{' '}
+            {shown !== 'all' && <a href={listAt({ ns: namespace, show: 'all' })}>See all Rollouts</a>}
+          </p>
+        )}
       </main>
       <footer class="foot">
         <span>{words}</span>
         <LiveState live={live} />
       </footer>
     </>
-  );
-}
-
-function Empty({ shown, typed, href }: { shown: string; typed: string; href: string }): JSX.Element {
-  const what = typed
-    ? `Nothing here has “${typed}” in it.`
-    : shown === 'mine'
-      ? 'Nothing waits for you.'
-      : shown === 'all'
-        ? 'There is no Rollout yet.'
-        : 'No release is under way.';
-  return (
-    <p class="empty">
-      <Icon name="check" tone="good" /> {what} {shown !== 'all' && <a href={href}>See all Rollouts</a>}
-    </p>
   );
 }
 

@@ -5,6 +5,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
 import { post, say } from './api';
+import { Note } from './icons';
 
 // Login gives a token to the program that serves the pages; it keeps it where no page can
 // read it.
@@ -32,11 +33,7 @@ export function Login(): JSX.Element {
           <p class="dim small">
             It is kept for eight hours, and used for what you see and do here. <code>kubectl create token NAME</code> makes one.
           </p>
-          {error && (
-            <p class="note bad" role="alert">
-              {error}
-            </p>
-          )}
+          <div role="alert">{error && <Note of="Error">{error}</Note>}</div>
           <button type="submit" class="main">
             Sign in
           </button>

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 
-import { ask, isAborted, say } from './api';
-import { Spark } from './chart';
-import type { Series } from './chart';
-import { Modal } from './frame';
-import { Mark, mark } from './icons';
+import { ask } from './api';
+import { Spark, type Series } from './chart';
+import { Grid, Modal } from './frame';
+import { Mark, Note, mark } from './icons';
+import { useAsked } from './state';
 import { between, count, image } from './text';
 import type { Node, ReleaseRef, RolloutTree } from './wire';
 
@@ -67,6 +67,7 @@ function Revision({ revision: r, pods, most, release, spark, now, logs }: Versio
   const [open, toggle] = useState(false);
   const kind = r.revision ?? 'other';
   const has = r.pods ?? r.ready ?? 0;
+  const all = pods.reduce((sum, p) => sum + (p.pods ?? 1), 0);
   const title = (r.images ?? []).map(image).join(', ') || (kind === 'update' ? release?.revision : release?.stable) || r.name;
   return (
     <div class={`revision ${kind}`}>
@@ -102,55 +103,35 @@ function Revision({ revision: r, pods, most, release, spark, now, logs }: Versio
         </p>
       )}
       {troubles(pods).map(([message, n]) => (
-        <p key={message} class="note bad">
-          <Mark of="Degraded" /> {count(n, 'pod')}: {message}
-        </p>
+        <Note key={message} of="Degraded">
+          {count(n, 'pod')}: {message}
+        </Note>
       ))}
       {pods.length > 0 && (
         <details onToggle={event => toggle(event.currentTarget.open)}>
-          <summary>
-            {count(
-              pods.reduce((sum, p) => sum + (p.pods ?? 1), 0),
-              'pod',
-            )}
-          </summary>
+          <summary>{count(all, 'pod')}</summary>
           {open && (
-            <div class="scroll" tabIndex={0} role="group" aria-label={`Pods of ${r.name}`}>
-              <table>
-                <thead>
-                  <tr>
-                    <th>Pod</th>
-                    <th>State</th>
-                    <th>For</th>
-                    <th>Restarts</th>
-                    <th>Node</th>
-                    <th>Step</th>
-                    <td />
-                  </tr>
-                </thead>
-                <tbody>
-                  {pods.map(p => (
-                    <tr key={p.id}>
-                      <th>{p.role === 'pods' ? count(p.pods ?? 0, 'pod') : p.name}</th>
-                      <td>
-                        <Mark of={p.health} /> {p.message ?? p.health}
-                      </td>
-                      <td>{between(p.since, now)}</td>
-                      <td>{p.restarts ?? 0}</td>
-                      <td>{p.node}</td>
-                      <td>{p.batch || ''}</td>
-                      <td>
-                        {p.role === 'pod' && (
-                          <button type="button" class="bare" onClick={() => logs(p.name!)} aria-label={`Log of ${p.name}`}>
-                            log
-                          </button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Grid label={`Pods of ${r.name}`} heads={['Pod', 'State', 'For', 'Restarts', 'Node', 'Step', '']}>
+              {pods.map(p => (
+                <tr key={p.id}>
+                  <th>{p.role === 'pods' ? count(p.pods ?? 0, 'pod') : p.name}</th>
+                  <td>
+                    <Mark of={p.health} /> {p.message ?? p.health}
+                  </td>
+                  <td>{between(p.since, now)}</td>
+                  <td>{p.restarts ?? 0}</td>
+                  <td>{p.node}</td>
+                  <td>{p.batch || ''}</td>
+                  <td>
+                    {p.role === 'pod' && (
+                      <button type="button" class="bare" onClick={() => logs(p.name!)} aria-label={`Log of ${p.name}`}>
+                        log
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Grid>
           )}
         </details>
       )}
@@ -169,30 +150,18 @@ function troubles(pods: Node[]): [string, number][] {
 
 function Log({ namespace, pod, close }: { namespace: string; pod: string; close: () => void }): JSX.Element {
   const [text, set] = useState('Reading…');
-  useEffect(() => {
-    const asked = new AbortController();
-    ask(
-      `namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`,
-      { query: { tailLines: '100', limitBytes: '65536' }, accept: 'text/plain, */*', signal: asked.signal },
-      '../../../../api/v1/',
-    )
-      .then(answer => answer.text())
-      .then(
-        log => set(log || 'The log is empty.'),
-        (err: unknown) => {
-          if (!isAborted(err)) set(say(err));
-        },
-      );
-    return () => asked.abort();
-  }, [pod]);
+  useAsked(
+    async signal => {
+      const path = `namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`;
+      const asked = { query: { tailLines: '100', limitBytes: '65536' }, accept: 'text/plain, */*', signal };
+      set((await (await ask(path, asked, '../../../../api/v1/')).text()) || 'The log is empty.');
+    },
+    set,
+    [pod],
+  );
   return (
     <Modal title={`Log of ${pod}, last 100 lines`} close={close} wide>
       <pre tabIndex={0}>{text}</pre>
-      <p class="buttons">
-        <button type="button" onClick={close}>
-          Close
-        </button>
-      </p>
     </Modal>
   );
 }

@@ -12,10 +12,8 @@ import { Banner, LiveState } from './frame';
 import { Icon, Mark } from './icons';
 import { Chart, seriesOf } from './chart';
 import { Network, Revisions, readyOf } from './pods';
-import { announce, page, useKeys, useNow } from './state';
-import type { Keys } from './state';
-import { follow } from './stream';
-import type { Live } from './stream';
+import { announce, page, useKeys, useNow, type Keys } from './state';
+import { useLive } from './stream';
 import { Timeline } from './timeline';
 import { between, change, moment, plainly, words } from './text';
 import { Release } from './watched';
@@ -23,18 +21,10 @@ import type { Action, Cause, RolloutWhy } from './wire';
 
 export function ReleasePage({ namespace, name, uid }: { namespace: string; name: string; uid?: string }): JSX.Element {
   const [, draw] = useState(0);
-  const [live, told] = useState<Live>({ state: 'connecting' });
   const [acting, act] = useState<Action>();
   const now = useNow();
   const release = useMemo(() => new Release(namespace, name, () => draw(n => n + 1), uid), [namespace, name]);
-  useEffect(() => {
-    told({ state: 'connecting' });
-    const end = follow(release, told);
-    return () => {
-      end();
-      release.end();
-    };
-  }, [release]);
+  const live = useLive(release);
 
   const { tree, plan, releases, analysis } = release;
   const why = tree?.why;

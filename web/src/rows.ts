@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { Refused, get, isAborted, rollout } from './api';
-import { events } from './stream';
-import type { Followed } from './stream';
+import { events, type Followed } from './stream';
 import type { Metadata, Row, Table } from './kube';
 import type { RolloutWhy } from './wire';
 

@@ -3,6 +3,8 @@
 
 import { useEffect, useReducer, useState } from 'preact/hooks';
 
+import { isAborted, say } from './api';
+
 // Where the page is: #/?…, #/NAMESPACE/NAME, #/NAMESPACE/NAME/compare/11/12.
 export interface Place {
   parts: string[];
@@ -41,15 +43,16 @@ export function listAt(query: Record<string, string>): string {
   return kept.size > 0 ? `#/?${kept}` : '#/';
 }
 
-// page is what differs in a page of another program: it has keys and places of its own.
-export const page = { within: false, announcer: null as HTMLElement | null };
+// page is what differs in a page of another program: it has keys and places of its own, and
+// may keep its document from what it runs.
+export const page = { within: false, announcer: null as HTMLElement | null, document };
 
 // useNow is the time, again each few seconds: all ages on a page move together.
 export function useNow(every = 1000): number {
   const [now, set] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => {
-      if (!document.hidden) set(Date.now());
+      if (!page.document.hidden) set(Date.now());
     }, every);
     return () => clearInterval(timer);
   }, [every]);
@@ -71,6 +74,17 @@ export function useDraw(): () => void {
     };
   });
   return throttled;
+}
+
+// useAsked asks a server again as something changes, and no longer for what was before.
+export function useAsked(ask: (signal: AbortSignal) => Promise<void>, fail: (why: string) => void, on: unknown[]): void {
+  useEffect(() => {
+    const asked = new AbortController();
+    ask(asked.signal).catch((err: unknown) => {
+      if (!isAborted(err)) fail(say(err));
+    });
+    return () => asked.abort();
+  }, on);
 }
 
 // What a browser may refuse to keep.

@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { useEffect, useState } from 'preact/hooks';
+
 import { Refused, ask, isAborted, lines, say } from './api';
 import type { Status } from './kube';
+import { page } from './state';
 
 const hiddenFor = 30_000;
 const pollEvery = 5_000;
@@ -21,11 +24,22 @@ export interface Followed {
   // watch resolves once the stream has ended as it should.
   watch(signal: AbortSignal, live: () => void): Promise<void>;
   poll(signal: AbortSignal): Promise<void>;
+  end(): void;
+}
+
+// useLive follows what a page shows, and says how that goes.
+export function useLive(what: Followed): Live {
+  const [live, told] = useState<Live>({ state: 'connecting' });
+  useEffect(() => {
+    told({ state: 'connecting' });
+    return follow(what, told);
+  }, [what]);
+  return live;
 }
 
 // follow keeps one stream per tab: it ends it half a minute after the tab is hidden, begins
 // again when it is seen, and after failures waits longer each time. It returns what ends it.
-export function follow(what: Followed, told: (live: Live) => void): () => void {
+function follow(what: Followed, told: (live: Live) => void): () => void {
   let round = new AbortController();
   let wake = () => {};
   let over = false;
@@ -42,7 +56,7 @@ export function follow(what: Followed, told: (live: Live) => void): () => void {
     });
   const seen = () => {
     clearTimeout(hiding);
-    if (document.hidden) {
+    if (page.document.hidden) {
       hiding = setTimeout(() => {
         asleep = true;
         round.abort();
@@ -55,7 +69,7 @@ export function follow(what: Followed, told: (live: Live) => void): () => void {
   };
   const online = () => wake();
   const offline = () => round.abort();
-  document.addEventListener('visibilitychange', seen);
+  page.document.addEventListener('visibilitychange', seen);
   addEventListener('online', online);
   addEventListener('offline', offline);
 
@@ -98,11 +112,12 @@ export function follow(what: Followed, told: (live: Live) => void): () => void {
   return () => {
     over = true;
     clearTimeout(hiding);
-    document.removeEventListener('visibilitychange', seen);
+    page.document.removeEventListener('visibilitychange', seen);
     removeEventListener('online', online);
     removeEventListener('offline', offline);
     round.abort();
     wake();
+    what.end();
   };
 }
 

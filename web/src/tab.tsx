@@ -3,63 +3,126 @@
 
 import { render } from 'preact';
 
-import { server } from './api';
+import { ask, get, server } from './api';
 import { ReleasePage } from './release';
 import { page } from './state';
 
-// What Argo CD has for its extensions: React, and a place in the panel of a resource.
+// What Argo CD and Headlamp have for their extensions: React, a place in the page of a
+// resource, and Headlamp its way to clusters.
 interface Host {
-  React: {
-    createElement(type: string, props: object): unknown;
-    useEffect(effect: () => () => void, on: unknown[]): void;
-    useRef(at: null): { current: HTMLElement | null };
-  };
-  extensionsAPI?: {
-    registerResourceExtension(component: (shown: Shown) => unknown, group: string, kind: string, title: string, options: { icon: string }): void;
-  };
+  createElement(type: unknown, props: object): unknown;
+  useEffect(effect: () => () => void, on: unknown[]): void;
+  useRef(at: null): { current: HTMLElement | null };
+}
+type Named = { namespace: string; name: string; uid: string };
+type Tabbed = { resource: { metadata: Named }; application: { metadata: Named; spec: { project?: string } } };
+type Detailed = { resource: { kind: string; cluster?: string; metadata: Named; jsonData: { apiVersion?: string } } };
+type Rollouts = { items: { metadata: Named; spec: { workloadRef: { apiVersion: string } } }[] };
+
+declare const React: Host;
+declare const extensionsAPI: {
+  registerResourceExtension(tab: (shown: Tabbed) => unknown, group: string, kind: string, title: string, options: { icon: string }): void;
+};
+declare const pluginLib: {
+  React: Host;
+  MuiMaterial: { useTheme(): { palette: { mode: string } } };
+  ApiProxy: { request(path: string, how: RequestInit & { cluster?: string; isJSON: boolean }): Promise<Response> };
+  registerDetailsViewSection(section: (shown: Detailed) => unknown): void;
+};
+
+// A Place is where a release is shown. Another key has it shown anew.
+interface Place {
+  key: string;
+  dark(at: HTMLElement): boolean;
+  reach: Partial<typeof server>;
+  find(signal: AbortSignal): Promise<Named | undefined>;
 }
 
-type Named = { metadata: { namespace: string; name: string; uid: string } };
-type Shown = { resource: Named; application: Named & { spec: { project?: string } } };
-
-// registerTab has Argo CD show releases in a tab, and reports whether this is Argo CD.
+// registerTab has another program show releases in its pages, and reports whether there is one.
 export function registerTab(): boolean {
-  const { React, extensionsAPI } = window as unknown as Host;
-  if (!extensionsAPI) return false;
-  const Tab = (shown: Shown) => {
-    const at = React.useRef(null);
-    React.useEffect(() => show(at.current!, shown), [shown.resource.metadata.uid]);
-    return React.createElement('div', { ref: at });
-  };
-  extensionsAPI.registerResourceExtension(Tab, 'rollouts.kruise.io', 'Rollout', 'Weir', { icon: 'fa-water' });
+  if (typeof extensionsAPI !== 'undefined') {
+    extensionsAPI.registerResourceExtension(shows(React, inArgo), 'rollouts.kruise.io', 'Rollout', 'Weir', { icon: 'fa-water' });
+  } else if (typeof pluginLib !== 'undefined') {
+    const section = shows(pluginLib.React, inHeadlamp);
+    const released = /^(apps|apps\.kruise\.io|rollouts\.kruise\.io)\//;
+    pluginLib.registerDetailsViewSection(shown => released.test(shown.resource?.jsonData.apiVersion ?? '') && pluginLib.React.createElement(section, shown));
+  } else return false;
   return true;
 }
 
-// show draws a release below an element, apart from the styles of the page. It returns what
-// ends it.
-function show(at: HTMLElement, { resource, application }: Shown): () => void {
-  const { namespace, name, uid } = resource.metadata;
-  server.pages = new URL('extensions/weir/apis/rollouts.kruise.io/v1beta1/ui/', document.baseURI);
-  server.headers = {
-    'Argocd-Application-Name': `${application.metadata.namespace}:${application.metadata.name}`,
-    'Argocd-Project-Name': application.spec.project || 'default',
+const inArgo = ({ resource, application: { metadata, spec } }: Tabbed): Place => ({
+  key: resource.metadata.uid,
+  dark: at => at.closest('.theme-dark') !== null,
+  reach: {
+    pages: new URL('extensions/weir/apis/rollouts.kruise.io/v1beta1/ui/', document.baseURI),
+    headers: { 'Argocd-Application-Name': `${metadata.namespace}:${metadata.name}`, 'Argocd-Project-Name': spec.project || 'default' },
+  },
+  find: () => Promise.resolve(resource.metadata),
+});
+
+// In Headlamp, a workload has the page of the Rollout that names it.
+function inHeadlamp({ resource: { kind, cluster, metadata, jsonData } }: Detailed): Place {
+  const { mode } = pluginLib.MuiMaterial.useTheme().palette;
+  const group = (version = '') => version.split('/')[0];
+  const fieldSelector = `spec.workloadRef.kind=${kind},spec.workloadRef.name=${metadata.name}`;
+  return {
+    key: `${cluster} ${metadata.uid} ${mode}`,
+    dark: () => mode === 'dark',
+    reach: {
+      pages: new URL('headlamp:/apis/rollouts.kruise.io/v1beta1/ui/'),
+      headers: {},
+      send: (url, how) =>
+        pluginLib.ApiProxy.request(url.pathname + url.search, { ...how, isJSON: false, ...(cluster && { cluster }) }).catch((err: Error & { status?: number }) => {
+          how.signal?.throwIfAborted();
+          return new Response(err.message, { status: err.status ?? 502 });
+        }),
+    },
+    find: async signal => {
+      if (group(jsonData.apiVersion) === 'rollouts.kruise.io') return metadata;
+      const { items } = await get<Rollouts>(`namespaces/${metadata.namespace}/rollouts`, { signal, query: { fieldSelector, limit: '10' } });
+      return items.find(({ spec }) => group(spec.workloadRef.apiVersion) === group(jsonData.apiVersion))?.metadata;
+    },
   };
-  page.within = true;
-  const place = at.appendChild(document.createElement('div'));
-  place.dataset['theme'] = at.closest('.theme-dark') ? 'dark' : 'light';
+}
+
+function shows<Shown>({ useRef, useEffect, createElement }: Host, where: (shown: Shown) => Place): (shown: Shown) => unknown {
+  return shown => {
+    const at = useRef(null);
+    const place = where(shown);
+    useEffect(() => show(at.current!, place), [place.key]);
+    return createElement('div', { ref: at });
+  };
+}
+
+// All requests go one way, so what was shown ends as another release is shown.
+let end = () => {};
+
+// show draws a release below an element, apart from the page's styles, and returns what ends it.
+function show(at: HTMLElement, { dark, reach, find }: Place): () => void {
+  end();
+  Object.assign(server, reach);
+  Object.assign(page, { within: true, document: at.ownerDocument });
+  const over = new AbortController();
+  const place = at.appendChild(page.document.createElement('div'));
+  place.dataset['theme'] = dark(at) ? 'dark' : 'light';
   const shadow = place.attachShadow({ mode: 'open' });
   const style = new CSSStyleSheet();
   shadow.adoptedStyleSheets = [style];
-  void fetch(new URL('app.css', server.pages), { headers: server.headers }).then(async answer => style.replace(await answer.text()));
-  render(
-    <div id="app">
-      <p class="unseen" role="status" ref={region => void (page.announcer = region)} />
-      <ReleasePage namespace={namespace} name={name} uid={uid} />
-    </div>,
-    shadow,
-  );
-  return () => {
+  const draw = (found: Named | undefined) => {
+    if (!found || over.signal.aborted) return;
+    render(
+      <div id="app">
+        <p class="unseen" role="status" ref={region => void (page.announcer = region)} />
+        <ReleasePage namespace={found.namespace} name={found.name} uid={found.uid} />
+      </div>,
+      shadow,
+    );
+    void ask('app.css', {}, '').then(async answer => style.replace(await answer.text()));
+  };
+  void find(over.signal).then(draw, () => undefined);
+  return (end = () => {
+    over.abort();
     render(null, shadow);
     place.remove();
-  };
+  });
 }

@@ -40,26 +40,12 @@ function Told({ step, release, why, now }: Course & { step: PlannedStep }): JSX.
   const visit = release?.steps?.findLast(s => s.step === step.step);
   const took = visit?.upgradedTime ? between(visit.enteredTime, visit.upgradedTime) : '';
   const by = (release?.decisions ?? []).filter(d => d.step === step.step && d.outcome !== 'rejected').at(-1);
-  if (step.state === 'Current') {
-    const since = why?.waitingFor?.since;
-    return (
-      <>
-        {[took && `pods in ${took}`, why?.waitingFor?.what && `waits for ${why.waitingFor.what}`, since && `for ${between(since, now)}`]
-          .filter(Boolean)
-          .join(' · ')}
-      </>
-    );
-  }
-  if (step.state === 'Done') return <>{[took, by?.user].filter(Boolean).join(' · ')}</>;
-  return (
-    <>
-      {[
-        step.usual && `usually ${go(step.usual)}`,
-        ending(step) && `then ${ending(step)}`,
-        step.perPod && step.perPod !== '1.0x' && `${step.perPod.replace('x', '×')} load per new pod`,
-      ]
-        .filter(Boolean)
-        .join(' · ')}
-    </>
-  );
+  const { what, since } = why?.waitingFor ?? {};
+  const load = step.perPod !== '1.0x' && step.perPod?.replace('x', '×');
+  const told: Record<string, (string | false | undefined)[]> = {
+    Current: [took && `pods in ${took}`, what && `waits for ${what}`, since && `for ${between(since, now)}`],
+    Done: [took, by?.user],
+    Next: [step.usual && `usually ${go(step.usual)}`, ending(step) && `then ${ending(step)}`, load && `${load} load per new pod`],
+  };
+  return <>{(told[step.state] ?? told['Next']!).filter(Boolean).join(' · ')}</>;
 }

@@ -4,8 +4,7 @@
 import { Refused, get, isAborted, rollout, say } from './api';
 import { readyOf } from './pods';
 import { seriesOf } from './chart';
-import { events } from './stream';
-import type { Followed } from './stream';
+import { events, type Followed } from './stream';
 import type { AnalysisStatus, PastRelease, RolloutPlan, RolloutReleases, RolloutTree } from './wire';
 
 // What belongs to a release beside its tree is read again this long after it has changed.
