@@ -7,11 +7,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/dump"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/judge"
@@ -154,11 +155,7 @@ func (c *checked) continues(stored *rollouts.CheckStatus) bool {
 
 // mark begins the stored evidence of a check: one that is edited gets another one.
 func (c *checked) mark() string {
-	text, err := json.Marshal(c.Planned)
-	if err != nil {
-		panic(err) // it came by the wire
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256([]byte(dump.ForHash(c.Planned)))
 	return hex.EncodeToString(sum[:4]) + " "
 }
 
