@@ -29,7 +29,7 @@ func (u *user) tree(ctx context.Context, a *app) (*v1beta1.RolloutTree, error) {
 func (a *app) inspects(step int32) {
 	a.t.Helper()
 	s := here.admin.stream(a)
-	defer s.body.Close() //nolint:errcheck // it may have ended
+	defer s.body.Close()
 	s.until(a, "the tree", shows(func(tree *v1beta1.RolloutTree) error {
 		r, err := a.stored(a.t.Context())
 		if err != nil {
