@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
@@ -103,7 +104,7 @@ func TestChartTakesTheirValues(t *testing.T) {
 	found := map[string]bool{}
 	for _, o := range objects {
 		found[o.GetKind()+" "+o.GetName()] = true
-		if ns := o.GetNamespace(); ns != "" && ns != "kruise-rollout" && ns != "kube-system" {
+		if ns := o.GetNamespace(); ns != "" && ns != "kruise-rollout" && ns != "kube-system" && ns != weir.SecretNamespace {
 			t.Errorf("%s %s is in namespace %s", o.GetKind(), o.GetName(), ns)
 		}
 		data, err := o.MarshalJSON()

@@ -30,7 +30,7 @@ func TestRestoreWithoutNamespace(t *testing.T) {
 	}
 	a.until("the namespace is gone", gone(namespace, client.ObjectKey{Name: a.namespace}))
 	a.replaceStore(snapshot)
-	const remove = "delete rollouts,batchreleases,trafficroutings,rollouthistories --all"
+	const remove = "delete rollouts,batchreleases,trafficroutings,rollouthistories,checks.weir-rollouts.io --all"
 	a.until("it is found", here.diagnosed("lost", "in the namespace "+a.namespace+", which does not exist: 1", remove))
 	here.admin.kubectl(a, strings.Fields(remove)...).works()
 	a.until("nothing is wrong", here.diagnosed(""))
