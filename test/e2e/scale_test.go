@@ -7,6 +7,8 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -81,6 +83,14 @@ func TestScaleToZeroAborted(t *testing.T) {
 	for range few(1, 3) {
 		a.scale(0)
 		a.settled(versions{})
+		// Scaled up before its empty set is gone, v2 would get the pods.
+		a.until("the set of v2 is gone", func(ctx context.Context) error {
+			sets, err := a.sets(ctx)
+			if err == nil && slices.ContainsFunc(sets, func(rs appsv1.ReplicaSet) bool { return versionOf(&rs.Spec.Template.Spec) == "v2" }) {
+				err = errors.New("it is there")
+			}
+			return err
+		})
 		a.scale(4)
 		a.settled(versions{"v1": 4})
 		a.scale(6)
