@@ -56,8 +56,8 @@ func (b *bench) scale(ctx context.Context, _ *table) error {
 			return fmt.Errorf("releasing beside %d: %w", now, err)
 		}
 		n, revisions := float64(b.releases), 0
-		for resource := range maps.Keys(r.spent.writes) {
-			revisions += r.spent.writes[resource]
+		for _, writes := range r.spent.writes {
+			revisions += writes
 		}
 		fmt.Fprintf(w, "%d\t%.0f\t%.1f\t%d\t%.1f\t%.0f\t%.1f\t%.1f\n", now, float64(heap)/(1<<20), float64(heap-was)/1000/float64(now-before),
 			r.spent.memory[cluster.WeirAPIServer]>>20, r.took.Seconds(), 1000*r.spent.cpu[cluster.WeirAPIServer].Seconds()/n,

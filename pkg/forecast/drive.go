@@ -9,29 +9,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/sizes"
 )
 
-// tell tells the workload how far it may go, and reports whether that is new.
-func (r *run) tell() bool {
-	was, to := r.Workload.Target, target(r.Batch.Status.Drive)
-	if to != nil {
-		r.Workload.Target, r.Workload.TargetApplied = to, true
-	}
-	return was == nil || to == nil || *was != *to
-}
-
-// drive moves pods once as the workload is told, and reports whether any moved.
-func (r *run) drive(to planner.Target) bool {
+// drive moves pods once as the workload is told.
+func (r *run) drive(to planner.Target) {
 	switch {
 	case r.style != rollouts.StylePartition:
-		return r.beside(to)
+		r.beside(to)
 	case r.Workload.SizedByStore:
-		return r.sized(to)
+		r.sized(to)
 	default:
-		return r.replaced(to)
+		r.replaced(to)
 	}
 }
 
 // beside has pods come beside the stable ones, all at once.
-func (r *run) beside(to planner.Target) bool {
+func (r *run) beside(to planner.Target) {
 	n := max(planner.Limit(rollouts.StyleCanary, to.Partition, r.Workload.Replicas), to.Least)
 	if r.Workload.LastStays {
 		n = r.Workload.Limit(r.style, to.Partition)
@@ -39,11 +30,11 @@ func (r *run) beside(to planner.Target) bool {
 	if to.Abort {
 		n = 0
 	}
-	return r.move(n-r.Update, 0)
+	r.move(n-r.Update, 0)
 }
 
 // sized has the ReplicaSets sized as in a pass.
-func (r *run) sized(to planner.Target) bool {
+func (r *run) sized(to planner.Target) {
 	n := r.Workload.Replicas
 	s := sizes.Scaling{
 		Replicas: n, Surge: r.Surge, Unavailable: r.Workload.Unavailable, Target: to.Limit(n), Full: to.Full(n), Abort: to.Abort,
@@ -56,7 +47,6 @@ func (r *run) sized(to planner.Target) bool {
 		s.Others = []sizes.Set{*set("others", 2, r.Others)}
 	}
 	scale := sizes.Decide(s)
-	before := [3]int32{r.Update, r.Stable, r.Others}
 	var start, stop int32
 	ready := r.all()
 	for _, step := range scale.Steps {
@@ -70,12 +60,13 @@ func (r *run) sized(to planner.Target) bool {
 	if sole := r.all(); len(scale.Steps) == 0 && sole < n && (sole == r.Update || sole == r.Stable) {
 		// The native controller fills the only set.
 		if r.Update > 0 {
-			return r.move(n-sole, 0)
+			r.move(n-sole, 0)
+		} else {
+			r.move(0, n-sole)
 		}
-		return r.move(0, n-sole)
+		return
 	}
 	r.wave(start, stop)
-	return before != [3]int32{r.Update, r.Stable, r.Others}
 }
 
 func set(name string, created int64, n int32) *sizes.Set {
@@ -83,7 +74,7 @@ func set(name string, created int64, n int32) *sizes.Set {
 }
 
 // replaced has the native controller, or Weir, replace as many pods as may be missing.
-func (r *run) replaced(to planner.Target) bool {
+func (r *run) replaced(to planner.Target) {
 	by := to.LimitOf(&r.Workload) - r.Update
 	if to.Abort {
 		by = -r.Update
@@ -91,7 +82,7 @@ func (r *run) replaced(to planner.Target) bool {
 	at := max(r.Workload.Unavailable+r.Surge, 1)
 	by = max(min(by, at), -at)
 	if by == 0 {
-		return false
+		return
 	}
 	more := min(max(by, -by), r.Surge)
 	if more > 0 {
@@ -103,13 +94,12 @@ func (r *run) replaced(to planner.Target) bool {
 	r.Others, r.Update, r.Stable = r.Others-others, r.Update+by, r.Stable-by+others
 	r.note(r.Update, r.Stable+r.Others, r.all()-gone)
 	r.wave(max(by, -by), max(by, -by))
-	return true
 }
 
 // move starts or stops pods of both versions at once.
-func (r *run) move(update, stable int32) bool {
+func (r *run) move(update, stable int32) {
 	if update == 0 && stable == 0 {
-		return false
+		return
 	}
 	ready := r.all() + min(update, 0) + min(stable, 0)
 	start, stop := max(update, 0)+max(stable, 0), -min(update, 0)-min(stable, 0)
@@ -121,7 +111,6 @@ func (r *run) move(update, stable int32) bool {
 	r.Stable += stable
 	r.note(r.Update, r.Stable+r.Others, ready)
 	r.wave(start, stop)
-	return true
 }
 
 // note keeps a moment.

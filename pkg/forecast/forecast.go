@@ -128,6 +128,9 @@ func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
 // all is how many pods there are.
 func (r *run) all() int32 { return r.Update + r.Stable + r.Others }
 
+// pods are those of the new version, of stable, and of others.
+func (r *run) pods() [3]int32 { return [3]int32{r.Update, r.Stable, r.Others} }
+
 func target(d *rollouts.Drive) *planner.Target {
 	if d == nil {
 		return nil
@@ -233,10 +236,15 @@ func (r *run) settle() {
 		if back || r.Batch.Status.BatchState == rollouts.BatchReady {
 			return
 		}
-		told := r.tell()
-		moved := r.Workload.Target != nil && r.drive(*r.Workload.Target)
+		was, to, before := r.Workload.Target, target(r.Batch.Status.Drive), r.pods()
+		if to != nil {
+			r.Workload.Target, r.Workload.TargetApplied = to, true
+		}
+		if r.Workload.Target != nil {
+			r.drive(*r.Workload.Target)
+		}
 		r.count()
-		if !moved && !told {
+		if told := was == nil || to == nil || *was != *to; !told && r.pods() == before {
 			return
 		}
 	}

@@ -47,9 +47,9 @@ func TestReleasesCostTheSame(t *testing.T) {
 }
 
 // release is what one release asks the host for, where so many Rollouts are.
-func release(t *testing.T, others int) map[string]int {
+func release(t *testing.T, rollouts int) map[string]int {
 	t.Helper()
-	h := newHost(t, others)
+	h := newHost(t, rollouts)
 	h.rest("v1")
 	h.change("v2")
 	h.counts = map[string]int{}
