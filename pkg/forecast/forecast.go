@@ -237,18 +237,23 @@ func (r *run) settle() {
 			return
 		}
 		was, to, before := r.Workload.Target, target(r.Batch.Status.Drive), r.pods()
-		if to != nil {
-			r.Workload.Target, r.Workload.TargetApplied = to, true
-		}
-		if r.Workload.Target != nil {
-			r.drive(*r.Workload.Target)
-		}
-		r.count()
+		r.follow(to)
 		if told := was == nil || to == nil || *was != *to; !told && r.pods() == before {
 			return
 		}
 	}
 	r.Cut = true
+}
+
+// follow has pods move once as the batch says, or said before.
+func (r *run) follow(to *planner.Target) {
+	if to != nil {
+		r.Workload.Target, r.Workload.TargetApplied = to, true
+	}
+	if r.Workload.Target != nil {
+		r.drive(*r.Workload.Target)
+	}
+	r.count()
 }
 
 // then is what ends a step.
