@@ -41,7 +41,7 @@ func (m *manifests) read() ([]*unstructured.Unstructured, error) {
 
 // readFiles reads manifests as kubectl does, without a server.
 func readFiles(names []string) ([]*unstructured.Unstructured, error) {
-	infos, err := resource.NewLocalBuilder().Unstructured().ContinueOnError().Stdin().
+	infos, err := resource.NewLocalBuilder().Unstructured().ContinueOnError().
 		FilenameParam(false, &resource.FilenameOptions{Filenames: names}).Flatten().Do().Infos()
 	return objectsOf(infos), err
 }
