@@ -111,6 +111,7 @@ func TestRollbackInBatches(t *testing.T) {
 	a.until("two of three are back", a.runs(versions{"v1": 5, "v2": 1}))
 	a.until("step 1 waits", a.waitsAt(1))
 	a.stays("and stays", a.runs(versions{"v1": 5, "v2": 1}))
+	a.inspects(1)
 	a.promote(1)
 	a.until("step 2 waits", a.waitsAt(2))
 	a.promote(2)

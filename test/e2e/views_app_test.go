@@ -40,9 +40,12 @@ func (a *app) inspects(step int32) {
 				return fmt.Errorf("%s is hidden: %s", h.Kind, h.Message)
 			}
 		}
-		updated := int32(0)
+		update, updated := "update", int32(0)
+		if c := r.Status.Canary; c != nil && c.CanaryRevision == c.StableRevision {
+			update = "stable" // it goes back in batches
+		}
 		for _, n := range tree.Nodes {
-			if n.Role == "revision" && n.Revision == "update" && n.Pods != nil {
+			if n.Role == "revision" && n.Revision == update && n.Pods != nil {
 				updated += *n.Pods
 			}
 		}
@@ -143,35 +146,54 @@ func (u *user) stream(a *app) *stream {
 			}
 		}
 	}()
-	a.t.Cleanup(func() { _ = s.body.Close() }) // it may have hasEnded
+	a.t.Cleanup(func() { _ = s.body.Close() }) // it may have ended
 	return s
 }
 
 // until waits for an event that is right.
-func (s *stream) until(a *app, what string, right func(event) bool) event {
+func (s *stream) until(a *app, what string, right func(event) error) event {
 	a.t.Helper()
 	var last event
+	wrong := errors.New("no event came")
 	a.until(what, func(ctx context.Context) error {
 		select {
 		case e, ok := <-s.events:
 			if !ok {
 				a.t.Fatalf("waiting for %s: the stream has ended: %v", what, last.err)
 			}
-			if last = e; right(e) {
-				return nil
-			}
+			last = e
+			wrong = right(e)
 		case <-ctx.Done():
 		default:
 		}
-		return fmt.Errorf("the last event is %s with %d nodes, %w", last.kind, len(last.tree.Nodes), last.err)
+		return wrong
 	})
 	return last
 }
 
-func hasEnded(e event) bool               { return e.err != nil || e.kind == "ERROR" }
-func isKind(kind string) func(event) bool { return func(e event) bool { return e.kind == kind } }
-func shows(right func(*v1beta1.RolloutTree) error) func(event) bool {
-	return func(e event) bool { return e.err == nil && right(&e.tree) == nil }
+func hasEnded(e event) error {
+	if e.err == nil && e.kind != "ERROR" {
+		return fmt.Errorf("it goes on with %s", e.kind)
+	}
+	return nil
+}
+
+func isKind(kind string) func(event) error {
+	return func(e event) error {
+		if e.kind == kind {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("the last event is %s", e.kind), e.err)
+	}
+}
+
+func shows(right func(*v1beta1.RolloutTree) error) func(event) error {
+	return func(e event) error {
+		if e.err != nil {
+			return e.err
+		}
+		return right(&e.tree)
+	}
 }
 
 // hides wants the kinds to be hidden, no other ones, and to have no nodes.
