@@ -82,6 +82,8 @@ type Options struct {
 	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
 	// for permissions that not every cluster does.
 	Audit bool
+	// DetectMutations has Weir's processes panic soon after they change an object of a cache.
+	DetectMutations bool
 	// Bin has the Kubernetes binaries; <module root>/bin/kube if empty.
 	Bin string
 	// WeirBin has weir-apiserver and weir-controller; <module root>/bin if empty.

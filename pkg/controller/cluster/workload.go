@@ -149,7 +149,8 @@ func ownedBy(ctx context.Context, s Reader, row workload.Row, obj object.Object,
 	owners := append([]object.Object{obj}, owned...)
 	for _, kind := range row.Owns {
 		for _, owner := range owners {
-			found, err := listed(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())})
+			// There may be many, with large templates, and nothing changes them.
+			found, err := listed(ctx, s, kind, owner, client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
 			if err != nil {
 				return nil, err
 			}
