@@ -63,8 +63,8 @@ func run(m *testing.M) (int, error) {
 	}
 	opts := cluster.Options{
 		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, DetectMutations: true, Apart: *apart,
-		// So few that a test can have one too many.
-		WeirControllerArgs: []string{"--history-limit=2"},
+		// So few that a test can have one too many; and a source on this machine.
+		WeirControllerArgs: []string{"--history-limit=2", "--source-hosts=127.0.0.1"},
 	}
 	if testing.Short() {
 		// A lease that a killed process held is waited for, for fifteen seconds.

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
+)
+
+// queryToken is what the metrics of TestQueries ask for.
+const queryToken = "a-token-of-the-tests"
+
+// Two gates ask a source that wants a token: one is a Check of the namespace, one a
+// ClusterCheck. They open when the number is there, and no approval is needed for that.
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	var open atomic.Int32
+	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+queryToken {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,"%d"]]}]}}`, r.FormValue("end"), open.Load())
+	}))
+	defer metrics.Close()
+	p := usual()
+	p.change = func(r *v1beta1.Rollout) {
+		gate := func(kind, name string) v1beta1.Check {
+			return v1beta1.Check{Name: name, Use: &v1beta1.CheckRef{Kind: kind, Name: "e2e-" + name}}
+		}
+		r.Spec.Strategy.Canary.Analysis = &v1beta1.Analysis{
+			EverySeconds: new(int32(1)), AtLeastSeconds: new(int32(0)), Checks: []v1beta1.Check{gate("Check", "team"), gate("ClusterCheck", "freeze")},
+		}
+	}
+	a := start(t, p)
+	named := metav1.ObjectMeta{Name: "e2e-queries"}
+	a.forAll(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: weir.SecretNamespace, Name: named.Name},
+		StringData: map[string]string{weir.SecretToken: queryToken},
+	})
+	a.forAll(&weir.MetricSource{ObjectMeta: named, Spec: weir.MetricSourceSpec{
+		Prometheus: &weir.Prometheus{URL: metrics.URL, Auth: &weir.SourceAuth{Secret: named.Name}}, LagSeconds: new(int32(0)), RawQueries: new(true),
+	}})
+	spec := weir.CheckSpec{Gate: new(true), Query: &v1beta1.QueryCheck{Source: named.Name, PromQL: "may_release", Min: new("1")}}
+	a.forAll(&weir.ClusterCheck{ObjectMeta: metav1.ObjectMeta{Name: "e2e-freeze"}, Spec: spec})
+	a.create(&weir.Check{ObjectMeta: metav1.ObjectMeta{Name: "e2e-team"}, Spec: spec})
+
+	a.release("v2")
+	a.until("the team's gate is closed", a.found("team", v1beta1.CheckRunning))
+	a.until("the freeze lasts", a.found("freeze", v1beta1.CheckRunning))
+	open.Store(1)
+	a.until("the team's gate is open", a.found("team", v1beta1.CheckPassed))
+	a.until("the freeze is over", a.found("freeze", v1beta1.CheckPassed))
+	a.until("step 1 waits", a.waitsAt(1))
+	a.promoteAll()
+	a.until("the Rollout is Healthy", a.healthy)
+}
