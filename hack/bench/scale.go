@@ -42,6 +42,7 @@ func (b *bench) scale(ctx context.Context, _ *table) error {
 	if err != nil {
 		return err
 	}
+	first := heap
 	for round, share := range levels {
 		now := int(share*float64(most)) / crowd * crowd
 		if err := b.more(ctx, before, now); err != nil {
@@ -64,7 +65,23 @@ func (b *bench) scale(ctx context.Context, _ *table) error {
 			r.spent.requests["own writes"]/n, float64(revisions)/n)
 		before = now
 	}
+	if heap, err = b.freshHeap(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d in a new process\t%.0f\t%.1f\n", before, float64(heap)/(1<<20), float64(heap-first)/1000/float64(before))
 	return w.Flush()
+}
+
+// freshHeap is the live heap of a process that has just started: without past events and
+// versions, which watch caches keep while others come fast.
+func (b *bench) freshHeap(ctx context.Context) (int, error) {
+	if err := b.place.own.Kill(cluster.WeirController); err != nil {
+		return 0, err
+	}
+	if err := b.place.own.Start(cluster.WeirController); err != nil {
+		return 0, err
+	}
+	return b.liveHeap(ctx)
 }
 
 // more makes the idle applications between two counts, and waits until they are Healthy.
