@@ -31,7 +31,7 @@ func AtRest(ctx context.Context, s Reader) func(reconcile.Request) bool {
 func workloadRests(ctx context.Context, s Reader, r *v1beta1.Rollout) bool {
 	ref := r.Spec.WorkloadRef
 	row, ok := workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition)
-	if !ok {
+	if !ok || !s.Native(row) { // the cache of another group may never fill, and the queue waits for the answer
 		return false
 	}
 	w, err := stored(ctx, s, row.GVK, r.Namespace, ref.Name)

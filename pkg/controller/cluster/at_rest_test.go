@@ -4,17 +4,42 @@
 package cluster_test
 
 import (
+	"context"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
+
+// Workloads of other groups are not looked at: their cache may never fill, and the question is
+// asked while the queue stands.
+func TestAtRestOfAnotherGroup(t *testing.T) {
+	t.Parallel()
+	r := &v1beta1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 3},
+		Spec:       v1beta1.RolloutSpec{WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet", Name: "web"}},
+		Status:     v1beta1.RolloutStatus{Phase: "Healthy", ObservedGeneration: 3},
+	}
+	c := fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).WithObjects(r).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, isRollout := o.(*v1beta1.Rollout); !isRollout {
+				t.Errorf("it reads a %s", o.GetObjectKind().GroupVersionKind().Kind)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	key := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}}
+	if cluster.AtRest(t.Context(), cluster.Reader{Client: c})(key) {
+		t.Error("it is at rest")
+	}
+}
 
 // A pass may wait only if all that is seen says that nothing is under way.
 func TestAtRest(t *testing.T) {
