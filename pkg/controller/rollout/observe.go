@@ -149,7 +149,9 @@ func (p passes) observeWorkload(ctx context.Context, obs *Observation) (workload
 		// The object is read all the same where its kind is known, so that a
 		// workload that is there is not taken for gone.
 		if row, ok = workload.Find(ref.APIVersion, ref.Kind, rollouts.StylePartition); !ok {
-			obs.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+			if !leaves(obs.Rollout) { // else there is nothing to give back
+				obs.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
+			}
 			return workload.Row{}, nil
 		}
 	}
@@ -205,7 +207,7 @@ func without(obs *Observation, why string, there bool) error {
 	phase := obs.Rollout.Status.Phase
 	atRest := phase == "" || phase == rollouts.PhaseInitial || phase == rollouts.PhaseHealthy
 	switch {
-	case atRest && obs.Rollout.DeletionTimestamp == nil && !obs.Rollout.Spec.Disabled:
+	case atRest && !leaves(obs.Rollout):
 		obs.Facts.Unsupported = why
 		obs.Facts.Workload = &planner.Workload{Settled: true, Labelled: true}
 	case there && !atRest:
@@ -213,6 +215,9 @@ func without(obs *Observation, why string, there bool) error {
 	}
 	return nil
 }
+
+// leaves reports whether a Rollout gives its workload back for good.
+func leaves(r *rollouts.Rollout) bool { return r.DeletionTimestamp != nil || r.Spec.Disabled }
 
 func unsupported(ref *rollouts.ObjectRef, style rollouts.Style) string {
 	for _, row := range workload.Table {
