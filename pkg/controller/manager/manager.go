@@ -208,6 +208,9 @@ func onlyTrouble(o any) (any, error) {
 	}
 	slim := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	slim.ManagedFields, slim.Annotations = nil, nil
+	if cost, ok := pod.Annotations[corev1.PodDeletionCost]; ok {
+		slim.Annotations = map[string]string{corev1.PodDeletionCost: cost}
+	}
 	slim.Status.Phase, slim.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
 	if workload.Well(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, restarted) {
 		return slim, nil

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Of a pod's annotations the cache keeps the cost of its deletion, by which a DaemonSet's pods
+// are chosen.
+func TestOnlyTroubleKeepsTheCost(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Annotations: map[string]string{
+		"large": "…", "controller.kubernetes.io/pod-deletion-cost": "-10",
+	}}}
+	kept, err := onlyTrouble(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"controller.kubernetes.io/pod-deletion-cost": "-10"}, kept.(*corev1.Pod).Annotations); diff != "" {
+		t.Error(diff)
+	}
+}
