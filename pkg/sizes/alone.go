@@ -203,7 +203,8 @@ func (x *alone) proportionally(shares []*share, more int32) int32 {
 		if !x.stale(s.Set) {
 			continue
 		}
-		part := (2*s.want*x.Replicas+s.Noted)/(2*s.Noted) - s.want
+		noted := int64(s.Noted) // products of sizes go beyond 32 bits
+		part := int32((2*int64(s.want)*int64(x.Replicas)+noted)/(2*noted)) - s.want
 		if more > 0 {
 			part = min(max(part, 0), more)
 		} else {

@@ -55,6 +55,10 @@ func TestSizesAlone(t *testing.T) {
 			sizes.Scaling{Replicas: 10, Surge: 3, Target: 2, Update: sizedFor(5, set("u", 2, 2)), Stable: sizedFor(5, set("s", 3, 3))},
 			"2/3 4/6, sized",
 		},
+		"scaled up beyond 33,000": {
+			sizes.Scaling{Replicas: 60000, Surge: 3, Target: 24000, Update: sizedFor(50000, set("u", 20000, 20000)), Stable: sizedFor(50000, set("s", 30000, 30000))},
+			"20000/30000 24000/36000, sized",
+		},
 		"scaled down": {
 			sizes.Scaling{Replicas: 5, Surge: 3, Target: 2, Update: sizedFor(10, set("u", 4, 4)), Stable: sizedFor(10, set("s", 6, 6))},
 			"4/6 2/3, sized",
