@@ -42,7 +42,7 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		ignore(ctx, "it is about revision "+revision+", which is not released now")
 		return nil
 	}
-	if err := r.drivers.mayDecide(ctx, "rollouts", stored.Name, "the annotation "+rollouts.AnnotationDecide, asked.Verb); err != nil {
+	if err := r.drivers.mustUse(ctx, "rollouts", stored.Name, "the annotation "+rollouts.AnnotationDecide, asked.Verb); err != nil {
 		return err
 	}
 	return r.decideOnce(ctx, stored, asked)

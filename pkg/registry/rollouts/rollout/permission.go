@@ -30,6 +30,11 @@ func (p permissions) mayDecide(ctx context.Context, resource, name, set string, 
 	if p.legacy {
 		return nil
 	}
+	return p.mustUse(ctx, resource, name, set, verb)
+}
+
+// mustUse refuses it whatever older ways are let pass.
+func (p permissions) mustUse(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
 	allowed, err := p.may(ctx, "create", string(verb), name)
 	if err != nil || allowed {
 		return err

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -38,6 +40,20 @@ func TestMayDecide(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// The annotation is no older way: it needs the permission of its verb in any case.
+func TestMustUse(t *testing.T) {
+	t.Parallel()
+	p := permissions{authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(), legacy: true}
+	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "dave"})
+	stored := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	stored.Status.SetActive(rollouts.StylePartition, &rollouts.Progress{UpdateRevision: "v2"})
+	next := stored.DeepCopy()
+	next.Annotations = map[string]string{rollouts.AnnotationDecide: "abort v2 @1767607200"}
+	if err := (&REST{drivers: &Drivers{permissions: p}, clock: clock.RealClock{}}).annotated(ctx, next, stored); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
 	}
 }
 
