@@ -63,6 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			if r.Measures != nil {
 				r.Measures.Ask(key, measure.Subject{}, nil)
 			}
+			r.Metrics.Measured(key.Namespace, key.Name, nil)
 			err = r.forget(ctx, key)
 		}
 		return obs, err
