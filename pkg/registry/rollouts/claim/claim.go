@@ -156,8 +156,10 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 		return nil
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= pendingPeriod:
 		return nil
+	case !owned && held.Name == owner.Name: // is about to be stored, or has just been deleted: clients try again by themselves
+		return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "create", 1)
 	case held.Name == owner.Name:
-		return exists(owner, owned && r.DeletionTimestamp != nil)
+		return exists(owner, r.DeletionTimestamp != nil)
 	default:
 		return conflict(owner, held.Name, ref)
 	}

@@ -90,6 +90,24 @@ var (
 	api = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}
 )
 
+// A Rollout is made again the moment it is gone, while its claim is still there: that is no
+// "already exists" of something that nobody can read, and clients try again.
+func TestClaimOfADeletedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	gone, again := owner(t, "web", "1"), owner(t, "web", "2")
+	must(w.Acquire(t.Context(), gone, web))
+	if err := w.Acquire(t.Context(), again, web); !apierrors.IsServerTimeout(err) {
+		t.Errorf("before the claim goes: %v", err)
+	}
+	must(w.Release(t.Context(), gone, web))
+	must(w.Acquire(t.Context(), again, web))
+	w.store(again, web)
+	if err := w.Acquire(t.Context(), owner(t, "web", "3"), web); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("once it is stored: %v", err)
+	}
+}
+
 // A claim counts as long as its owner is stored and names the workload; before
 // and after that, for a minute.
 func TestClaimCounts(t *testing.T) {
