@@ -33,7 +33,8 @@ type Decision[S any] struct {
 	// wants each of them; Rule does where there are none.
 	Actions []planner.Action
 	Reasons []string
-	// First are records that Status rests on, to be stored before it.
+	// First are records that Status rests on, to be stored before it. Beside and Follow go by
+	// them, too.
 	First []planner.Action
 	// Beside are actions that do not wait for Actions, nor these for them.
 	Beside []planner.Action
@@ -132,6 +133,9 @@ func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error
 		filed = nil
 	}
 	acted := s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule)
+	if first != nil {
+		d.Beside, d.Follow = nil, nil // what they go by is not stored
+	}
 	beside := s.carryOut(ctx, o, d.Beside, nil, d.Rule)
 	follow := s.carryOut(ctx, o, d.Follow, nil, d.Rule)
 	return errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)

@@ -57,29 +57,31 @@ func (r *run) steps() pass.Steps[object, string] {
 	}
 }
 
-// Of what is denied in one pass the first is noted, once. What is stored before the status
-// does not keep that from being stored.
+// Of what is denied in one pass the first is noted, once. A record that is denied does not keep
+// the status from being stored, nor what that wants: an abort routes back. What goes by the
+// record itself is not done: a plan that acts is stored before it acts.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
 	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil)
 	conflict := apierrors.NewConflict(appsv1.Resource("deployments"), "web", errors.New("moved"))
-	first, act, beside := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}, planner.Pin{Revision: "beside"}
+	first, act := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}
+	beside, follow := planner.Pin{Revision: "beside"}, planner.Pin{Revision: "follow"}
 	decision := pass.Decision[string]{
-		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside},
+		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside}, Follow: []planner.Action{follow},
 	}
 	for name, tc := range map[string]struct {
 		answers map[planner.Action]error
 		want    []string
 	}{
-		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String()}},
+		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String(), follow.String()}},
 		"two": {
 			map[planner.Action]error{act: invalid, beside: forbidden},
-			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Invalid", "announce WriteDenied"},
+			[]string{first.String(), "store next", act.String(), beside.String(), follow.String(), "store denied: Invalid", "announce WriteDenied"},
 		},
 		"what is stored first": {
 			map[planner.Action]error{first: forbidden},
-			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Forbidden", "announce WriteDenied"},
+			[]string{first.String(), "store next", act.String(), "store denied: Forbidden", "announce WriteDenied"},
 		},
 		"a conflict is none": {map[planner.Action]error{first: conflict}, []string{first.String()}},
 	} {
