@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -95,6 +97,21 @@ func TestDenials(t *testing.T) {
 				t.Errorf("did (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A history that is stored is seen by another pass at once, since no watch tells of it. Where none
+// can be stored, as in a namespace that ends, no pass would see more.
+func TestFiledIsLookedAt(t *testing.T) {
+	t.Parallel()
+	over := rollouts.ReleaseRecord{Number: 1, EndTime: &metav1.Time{Time: time.Unix(1_800_000_000, 0)}}
+	for stores, want := range map[bool]time.Duration{true: 20 * time.Millisecond, false: 5 * time.Second} {
+		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{Release: over}}, Wake: 5 * time.Second}}
+		steps := r.steps()
+		steps.File = func(context.Context, *object, planner.Filing) (bool, error) { return stores, nil }
+		if result, err := steps.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter != want {
+			t.Errorf("stored %t: looks again after %s (%v), want %s", stores, result.RequeueAfter, err, want)
+		}
 	}
 }
 
