@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,6 +63,45 @@ func TestAuth(t *testing.T) {
 	}
 	if tokens.Load() != 1 {
 		t.Errorf("asked for %d tokens, want one for all questions", tokens.Load())
+	}
+}
+
+// A client that is closed leaves no connection open, whatever it asks with.
+func TestClose(t *testing.T) {
+	for name, with := range map[string]Config{"nobody": {}, "basic": {Username: "weir", Password: secret}, "OAuth2": {OAuth2: &OAuth2{ID: "weir", Secret: secret}}} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{}, 10)
+			counted := func(body string) string {
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprint(w, body)
+				}))
+				server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+					if s == http.StateClosed {
+						closed <- struct{}{}
+					}
+				}
+				server.Start()
+				t.Cleanup(server.Close)
+				return server.URL
+			}
+			open := 1
+			if with.OAuth2 != nil {
+				with.OAuth2.TokenURL, open = counted(`{"access_token":"of-oauth","token_type":"Bearer","expires_in":3600}`), 2
+			}
+			client := dialled(t, counted(matrix("")), with, local)
+			if _, fault := client.Ask(t.Context(), noon, question); fault != nil {
+				t.Fatal(fault)
+			}
+			client.Close()
+			for i := range open {
+				select {
+				case <-closed:
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%d of %d connections are closed", i, open)
+				}
+			}
+		})
 	}
 }
 

@@ -69,6 +69,8 @@ type Client struct {
 	places  chan struct{}
 	flights singleflight.Group
 	secrets *strings.Replacer
+	// transports are those that it asks through, for questions and for tokens.
+	transports []bounded
 
 	mu      sync.Mutex
 	answers map[string]answer
@@ -93,25 +95,32 @@ func New(c Config, rules Rules) (*Client, error) {
 	if c.Token != "" {
 		secured.Authorization = &config.Authorization{Type: "Bearer", Credentials: config.Secret(c.Token)}
 	}
-	transport, err := roundTripper(secured, rules)
+	asking, err := roundTripper(secured, rules)
 	if err != nil {
 		return nil, err
 	}
+	transports, transport := []bounded{asking}, http.RoundTripper(asking)
 	if c.OAuth2 != nil {
 		tokens, err := roundTripper(plain, rules)
 		if err != nil {
 			return nil, err
 		}
 		// The round tripper of the configuration follows redirects for a token, and has no timeout.
-		transport = &oauth2.Transport{Base: transport, Source: c.OAuth2.tokens(&http.Client{Transport: tokens, CheckRedirect: stay, Timeout: timeout})}
+		transports = append(transports, tokens)
+		transport = &oauth2.Transport{Base: asking, Source: c.OAuth2.tokens(&http.Client{Transport: tokens, CheckRedirect: stay, Timeout: timeout})}
 	}
-	return c.client(transport)
+	made, err := c.client(transport)
+	if err != nil {
+		return nil, err
+	}
+	made.transports = transports
+	return made, nil
 }
 
-func roundTripper(c config.HTTPClientConfig, rules Rules) (http.RoundTripper, error) {
+func roundTripper(c config.HTTPClientConfig, rules Rules) (bounded, error) {
 	next, err := config.NewRoundTripperFromConfig(c, "source", config.WithDialContextFunc(rules.dial), config.WithHTTP2Disabled(), config.WithUserAgent("weir"))
 	if err != nil {
-		return nil, errors.New("the certificate, the key or the CA is not PEM that fits together")
+		return bounded{}, errors.New("the certificate, the key or the CA is not PEM that fits together")
 	}
 	return bounded{next}, nil
 }
@@ -204,9 +213,11 @@ func (t tenant) Do(ctx context.Context, r *http.Request) (*http.Response, []byte
 	return t.Client.Do(ctx, r)
 }
 
-// Close ends the connections that nobody uses.
+// Close ends the connections that nobody uses. What is around a transport does not pass that on.
 func (c *Client) Close() {
-	if closer, ok := c.api.(api.CloseIdler); ok {
-		closer.CloseIdleConnections()
+	for _, t := range c.transports {
+		if closer, ok := t.next.(api.CloseIdler); ok {
+			closer.CloseIdleConnections()
+		}
 	}
 }

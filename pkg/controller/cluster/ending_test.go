@@ -14,8 +14,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 )
+
+// Where a namespace ends no history is made, which is no failure, and none is stored: a pass that
+// looked for it again at once would never end.
+func TestNoHistoryWhereNamespaceEnds(t *testing.T) {
+	t.Parallel()
+	ends := apierrors.NewForbidden(rollouts.Resource("rollouthistories"), "web-1", errors.New("it is being terminated"))
+	ends.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	s := newServer(t)
+	over := metav1.NewTime(clock().Now())
+	web := &v1beta1.Rollout{}
+	if err := s.Get(t.Context(), request.NamespacedName, web); err != nil {
+		t.Fatal(err)
+	}
+	web.Finalizers = []string{"example.com/kept"}
+	if err := s.Update(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	web.Status.Phase = v1beta1.PhaseTerminating
+	web.Status.Releases = []v1beta1.ReleaseRecord{{Number: 1, Kept: true, StartTime: over, EndTime: &over}}
+	if err := s.WithWatch.Status().Update(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	creates := 0
+	c := interceptor.NewClient(s.WithWatch, interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			creates++
+			return ends
+		},
+	})
+	result, err := reconcilers["rollout"](cluster.Server{Reader: cluster.Reader{Client: c, Live: c, Indexes: c}}).Reconcile(t.Context(), request)
+	if err != nil || creates != 1 || result.RequeueAfter != 0 {
+		t.Errorf("%d histories tried, looks again after %s, %v", creates, result.RequeueAfter, err)
+	}
+}
 
 // TestNamespaceEnds tells what cannot be made any more from what may not be made.
 func TestNamespaceEnds(t *testing.T) {

@@ -60,41 +60,50 @@ type Part struct {
 	Traffic traffic.Objects
 }
 
-// File stores a history: made without a status, which is a write of its own.
-// It reports whether it was made.
-func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
+// File stores a history: made without a status, which is a write of its own. It reports
+// whether it was made, and whether it is stored: none is made in a namespace that ends.
+func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made, stored bool, err error) {
 	key := historyKey(p.Rollout, f.Release.Number)
 	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
+	if h == nil && err == nil {
+		h, err = s.makeHistory(ctx, p, f.Release)
+		made = h != nil
+	}
+	if h != nil && err == nil && f.Status != nil {
+		err = s.fill(ctx, h, p, f)
+	}
+	if h == nil || err != nil {
+		return made, false, err
+	}
+	return made, true, s.filed(h)
+}
+
+// makeHistory makes a history without a status; nil where none can be made.
+func (s Server) makeHistory(ctx context.Context, p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
+	h, err := newHistory(p, release)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if h == nil {
-		if h, err = newHistory(p, f.Release); err != nil {
-			return false, err
-		}
-		if err := s.Create(ctx, h); err != nil || h.ResourceVersion == "" {
-			return false, err // none is made in a namespace that ends
-		}
-		made = true
+	if err := s.Create(ctx, h); err != nil || h.ResourceVersion == "" {
+		return nil, err
 	}
-	if f.Status == nil {
-		return made, s.filed(h)
-	}
+	return h, nil
+}
+
+// fill gives a history its status.
+func (s Server) fill(ctx context.Context, h *v1alpha1.RolloutHistory, p Part, f planner.Filing) error {
 	status := *f.Status
 	earlier, err := s.earlier(ctx, p.Rollout, f)
 	if err != nil {
-		return made, err
+		return err
 	}
 	status.Decisions = append(earlier, status.Decisions...)
 	wire, err := converted[v1alpha1.RolloutHistory](&rollouts.RolloutHistory{Status: status})
 	if err != nil {
-		return made, err
+		return err
 	}
 	h.Status = wire.Status
-	if err := s.Status().Update(ctx, h); err != nil {
-		return made, err
-	}
-	return made, s.filed(h)
+	return s.Status().Update(ctx, h)
 }
 
 // earlier reads the decisions of a release that the status of its Rollout has no more. A

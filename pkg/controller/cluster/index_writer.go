@@ -114,7 +114,10 @@ func enterAll(ctx context.Context, s Server, r *indexQueue, edits []*edit) {
 		e.done = true
 		switch {
 		case alone:
-			e.err = enterInto(ctx, s, r, edits[i:i+1])
+			// Without an error the entry may still have one: it no longer stands.
+			if err := enterInto(ctx, s, r, edits[i:i+1]); err != nil {
+				e.err = err
+			}
 		case e.err == nil:
 			e.err = err
 		}

@@ -231,6 +231,29 @@ func TestTogetherButRefused(t *testing.T) {
 	}
 }
 
+// One that leaves by what has changed meanwhile is told so also where another one's entry, in the
+// same write, is refused: it would give its workload back while the policies still hold that.
+func TestTogetherButMovedAndRefused(t *testing.T) {
+	i := newIndex(t)
+	i.answer = func(c *corev1.ConfigMap) error {
+		if _, there := c.Data["Deployment.apps_bad"]; there {
+			return apierrors.NewForbidden(corev1.Resource("configmaps"), c.Name, errors.New("not this one"))
+		}
+		return nil
+	}
+	seen := i.read("web")
+	if err := i.Enter(t.Context(), i.read("web")); err != nil {
+		t.Fatal(err)
+	}
+	answers := i.together(i.enter(i.read("api")), i.strike(seen), i.enter(i.read("bad")))
+	if answers[0] != nil || !cluster.Moved(answers[1]) || !apierrors.IsForbidden(answers[2]) {
+		t.Errorf("answers %v, want a conflict of the second and a refusal of the third", answers)
+	}
+	if diff := cmp.Diff(listing("api", "web"), i.has()); diff != "" {
+		t.Errorf("(-want +stored):\n%s", diff)
+	}
+}
+
 // TestStrangersGoTogether has somebody fill an index. One write has it right, made by
 // a Rollout that enters it, or by whoever finds out that there is none.
 func TestStrangersGoTogether(t *testing.T) {

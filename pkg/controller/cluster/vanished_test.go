@@ -32,7 +32,7 @@ func TestVanished(t *testing.T) {
 		"another one":     {apierrors.NewNotFound(rollouts.Resource("rollouts"), "other"), false},
 		"a Service":       {apierrors.NewNotFound(corev1.Resource("services"), "web"), false},
 		"the namespace":   {apierrors.NewNotFound(corev1.Resource("namespaces"), "default"), false},
-		"nothing served":  {apierrors.NewGenericServerResponse(404, "update", rollouts.Resource("rollouts"), "", "", 0, true), false},
+		"nothing served":  {apierrors.NewGenericServerResponse(404, "PUT", rollouts.Resource("rollouts"), "web", "404 page not found", 0, true), false},
 		"another failure": {apierrors.NewForbidden(rollouts.Resource("rollouts"), "web", nil), false},
 		"none":            {nil, false},
 	} {

@@ -170,11 +170,17 @@ func Moved(err error) bool {
 // way to here.
 func Vanished(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	if !apierrors.IsNotFound(err) || unserved(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	about := status.Status().Details
 	return about.Group == rollouts.GroupName && about.Name == name
+}
+
+// unserved reports whether a 404 is not about an object, but says that nothing serves its API,
+// as while the APIService is replaced. client-go gives such an answer the name that was asked for.
+func unserved(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // webhookDown reports whether an admission webhook that has to answer does not. That may be

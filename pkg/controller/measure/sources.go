@@ -65,6 +65,7 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	var found weir.MetricSource
 	if err := c.Reader.Get(ctx, types.NamespacedName{Name: name}, &found); err != nil {
 		if apierrors.IsNotFound(err) {
+			c.forget(name)
 			return nil, fmt.Errorf("metricsource %s does not exist; let an administrator make it", name)
 		}
 		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
@@ -151,6 +152,16 @@ func (c *Cluster) renew(name string, was *known, now known, config source.Config
 	now.client = made
 	c.clients[name] = &now
 	return made, nil
+}
+
+// forget ends the client of a source that is gone, with its answers and its connections.
+func (c *Cluster) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was := c.clients[name]; was != nil {
+		was.client.Close()
+		delete(c.clients, name)
+	}
 }
 
 // config is what a source says, with its Secret and the version of that.

@@ -33,7 +33,8 @@ type Decision[S any] struct {
 	// wants each of them; Rule does where there are none.
 	Actions []planner.Action
 	Reasons []string
-	// First are records that Status rests on, to be stored before it.
+	// First are records that Status rests on, to be stored before it. Beside and Follow go by
+	// them, too.
 	First []planner.Action
 	// Beside are actions that do not wait for Actions, nor these for them.
 	Beside []planner.Action
@@ -63,9 +64,10 @@ type Steps[O, S any] struct {
 	Stored func(context.Context, *O, Decision[S])
 	// Announce announces events; nil where nobody listens.
 	Announce func(*O, []planner.Event)
-	// Act carries out one action, and File stores one history.
+	// Act carries out one action, and File stores one history, and reports whether it is stored:
+	// none is in a namespace that ends.
 	Act  func(context.Context, *O, planner.Action) error
-	File func(context.Context, *O, planner.Filing) error
+	File func(context.Context, *O, planner.Filing) (stored bool, err error)
 	// RecordWriteError is the status that has a write which the server denies, and reports whether
 	// that is to be announced; nil where the status has no place for it.
 	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
@@ -76,7 +78,8 @@ type Steps[O, S any] struct {
 }
 
 // Run runs one pass over the object of a name. It ends without a decision where there is
-// nothing to observe, and with the first step that fails.
+// nothing to observe, and with the first step that fails. Of the filings it returns those that
+// are stored.
 func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d Decision[S], err error) {
 	if o, err = s.Observe(ctx, key); o == nil || err != nil {
 		return nil, d, err
@@ -99,7 +102,8 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 	if s.Announce != nil {
 		s.Announce(o, d.Events)
 	}
-	return o, d, s.apply(ctx, o, d, first)
+	d.Filings, err = s.apply(ctx, o, d, first)
+	return o, d, err
 }
 
 // commit stores the next status. Before an effect even an unchanged one is sent: the
@@ -122,29 +126,36 @@ func (s Steps[O, S]) commit(ctx context.Context, o *O, d Decision[S]) error {
 
 // apply files what is to be filed and carries out the actions. An object does not wait for
 // its history, unless it is about to go.
-func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error) error {
-	filed := s.file(ctx, o, d)
+func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error) (stored []planner.Filing, err error) {
+	stored, filed := s.file(ctx, o, d)
 	if filed != nil && slices.Contains(d.Actions, planner.Action(planner.DropFinalizer{})) {
 		if !hopeless(filed) {
-			return filed
+			return stored, filed
 		}
 		logf.FromContext(ctx).Error(filed, "Leaving without a history")
 		filed = nil
 	}
 	acted := s.carryOut(ctx, o, d.Actions, d.Reasons, d.Rule)
+	if first != nil {
+		d.Beside, d.Follow = nil, nil // what they go by is not stored
+	}
 	beside := s.carryOut(ctx, o, d.Beside, nil, d.Rule)
 	follow := s.carryOut(ctx, o, d.Follow, nil, d.Rule)
-	return errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)
+	return stored, errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)
 }
 
-func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) error {
+func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) (stored []planner.Filing, err error) {
 	for _, f := range d.Filings {
 		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
-		if err := s.File(ctx, o, f); err != nil {
-			return err
+		is, err := s.File(ctx, o, f)
+		if err != nil {
+			return stored, err
+		}
+		if is {
+			stored = append(stored, f)
 		}
 	}
-	return nil
+	return stored, nil
 }
 
 // Store is how a kind commits: it stores a status, and keeps the object as it is stored then

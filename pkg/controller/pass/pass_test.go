@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -57,29 +59,31 @@ func (r *run) steps() pass.Steps[object, string] {
 	}
 }
 
-// Of what is denied in one pass the first is noted, once. What is stored before the status
-// does not keep that from being stored.
+// Of what is denied in one pass the first is noted, once. A record that is denied does not keep
+// the status from being stored, nor what that wants: an abort routes back. What goes by the
+// record itself is not done: a plan that acts is stored before it acts.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "web", errors.New("nobody may"))
 	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", nil)
 	conflict := apierrors.NewConflict(appsv1.Resource("deployments"), "web", errors.New("moved"))
-	first, act, beside := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}, planner.Pin{Revision: "beside"}
+	first, act := planner.Pin{Revision: "first"}, planner.Pin{Revision: "act"}
+	beside, follow := planner.Pin{Revision: "beside"}, planner.Pin{Revision: "follow"}
 	decision := pass.Decision[string]{
-		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside},
+		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside}, Follow: []planner.Action{follow},
 	}
 	for name, tc := range map[string]struct {
 		answers map[planner.Action]error
 		want    []string
 	}{
-		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String()}},
+		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String(), follow.String()}},
 		"two": {
 			map[planner.Action]error{act: invalid, beside: forbidden},
-			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Invalid", "announce WriteDenied"},
+			[]string{first.String(), "store next", act.String(), beside.String(), follow.String(), "store denied: Invalid", "announce WriteDenied"},
 		},
 		"what is stored first": {
 			map[planner.Action]error{first: forbidden},
-			[]string{first.String(), "store next", act.String(), beside.String(), "store denied: Forbidden", "announce WriteDenied"},
+			[]string{first.String(), "store next", act.String(), "store denied: Forbidden", "announce WriteDenied"},
 		},
 		"a conflict is none": {map[planner.Action]error{first: conflict}, []string{first.String()}},
 	} {
@@ -93,6 +97,21 @@ func TestDenials(t *testing.T) {
 				t.Errorf("did (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A history that is stored is seen by another pass at once, since no watch tells of it. Where none
+// can be stored, as in a namespace that ends, no pass would see more.
+func TestFiledIsLookedAt(t *testing.T) {
+	t.Parallel()
+	over := rollouts.ReleaseRecord{Number: 1, EndTime: &metav1.Time{Time: time.Unix(1_800_000_000, 0)}}
+	for stores, want := range map[bool]time.Duration{true: 20 * time.Millisecond, false: 5 * time.Second} {
+		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{Release: over}}, Wake: 5 * time.Second}}
+		steps := r.steps()
+		steps.File = func(context.Context, *object, planner.Filing) (bool, error) { return stores, nil }
+		if result, err := steps.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter != want {
+			t.Errorf("stored %t: looks again after %s (%v), want %s", stores, result.RequeueAfter, err, want)
+		}
 	}
 }
 
