@@ -148,7 +148,10 @@ func plannedRoute(f *facts, told Route) Route {
 	p, last := f.progress(), Route{}
 	for i := int32(1); i <= p.CurrentStepIndex; i++ {
 		step := f.release.Step(i)
-		if step == nil || !step.Routed() || i == p.CurrentStepIndex && !stageOf(p.State).routed {
+		if step == nil {
+			break // the plan has no more, whatever number the status has
+		}
+		if !step.Routed() || i == p.CurrentStepIndex && !stageOf(p.State).routed {
 			continue
 		}
 		if last = RouteOf(*step); last.Says(told) {

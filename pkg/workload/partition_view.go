@@ -26,9 +26,10 @@ type view struct {
 	fields
 	obj     object.Object
 	history history
-	// pods are those of the workload. Where they are ordered, there are as many as the
-	// size, and a pod that is missing is nil.
-	pods []*corev1.Pod
+	// pods are those of the workload that are there. Where they are ordered, places has the
+	// place of each, from 0 on, and none that is missing.
+	pods   []*corev1.Pod
+	places []int32
 	// size is how many pods there are to be.
 	size int32
 	// doubted reports whether the status says fewer than there are.
@@ -74,7 +75,7 @@ func (a partitioned) view(obj object.Object, owned []object.Object) view {
 func (v view) served() string {
 	pods := map[string]int32{}
 	for _, p := range v.pods {
-		if p != nil && (v.ordered || counts(p)) {
+		if v.ordered || counts(p) {
 			pods[v.revision(p)]++
 		}
 	}
@@ -111,7 +112,7 @@ func (v view) rolling() bool {
 
 // outdated returns the pods of another template that are there, whatever the status counts.
 func (v view) outdated() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return p == nil || !counts(p) || v.revision(p) == v.live })
+	return slices.DeleteFunc(slices.Clone(v.pods), func(p *corev1.Pod) bool { return !counts(p) || v.revision(p) == v.live })
 }
 
 // isStable reports whether the live template is the stable one, and every pod runs it.
@@ -146,7 +147,7 @@ func (v view) count(w *planner.Workload) {
 func (v view) census() (all, ready map[string]int32) {
 	all, ready = map[string]int32{}, map[string]int32{}
 	for _, p := range v.pods {
-		if p == nil || !counts(p) {
+		if !counts(p) {
 			continue
 		}
 		all[v.revision(p)]++
@@ -250,7 +251,7 @@ func (v view) needsStableTemplate(to planner.Target) bool {
 	case v.current != v.stable || v.aside != "":
 		return true
 	}
-	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return p != nil && v.revision(p) != v.stable })
+	return slices.ContainsFunc(v.pods, func(p *corev1.Pod) bool { return v.revision(p) != v.stable })
 }
 
 // isBackAfterAbort reports whether an abort is complete. Without pods the stable template

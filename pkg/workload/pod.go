@@ -68,7 +68,7 @@ func Labels(m planner.Mark) map[string]string {
 // place until then.
 func keptPod(pods []*corev1.Pod) string {
 	for _, p := range pods {
-		if p != nil && p.DeletionTimestamp != nil && len(p.Finalizers) > 0 {
+		if p.DeletionTimestamp != nil && len(p.Finalizers) > 0 {
 			return rollouts.Lingers("pod", p)
 		}
 	}

@@ -68,9 +68,9 @@ type orderedSet interface {
 	updateType() *appsv1.StatefulSetUpdateStrategyType
 	// copyStrategyFrom copies the update strategy of another object of the same kind.
 	copyStrategyFrom(other orderedSet)
-	// ordinal returns the place of the pod whose name ends with the number: 0 is the
-	// first pod. It is negative if the set has no such pod.
-	ordinal(number int) int
+	// places returns the function that says the place of the pod whose name ends with a
+	// number: 0 is the first pod. It is negative if the set has no such pod.
+	places() func(number int) int
 }
 
 var _ orderedSet = nativeStatefulSet{}
@@ -189,6 +189,7 @@ func (s nativeStatefulSet) copyStrategyFrom(other orderedSet) {
 	s.Spec.UpdateStrategy = *other.(nativeStatefulSet).Spec.UpdateStrategy.DeepCopy()
 }
 
-func (s nativeStatefulSet) ordinal(number int) int {
-	return number - int(orZero(s.Spec.Ordinals).Start)
+func (s nativeStatefulSet) places() func(number int) int {
+	first := int(orZero(s.Spec.Ordinals).Start)
+	return func(number int) int { return number - first }
 }

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,19 +150,51 @@ func (s *AdvancedStatefulSet) pause(paused bool) {
 	}
 }
 
-// ordinal leaves out those that are reserved. A pod that has one is about to go.
-func (s *AdvancedStatefulSet) ordinal(number int) int {
-	first, below := int(orZero(s.Spec.Ordinals).Start), map[int]bool{} // one may be named twice
-	for _, reserved := range s.Spec.ReserveOrdinals {
-		from, to := spanOf(reserved)
-		if from <= number && number <= to {
+// places leaves out numbers that are reserved. A pod that has one is about to go.
+func (s *AdvancedStatefulSet) places() func(number int) int {
+	first := int(orZero(s.Spec.Ordinals).Start)
+	gaps := gapsOf(s.Spec.ReserveOrdinals, first)
+	return func(number int) int {
+		i, _ := slices.BinarySearchFunc(gaps, number, func(g gap, n int) int { return cmp.Compare(g.to, n) })
+		switch {
+		case i < len(gaps) && gaps[i].from <= number:
 			return -1
-		}
-		for i := max(from, first); i <= min(to, number); i++ {
-			below[i] = true
+		case i > 0:
+			return number - first - gaps[i-1].below
+		default:
+			return number - first
 		}
 	}
-	return number - first - len(below)
+}
+
+// gap is a range of reserved numbers.
+type gap struct {
+	from, to int
+	// below is how many numbers are reserved up to its end, from the first one on.
+	below int
+}
+
+// gapsOf returns what is reserved in order, and nothing twice. It counts no numbers one by
+// one: a range may have billions.
+func gapsOf(reserved []intstr.IntOrString, first int) []gap {
+	var gaps []gap
+	for _, r := range reserved {
+		if from, to := spanOf(r); from <= to {
+			gaps = append(gaps, gap{from: from, to: to})
+		}
+	}
+	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
+	apart, below, last := gaps[:0], 0, -1
+	for _, g := range gaps {
+		if g.to <= last {
+			continue
+		}
+		g.from, last = max(g.from, last+1), g.to
+		below += max(g.to-max(g.from, first)+1, 0)
+		g.below = below
+		apart = append(apart, g)
+	}
+	return apart
 }
 
 // spanOf is a number, or a range such as 3-5; nothing if it is unreadable.

@@ -4,6 +4,9 @@
 package workload
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,17 +16,20 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// byOrdinal puts the pods of a StatefulSet in their order.
+// byOrdinal puts the pods of a StatefulSet in their order. Nothing is kept of those that are
+// missing: who writes a StatefulSet may have it ask for two billion.
 func byOrdinal(v *view, pods []*corev1.Pod) {
-	set := orderedSetOf(v.obj)
-	v.pods = make([]*corev1.Pod, v.size)
+	place, at := orderedSetOf(v.obj).places(), map[int]*corev1.Pod{}
 	for _, p := range pods {
-		switch i := set.ordinal(numberOf(p)); {
-		case i >= 0 && i < len(v.pods):
-			v.pods[i] = p
+		switch i := place(numberOf(p)); {
+		case i >= 0 && i < int(v.size):
+			at[i] = p
 		case i >= 0 && counts(p):
 			v.beyond = true
 		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(at)) {
+		v.places, v.pods = append(v.places, int32(i)), append(v.pods, at[i]) //nolint:gosec // below the size
 	}
 }
 
@@ -44,7 +50,7 @@ func (v view) behind() int32 {
 	var n int32
 	for _, p := range v.pods {
 		switch {
-		case !v.ordered || p == nil || !counts(p) || v.revision(p) == v.stable:
+		case !v.ordered || !counts(p) || v.revision(p) == v.stable:
 		case v.revision(p) == v.update:
 			return n
 		default:
@@ -61,8 +67,8 @@ func keeping(v view, n int32) int32 {
 		return 0
 	}
 	for i, p := range v.pods {
-		if p != nil && v.revision(p) == v.update {
-			return int32(i) + n //nolint:gosec // of the size of a workload
+		if v.revision(p) == v.update {
+			return v.places[i] + min(n, math.MaxInt32-v.places[i])
 		}
 	}
 	return 0
@@ -74,29 +80,28 @@ func keeping(v view, n int32) int32 {
 // many without one above it, or too many, nothing more is let through, however the pods
 // move.
 func releasing(v view, share int32) int32 {
-	var n int32
-	for _, p := range v.pods {
-		n += runs(v, p)
+	more := share
+	var running []int32
+	for i, p := range v.pods {
+		if v.revision(p) == v.update {
+			running = append(running, v.places[i])
+			more--
+		}
 	}
-	from := v.size
-	for ; from > 0; from-- {
-		n += 1 - runs(v, v.pods[from-1])
-		if n > share {
-			break
+	if more < 0 {
+		return frozen
+	}
+	from := max(v.size-more, 0)
+	for _, place := range slices.Backward(running) {
+		// One that runs it above the partition, or right below it, is none of those to come.
+		if from > 0 && place >= from-1 {
+			from--
 		}
 	}
 	if from == v.size {
 		return frozen
 	}
 	return from
-}
-
-// runs is 1 for a pod of the update revision.
-func runs(v view, p *corev1.Pod) int32 {
-	if p != nil && v.revision(p) == v.update {
-		return 1
-	}
-	return 0
 }
 
 // stuck are pods that are to be replaced and are not ready, or are not ready and of
@@ -110,10 +115,10 @@ func stuck(v view, _ planner.Target) []*corev1.Pod {
 	}
 	var stuck []*corev1.Pod
 	for i, p := range v.pods {
-		if p == nil || !hangs(p) || v.revision(p) == v.live {
+		if !hangs(p) || v.revision(p) == v.live {
 			continue
 		}
-		if i >= int(v.partition) || v.revision(p) != v.stable && v.current == v.stable {
+		if v.places[i] >= v.partition || v.revision(p) != v.stable && v.current == v.stable {
 			stuck = append(stuck, p)
 		}
 	}

@@ -44,6 +44,7 @@ func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return &bare
 }
 
+// hashes has the hash of a template by its digest, so that a large one costs no more.
 var hashes = newMemo[string]()
 
 // digest tells templates apart that somebody has made to look alike, which the formula
@@ -65,11 +66,11 @@ func digest(t *corev1.PodTemplateSpec) string {
 // with: tell revisions apart with it, never find ReplicaSets by it.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	hash := func() string { return collidedHash(t, 0) }
-	encoded, err := plain(t).Marshal()
-	if err != nil {
+	key := digest(t)
+	if key == "" {
 		return hash()
 	}
-	return hashes.of(string(encoded), hash)
+	return hashes.of(key, hash)
 }
 
 // collidedHash is the hash after that many collisions of names.

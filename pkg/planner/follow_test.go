@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// A status may name any number as its step. The routes of the plan are looked through, and
+// no more.
+func TestPlannedRouteEnds(t *testing.T) {
+	t.Parallel()
+	f := factsOf(approvedStep(time.Unix(0, 0)))
+	f.release.Steps[0].Traffic = new("20%")
+	f.status.Active().CurrentStepIndex = math.MaxInt32
+	if got := plannedRoute(f, Route{}); !got.Says(RouteOf(rollouts.Step{Traffic: new("20%")})) {
+		t.Errorf("the route is %v", got)
+	}
+}
