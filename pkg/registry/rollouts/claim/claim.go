@@ -156,10 +156,8 @@ func (c *Claims) judge(ctx context.Context, held *metav1.PartialObjectMetadata, 
 		return nil
 	case !owned && c.Clock.Since(held.CreationTimestamp.Time) >= pendingPeriod:
 		return nil
-	case !owned && held.Name == owner.Name: // is about to be stored, or has just been deleted: clients try again by themselves
-		return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "create", 1)
 	case held.Name == owner.Name:
-		return exists(owner, r.DeletionTimestamp != nil)
+		return exists(owner, r)
 	default:
 		return conflict(owner, held.Name, ref)
 	}
@@ -181,10 +179,14 @@ func (c *Claims) claimant(ctx context.Context, held *metav1.PartialObjectMetadat
 	}
 }
 
-// exists is what the store would say of a second object of one name.
-func exists(owner Owner, deleting bool) error {
+// exists is what the store would say of a second object of one name. The first one is nil where
+// it is about to be stored, or has just been deleted: clients try again by themselves.
+func exists(owner Owner, first *rollouts.Rollout) error {
+	if first == nil {
+		return apierrors.NewServerTimeout(rollouts.Resource("rollouts"), "create", 1)
+	}
 	err := apierrors.NewAlreadyExists(rollouts.Resource("rollouts"), owner.Name)
-	if deleting {
+	if first.DeletionTimestamp != nil {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
 	return err
