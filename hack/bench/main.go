@@ -89,6 +89,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.peer, "peer", "", "compare Weir with another system, each in turn on a control plane of its own: "+peerNames())
 	f.StringVar(&o.peerArgs, "peer-args", "", "more arguments of the peer's controller, separated by spaces")
 	f.IntVar(&o.pairs, "pairs", 5, "how often both are driven, with -peer")
+	f.StringVar(&o.place.heap, "heap", "", "the GOMEMLIMIT of Weir's processes, such as 560MiB")
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
 	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")

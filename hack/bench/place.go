@@ -28,6 +28,8 @@ type place struct {
 	apart bool
 	// profiles is a directory for profiles of Weir's processes, if wanted.
 	profiles string
+	// heap is the limit of memory of Weir's processes; empty has theirs.
+	heap string
 	// profiling has Weir's processes serve profiles, as do those.
 	profiling bool
 

@@ -61,6 +61,9 @@ func (w weir) start(ctx context.Context, p *place) error {
 	if p.profiles != "" || p.profiling {
 		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
 	}
+	if p.heap != "" {
+		options.WeirEnv = []string{"GOMEMLIMIT=" + p.heap}
+	}
 	if err := p.plane(ctx, options); err != nil {
 		return err
 	}

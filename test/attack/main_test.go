@@ -49,7 +49,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, Audit: true, DetectMutations: true,
+		Dir: dir, Weir: true, Log: os.Stderr, Audit: true, WeirEnv: []string{cluster.DetectMutations},
 		PodReady: cluster.Range{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond},
 		// A lease that is late on a busy machine is a restart that nobody made.
 		WeirControllerArgs: []string{"--leader-elect=false"},

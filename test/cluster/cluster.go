@@ -82,8 +82,8 @@ type Options struct {
 	// Audit has kube-apiserver write down what Weir's processes ask of it, and ask
 	// for permissions that not every cluster does.
 	Audit bool
-	// DetectMutations has Weir's processes panic soon after they change an object of a cache.
-	DetectMutations bool
+	// WeirEnv is added to the environment of Weir's processes.
+	WeirEnv []string
 	// Bin has the Kubernetes binaries; <module root>/bin/kube if empty.
 	Bin string
 	// WeirBin has weir-apiserver and weir-controller; <module root>/bin if empty.
@@ -96,6 +96,9 @@ type Options struct {
 	// Log is told what is going on; nothing if nil.
 	Log io.Writer
 }
+
+// DetectMutations is for WeirEnv: a process panics soon after it changes an object of a cache.
+const DetectMutations = "KUBE_CACHE_MUTATION_DETECTOR=true"
 
 func (o Options) complete() (Options, error) {
 	if o.Nodes == 0 {

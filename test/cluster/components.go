@@ -26,7 +26,7 @@ import (
 type program struct {
 	path string
 	args []string
-	// env is the environment of the process; that of this one if nil.
+	// env is added to the environment.
 	env []string
 	// ready is asked until it returns nil; nil means that running is enough.
 	ready func(ctx context.Context) error
@@ -53,7 +53,7 @@ func (c *Cluster) program(name string) program {
 		p.path, p.args = filepath.Join(c.opts.Bin, Etcd), c.weirEtcdArgs()
 		p.ready = httpOK("http://" + c.Address(weirEtcdMetrics) + "/readyz")
 	case WeirAPIServer:
-		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name), c.weirEnv()
+		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirAPIServer), c.weirAPIServerArgs(name), c.opts.WeirEnv
 		p.ready = func(ctx context.Context) error {
 			if err := c.weirReady(ctx, name); err != nil || c.opts.Apart || slices.Contains(c.moreOf(name), withoutControllers) {
 				return err
@@ -61,17 +61,10 @@ func (c *Cluster) program(name string) program {
 			return c.controllerReady(name)(ctx)
 		}
 	case WeirController:
-		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirController), c.weirControllerArgs(name), c.weirEnv()
+		p.path, p.args, p.env = filepath.Join(c.opts.WeirBin, WeirController), c.weirControllerArgs(name), c.opts.WeirEnv
 		p.ready = c.controllerReady(name)
 	}
 	return p
-}
-
-func (c *Cluster) weirEnv() []string {
-	if !c.opts.DetectMutations {
-		return nil
-	}
-	return append(os.Environ(), "KUBE_CACHE_MUTATION_DETECTOR=true")
 }
 
 // moreOf are the arguments that a process was started with besides.
@@ -216,7 +209,7 @@ func (c *Cluster) spawn(name string) error {
 	c.mu.Unlock()
 	cmd := exec.Command(program.path, args...)
 	cmd.Dir = c.opts.Dir
-	cmd.Env = program.env
+	cmd.Env = append(os.Environ(), program.env...)
 	p, err := c.spawner.launch(name, cmd, log, func(p *process) {
 		c.logf("%s ended unexpectedly: %s", p.name, p.cmd.ProcessState)
 		c.restart(p)

@@ -62,7 +62,7 @@ func run(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("-e2e.ready: %w", err)
 	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, DetectMutations: true, Apart: *apart,
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, WeirEnv: []string{cluster.DetectMutations}, Apart: *apart,
 		// So few that a test can have one too many; and a source on this machine.
 		WeirControllerArgs: []string{"--history-limit=2", "--source-hosts=127.0.0.1"},
 	}
