@@ -12,7 +12,7 @@ import (
 // A container's limit leaves a fifth to what is not the heap; without one there is a default.
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]int64{"1000000\n": 800000, "max\n": unlimited, "": unlimited} {
+	for content, want := range map[string]int64{"1000000\n": 800000, "max\n": defaultLimit, "": defaultLimit} {
 		file := filepath.Join(t.TempDir(), "memory.max")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -21,7 +21,7 @@ func TestLimit(t *testing.T) {
 			t.Errorf("with %q: %d bytes, want %d", content, got, want)
 		}
 	}
-	if got := limit(filepath.Join(t.TempDir(), "none")); got != unlimited {
+	if got := limit(filepath.Join(t.TempDir(), "none")); got != defaultLimit {
 		t.Errorf("outside of a container: %d bytes", got)
 	}
 }

@@ -33,7 +33,8 @@ func (p permissions) mayDecide(ctx context.Context, resource, name, set string, 
 	return p.mustUse(ctx, resource, name, set, verb)
 }
 
-// mustUse refuses it whatever older ways are let pass.
+// mustUse refuses a decision of a user who may not use the verb, also where older ways of
+// deciding need no permission.
 func (p permissions) mustUse(ctx context.Context, resource, name, set string, verb rollouts.Verb) error {
 	allowed, err := p.may(ctx, "create", string(verb), name)
 	if err != nil || allowed {
