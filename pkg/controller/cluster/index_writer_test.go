@@ -204,15 +204,18 @@ func TestTogetherButMoved(t *testing.T) {
 	}
 }
 
+// refusesBad refuses an index that has the entry bad.
+func refusesBad(c *corev1.ConfigMap) error {
+	if _, there := c.Data["Deployment.apps_bad"]; there {
+		return apierrors.NewForbidden(corev1.Resource("configmaps"), c.Name, errors.New("not this one"))
+	}
+	return nil
+}
+
 // TestTogetherButRefused has one entry be refused, which the others are not.
 func TestTogetherButRefused(t *testing.T) {
 	i := newIndex(t)
-	i.answer = func(c *corev1.ConfigMap) error {
-		if _, there := c.Data["Deployment.apps_bad"]; there {
-			return apierrors.NewForbidden(corev1.Resource("configmaps"), c.Name, errors.New("not this one"))
-		}
-		return nil
-	}
+	i.answer = refusesBad
 	answers := map[string]error{}
 	names := []string{"one", "bad", "two", "three"}
 	var parts []part
@@ -235,12 +238,7 @@ func TestTogetherButRefused(t *testing.T) {
 // same write, is refused: it would give its workload back while the policies still hold that.
 func TestTogetherButMovedAndRefused(t *testing.T) {
 	i := newIndex(t)
-	i.answer = func(c *corev1.ConfigMap) error {
-		if _, there := c.Data["Deployment.apps_bad"]; there {
-			return apierrors.NewForbidden(corev1.Resource("configmaps"), c.Name, errors.New("not this one"))
-		}
-		return nil
-	}
+	i.answer = refusesBad
 	seen := i.read("web")
 	if err := i.Enter(t.Context(), i.read("web")); err != nil {
 		t.Fatal(err)
