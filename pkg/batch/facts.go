@@ -26,6 +26,7 @@ func factsOf(o Observed) *facts {
 		f.w = nil // or another workload of that name
 	}
 	f.status.ObservedGeneration = o.Release.Generation
+	f.status.CurrentBatch = max(f.status.CurrentBatch, 0) // others may write the status
 	if f.w != nil && f.w.ExtraUID != "" {
 		f.status.ExtraUID = f.w.ExtraUID // stored before anything is done to it
 	}

@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -95,6 +96,20 @@ func TestReadyOnceMarked(t *testing.T) {
 	plan = batch.Decide(batch.Observed{Release: b, Workload: w, Labels: batch.LabelNamed})
 	if plan.Status.BatchState != rollouts.BatchReady || len(plan.Actions) > 0 {
 		t.Errorf("where it saves the labels it is %s and does %v, want Ready and nothing", plan.Status.BatchState, plan.Actions)
+	}
+}
+
+// TestForgedBatch takes a batch that nobody can be at for the first.
+func TestForgedBatch(t *testing.T) {
+	for state, ready := range map[rollouts.BatchState]bool{rollouts.BatchUpgrading: false, rollouts.BatchReady: true} {
+		b := released(rollouts.StylePartition, []string{"2"})
+		w := workloadOf(b, 5, 2)
+		b.Status = batch.Decide(batch.Observed{Release: b, Workload: w}).Status
+		b.Status.CurrentBatch, b.Status.BatchState = math.MinInt32, state
+		plan := batch.Decide(batch.Observed{Release: b, Workload: w})
+		if plan.Status.CurrentBatch != 0 || (plan.Status.BatchState == rollouts.BatchReady) != ready {
+			t.Errorf("%s: at batch %d, %s", state, plan.Status.CurrentBatch, plan.Status.BatchState)
+		}
 	}
 }
 

@@ -131,28 +131,28 @@ func (a api) Remove(ctx context.Context, e *cluster.Entry) error {
 }
 
 // File makes a history without a status, which is a second write.
-func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) (stored bool, err error) {
+func (a api) File(_ context.Context, p cluster.Part, f planner.Filing) error {
 	a.acts++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
 	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
 		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
 		spec := rollouts.RolloutHistorySpec{Stable: stableIn(p)}
 		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
-			return false, err
+			return err
 		}
 		a.filed++
 	}
 	if f.Status == nil {
-		return true, nil
+		return nil
 	}
 	if err := a.spend(acting); err != nil {
-		return false, err
+		return err
 	}
 	a.check.effect(a.actor)
 	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
 	next.Status = *f.Status
 	a.filed++
-	return true, a.store.updateStatus(next)
+	return a.store.updateStatus(next)
 }
 
 // stableIn is what a history keeps of the stable revision.

@@ -6,6 +6,7 @@ package workload
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -169,10 +170,10 @@ func left(sets []sizes.Set) int {
 }
 
 // limits are the owner's surge, rounded up, and unavailable, rounded down. One
-// of them must allow something to move.
+// of them must allow something to move. The size and its surge are a size together.
 func limits(u *appsv1.RollingUpdateDeployment, replicas int32) (surge, unavailable int32) {
 	if u != nil {
-		surge = scaled(u.MaxSurge, replicas, true)
+		surge = min(scaled(u.MaxSurge, replicas, true), math.MaxInt32-replicas)
 		unavailable = min(scaled(u.MaxUnavailable, replicas, false), replicas)
 	}
 	if surge == 0 && unavailable == 0 {
@@ -189,7 +190,7 @@ func scaled(v *intstr.IntOrString, replicas int32, up bool) int32 {
 	if err != nil {
 		return 0
 	}
-	return max(int32(n), 0) //nolint:gosec // of the size of a Deployment
+	return int32(min(max(n, 0), math.MaxInt32))
 }
 
 func facts(rs *appsv1.ReplicaSet) *sizes.Set {

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/internal/golden"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -185,6 +187,18 @@ func TestScaling(t *testing.T) {
 				t.Errorf("ok %t (-want +got):\n%s", ok, diff)
 			}
 		})
+	}
+}
+
+// TestLargestSurge has a size and its surge be a size together, so that pods come.
+func TestLargestSurge(t *testing.T) {
+	for _, replicas := range []int32{1, 10, math.MaxInt32} {
+		for _, v := range []intstr.IntOrString{intstr.FromInt32(math.MaxInt32), intstr.FromString("300%"), intstr.FromString("2147483647%")} {
+			surge, _ := limits(&appsv1.RollingUpdateDeployment{MaxSurge: &v}, replicas)
+			if surge < 0 || surge > math.MaxInt32-replicas || surge == 0 && replicas < math.MaxInt32 {
+				t.Errorf("maxSurge %s of %d: %d", v.String(), replicas, surge)
+			}
+		}
 	}
 }
 

@@ -60,32 +60,41 @@ type Part struct {
 	Traffic traffic.Objects
 }
 
-// File stores a history: made without a status, which is a write of its own. It reports
-// whether it was made, and whether it is stored: none is made in a namespace that ends.
-func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made, stored bool, err error) {
+// ErrEnding is for what cannot be made in a namespace that ends.
+var ErrEnding = errors.New("the namespace ends")
+
+// File stores a history: made without a status, which is a write of its own. It returns
+// whether it was made now.
+func (s Server) File(ctx context.Context, p Part, f planner.Filing) (made bool, err error) {
 	key := historyKey(p.Rollout, f.Release.Number)
 	h, err := get(ctx, s.Live, key.Namespace, key.Name, &v1alpha1.RolloutHistory{})
-	if h == nil && err == nil {
-		h, err = s.makeHistory(ctx, p, f.Release)
-		made = h != nil
+	if err != nil {
+		return false, err
 	}
-	if h != nil && err == nil && f.Status != nil {
-		err = s.fill(ctx, h, p, f)
+	if made = h == nil; made {
+		if h, err = s.makeHistory(ctx, p, f.Release); err != nil {
+			return false, err
+		}
 	}
-	if h == nil || err != nil {
-		return made, false, err
+	if f.Status != nil {
+		if err := s.fill(ctx, h, p, f); err != nil {
+			return made, err
+		}
 	}
-	return made, true, s.filed(h)
+	return made, s.filed(h)
 }
 
-// makeHistory makes a history without a status; nil where none can be made.
+// makeHistory makes a history without a status.
 func (s Server) makeHistory(ctx context.Context, p Part, release rollouts.ReleaseRecord) (*v1alpha1.RolloutHistory, error) {
 	h, err := newHistory(p, release)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Create(ctx, h); err != nil || h.ResourceVersion == "" {
+	if err := s.Create(ctx, h); err != nil {
 		return nil, err
+	}
+	if h.ResourceVersion == "" {
+		return nil, ErrEnding
 	}
 	return h, nil
 }
@@ -236,7 +245,7 @@ func (s Server) Prune(ctx context.Context, r *rollouts.Rollout, keep planner.Kee
 	}
 	for _, name := range keep.Outdated(all, now) {
 		h := &v1alpha1.RolloutHistory{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
-		if err := client.IgnoreNotFound(s.Delete(ctx, h)); err != nil {
+		if err := ignoreNotFound(s.Delete(ctx, h)); err != nil {
 			return fmt.Errorf("deleting rollouthistory %s: %w", name, err)
 		}
 	}

@@ -28,9 +28,8 @@ func TestHistoryIsKnownForAWhile(t *testing.T) {
 	release := rollouts.ReleaseRecord{Number: 1, StartTime: start}
 	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}
 	ro.Status.Releases = []rollouts.ReleaseRecord{release}
-	made, stored, err := server.File(t.Context(), cluster.Part{Rollout: ro}, planner.Filing{Release: release})
-	if err != nil || !made || !stored {
-		t.Fatalf("filing: made %t, stored %t, %v", made, stored, err)
+	if made, err := server.File(t.Context(), cluster.Part{Rollout: ro}, planner.Filing{Release: release}); err != nil || !made {
+		t.Fatalf("filing: made %t, %v", made, err)
 	}
 	if err := s.DeleteAllOf(t.Context(), &v1alpha1.RolloutHistory{}); err != nil {
 		t.Fatal(err)
@@ -74,7 +73,7 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 	ro.Status.Releases = []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 8, EndTime: &end}, {Number: 2, FirstDecision: 46}}
 	first := ro.Status.Releases[0]
 	filings := planner.Filings(ro.Status, nil)
-	if _, _, err := server.File(t.Context(), cluster.Part{Rollout: ro}, filings[0]); err != nil {
+	if _, err := server.File(t.Context(), cluster.Part{Rollout: ro}, filings[0]); err != nil {
 		t.Fatal(err)
 	}
 	histories, err := server.Histories(t.Context(), ro)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +23,7 @@ func get[T client.Object](ctx context.Context, from client.Reader, namespace, na
 	var none T
 	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, how...)
 	switch {
-	case apierrors.IsNotFound(err):
+	case NotFound(err):
 		return none, nil
 	case err != nil:
 		return none, fmt.Errorf("reading %T %s: %w", into, name, err)
@@ -37,7 +36,7 @@ func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespac
 	o := s.Stored(gvk)
 	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 	switch {
-	case apierrors.IsNotFound(err):
+	case NotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)

@@ -163,7 +163,7 @@ func (s Server) noting(o client.Object, err error) error {
 
 // DeleteBatchRelease deletes the BatchRelease that was observed, and no other.
 func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
-	return client.IgnoreNotFound(s.Delete(ctx, About(b), client.Preconditions{UID: &b.UID}))
+	return ignoreNotFound(s.Delete(ctx, About(b), client.Preconditions{UID: &b.UID}))
 }
 
 // AddFinalizer puts a finalizer on an object of our group.
@@ -183,5 +183,5 @@ func (s Server) DropFinalizer(ctx context.Context, o object.Object, finalizer st
 func (s Server) setFinalizers(ctx context.Context, o object.Object, finalizers []string) error {
 	base, want := About(o), About(o)
 	want.SetFinalizers(finalizers)
-	return client.IgnoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return ignoreNotFound(s.Patch(ctx, want, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
 }

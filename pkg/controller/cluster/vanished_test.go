@@ -4,13 +4,18 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -38,6 +43,38 @@ func TestVanished(t *testing.T) {
 	} {
 		if got := cluster.Vanished(tc.err, "web"); got != tc.want {
 			t.Errorf("%s: %t, want %t (%v)", name, got, tc.want, tc.err)
+		}
+	}
+}
+
+// TestUnserved takes nothing for gone while nothing serves its API: neither is a second
+// BatchRelease made then, nor is one let go of without having been told.
+func TestUnserved(t *testing.T) {
+	about := metav1.ObjectMeta{Namespace: "gone", Name: "web", UID: "uid", Finalizers: []string{rollouts.FinalizerBatchRelease}}
+	for name, tc := range map[string]struct {
+		answer error
+		fails  bool
+	}{
+		"gone":       {apierrors.NewNotFound(rollouts.Resource("batchreleases"), "web"), false},
+		"not served": {apierrors.NewGenericServerResponse(http.StatusNotFound, "", rollouts.Resource("batchreleases"), "web", "404 page not found", 0, true), true},
+	} {
+		answers := builder(t).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return tc.answer },
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return tc.answer
+			},
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.answer },
+		}).Build()
+		s := cluster.Server{Reader: cluster.Reader{Client: answers, Live: answers}}
+		_, read := s.BatchRelease(t.Context(), types.NamespacedName{Namespace: "gone", Name: "web"})
+		for what, err := range map[string]error{
+			"read":           read,
+			"delete":         s.DeleteBatchRelease(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}),
+			"drop finalizer": s.DropFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
+		} {
+			if (err != nil) != tc.fails {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (s Server) Mark(ctx context.Context, namespace string, marks []planner.Mark
 			return fmt.Errorf("labelling pod %s: %w", m.Pod, err)
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Pod}}
-		if err := client.IgnoreNotFound(s.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))); err != nil {
+		if err := ignoreNotFound(s.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func (s Server) write(ctx context.Context, c object.Change) error {
 		if version != "" {
 			at.ResourceVersion = &version
 		}
-		return s.doing(ctx, "Deleting", base, func() error { return client.IgnoreNotFound(s.Delete(ctx, base, at)) })
+		return s.doing(ctx, "Deleting", base, func() error { return ignoreNotFound(s.Delete(ctx, base, at)) })
 	default:
 		return s.doing(ctx, "Changing", base, func() error { return s.noting(want, s.patch(ctx, base, want)) })
 	}
@@ -170,17 +170,26 @@ func Moved(err error) bool {
 // way to here.
 func Vanished(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
-	if !apierrors.IsNotFound(err) || unserved(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	if !NotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	about := status.Status().Details
 	return about.Group == rollouts.GroupName && about.Name == name
 }
 
-// unserved reports whether a 404 is not about an object, but says that nothing serves its API,
-// as while the APIService is replaced. client-go gives such an answer the name that was asked for.
-func unserved(err error) bool {
-	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+// NotFound reports whether the server says that an object is not there. Another 404 says
+// that nothing serves its API, as while the APIService is replaced; client-go gives that
+// answer the name that was asked for.
+func NotFound(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// ignoreNotFound is the error, but for one that says that an object is not there.
+func ignoreNotFound(err error) error {
+	if NotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // webhookDown reports whether an admission webhook that has to answer does not. That may be

@@ -64,10 +64,10 @@ type Steps[O, S any] struct {
 	Stored func(context.Context, *O, Decision[S])
 	// Announce announces events; nil where nobody listens.
 	Announce func(*O, []planner.Event)
-	// Act carries out one action, and File stores one history, and reports whether it is stored:
-	// none is in a namespace that ends.
+	// Act carries out one action, and File stores one history; it fails with ErrEnding in a
+	// namespace that ends.
 	Act  func(context.Context, *O, planner.Action) error
-	File func(context.Context, *O, planner.Filing) (stored bool, err error)
+	File func(context.Context, *O, planner.Filing) error
 	// RecordWriteError is the status that has a write which the server denies, and reports whether
 	// that is to be announced; nil where the status has no place for it.
 	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
@@ -144,15 +144,16 @@ func (s Steps[O, S]) apply(ctx context.Context, o *O, d Decision[S], first error
 	return stored, errors.Join(s.recordWriteError(ctx, o, first, acted, beside, follow), filed)
 }
 
+// file stores what is to be filed and returns what is stored: nothing is in a namespace
+// that ends, which is no failure.
 func (s Steps[O, S]) file(ctx context.Context, o *O, d Decision[S]) (stored []planner.Filing, err error) {
 	for _, f := range d.Filings {
 		logf.FromContext(ctx).Info("Filing history", "release", f.Release.Number, "outcome", f.Release.Outcome)
-		is, err := s.File(ctx, o, f)
-		if err != nil {
-			return stored, err
-		}
-		if is {
+		switch err := s.File(ctx, o, f); {
+		case err == nil:
 			stored = append(stored, f)
+		case !errors.Is(err, cluster.ErrEnding):
+			return stored, err
 		}
 	}
 	return stored, nil
@@ -173,7 +174,7 @@ func Store[O, T, S any](at func(*O) **T, store func(context.Context, *T, S) (*T,
 // hopeless reports whether a history cannot be stored, however often it is tried: the
 // namespace is being deleted, or this program may not.
 func hopeless(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
+	return apierrors.IsForbidden(err) || cluster.NotFound(err) || apierrors.IsInvalid(err)
 }
 
 // carryOut reaches the targets in order and stops at the first that fails. Each has a

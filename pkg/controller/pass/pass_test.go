@@ -6,6 +6,8 @@ package pass_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/controller/pass"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
@@ -105,12 +108,38 @@ func TestDenials(t *testing.T) {
 func TestFiledIsLookedAt(t *testing.T) {
 	t.Parallel()
 	over := rollouts.ReleaseRecord{Number: 1, EndTime: &metav1.Time{Time: time.Unix(1_800_000_000, 0)}}
-	for stores, want := range map[bool]time.Duration{true: 20 * time.Millisecond, false: 5 * time.Second} {
+	for answer, want := range map[error]time.Duration{nil: 20 * time.Millisecond, cluster.ErrEnding: 5 * time.Second} {
 		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{Release: over}}, Wake: 5 * time.Second}}
 		steps := r.steps()
-		steps.File = func(context.Context, *object, planner.Filing) (bool, error) { return stores, nil }
+		steps.File = func(context.Context, *object, planner.Filing) error { return answer }
 		if result, err := steps.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter != want {
-			t.Errorf("stored %t: looks again after %s (%v), want %s", stores, result.RequeueAfter, err, want)
+			t.Errorf("filing: %v: looks again after %s (%v), want %s", answer, result.RequeueAfter, err, want)
+		}
+	}
+}
+
+// A Rollout that is about to go waits for its history, but not where none can be stored.
+func TestLeavesWithoutHistory(t *testing.T) {
+	t.Parallel()
+	histories := rollouts.Resource("rollouthistories")
+	leave := planner.DropFinalizer{}
+	for name, tc := range map[string]struct {
+		answer error
+		leaves bool
+	}{
+		"stored":             {nil, true},
+		"namespace ends":     {cluster.ErrEnding, true},
+		"namespace has gone": {apierrors.NewNotFound(histories, "web-1"), true},
+		"not allowed":        {apierrors.NewForbidden(histories, "web-1", nil), true},
+		"not served": {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
+		"unavailable":        {apierrors.NewServiceUnavailable("down"), false},
+	} {
+		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{}}, Actions: []planner.Action{leave}}}
+		steps := r.steps()
+		steps.File = func(context.Context, *object, planner.Filing) error { return tc.answer }
+		_, _, err := steps.Run(t.Context(), types.NamespacedName{})
+		if leaves := slices.Contains(r.did, leave.String()); leaves != tc.leaves || (err == nil) != tc.leaves {
+			t.Errorf("%s: leaves: %t, want %t (%v)", name, leaves, tc.leaves, err)
 		}
 	}
 }

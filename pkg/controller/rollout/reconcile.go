@@ -97,12 +97,12 @@ func (s server) Absent(ctx context.Context, row workload.Row) (cluster.Absence, 
 }
 
 // File implements Writer. It makes room when a history was made.
-func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) (stored bool, err error) {
-	made, stored, err := s.Server.File(ctx, p, f)
+func (s server) File(ctx context.Context, p cluster.Part, f planner.Filing) error {
+	made, err := s.Server.File(ctx, p, f)
 	if err != nil || !made {
-		return stored, err
+		return err
 	}
-	return stored, s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
+	return s.Prune(ctx, p.Rollout, s.r.Keep, s.r.Clock.Now())
 }
 
 // takes reports whether the decision may be stored: one that takes the network may not

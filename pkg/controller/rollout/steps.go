@@ -63,8 +63,8 @@ type Writer interface {
 	// Enter makes the entry of the index right, and Remove removes it.
 	Enter(context.Context, *cluster.Entry) error
 	Remove(context.Context, *cluster.Entry) error
-	// File stores a history, and reports whether it is stored.
-	File(context.Context, cluster.Part, planner.Filing) (stored bool, err error)
+	// File stores a history.
+	File(context.Context, cluster.Part, planner.Filing) error
 }
 
 // Cluster is where a pass reads and writes.
@@ -121,6 +121,6 @@ func (p passes) denied(o *Observation, e planner.WriteError) (next rollouts.Roll
 }
 
 // file stores a history of what takes part in a release, as it is now.
-func (p passes) file(ctx context.Context, o *Observation, f planner.Filing) (stored bool, err error) {
+func (p passes) file(ctx context.Context, o *Observation, f planner.Filing) error {
 	return p.File(ctx, cluster.Part{Rollout: o.Rollout, Workload: o.workload, Stable: f.Release.StableRevision, Traffic: o.objects}, f)
 }
