@@ -59,7 +59,9 @@ func TestUnserved(t *testing.T) {
 		"not served": {apierrors.NewGenericServerResponse(http.StatusNotFound, "", rollouts.Resource("batchreleases"), "web", "404 page not found", 0, true), true},
 	} {
 		answers := builder(t).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return tc.answer },
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return tc.answer
+			},
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return tc.answer
 			},

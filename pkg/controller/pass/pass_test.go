@@ -131,7 +131,7 @@ func TestLeavesWithoutHistory(t *testing.T) {
 		"namespace ends":     {cluster.ErrEnding, true},
 		"namespace has gone": {apierrors.NewNotFound(histories, "web-1"), true},
 		"not allowed":        {apierrors.NewForbidden(histories, "web-1", nil), true},
-		"not served": {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
+		"not served":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", histories, "web-1", "404 page not found", 0, true), false},
 		"unavailable":        {apierrors.NewServiceUnavailable("down"), false},
 	} {
 		r := &run{decision: pass.Decision[string]{Filings: []planner.Filing{{}}, Actions: []planner.Action{leave}}}
