@@ -94,10 +94,13 @@ func TestRestingLast(t *testing.T) {
 
 // TestTouch has something begin of what waits with those that rest.
 func TestTouch(t *testing.T) {
-	begun := map[string]bool{}
+	begun := map[string]bool{"0": true}
 	o := newOrder(9, func(r reconcile.Request) bool { return !begun[r.Name] })
-	for _, name := range []string{"a/1", "a/2", "b/3"} {
+	for _, name := range []string{"a/1", "a/2", "b/3", "b/0"} {
 		o.Push(request(name))
+	}
+	if first := o.Pop().String(); first != "b/0" {
+		t.Errorf("%s goes first", first)
 	}
 	begun["3"] = true
 	o.Touch(request("a/2"))
@@ -109,6 +112,21 @@ func TestTouch(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"b/3", "a/1", "a/2"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestKnownLater asks when their turn comes which of them rest: while requests are added, the
+// caches may not know.
+func TestKnownLater(t *testing.T) {
+	known := false
+	o := newOrder(9, func(r reconcile.Request) bool { return known && strings.HasPrefix(r.Name, "idle") })
+	for _, name := range []string{"a/idle1", "a/idle2", "a/1"} {
+		o.Push(request(name))
+		o.Touch(request(name))
+	}
+	known = true
+	if first := o.Pop().String(); first != "a/1" {
+		t.Errorf("%s goes first", first)
 	}
 }
 

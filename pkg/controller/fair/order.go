@@ -20,13 +20,15 @@ type Rests func(reconcile.Request) bool
 // lot is how many requests are taken until one that rests goes before those that do not.
 const lot = 16
 
-// order is the order of a queue: within a namespace, first in, first out.
+// order is the order of a queue: within a namespace, first in, first out. Whether a request
+// rests is asked when its turn comes: before the workers begin, caches do not know yet.
 type order struct {
 	mu sync.Mutex
 	// limit is how many requests of a namespace are worked on at once.
 	limit   int
 	rests   Rests
-	busy    line
+	waiting line
+	// resting are those that had their turn, and rested.
 	resting line
 	working map[string]int
 	// taken counts the requests since one that rests went first.
@@ -39,7 +41,7 @@ func newOrder(limit int, rests Rests) *order {
 	if rests == nil {
 		rests = func(reconcile.Request) bool { return false }
 	}
-	return &order{limit: limit, rests: rests, busy: newLine(), resting: newLine(), working: map[string]int{}}
+	return &order{limit: limit, rests: rests, waiting: newLine(), resting: newLine(), working: map[string]int{}}
 }
 
 // Touch implements workqueue.Queue: a request that is added again keeps its place, unless
@@ -50,21 +52,17 @@ func (o *order) Touch(r reconcile.Request) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.resting.drop(r) {
-		o.busy.push(r)
+	if o.resting.has(r) {
+		o.resting.drop(r)
+		o.waiting.push(r)
 	}
 }
 
 // Push implements workqueue.Queue.
 func (o *order) Push(r reconcile.Request) {
-	rests := o.rests(r)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if rests {
-		o.resting.push(r)
-	} else {
-		o.busy.push(r)
-	}
+	o.waiting.push(r)
 }
 
 // Len implements workqueue.Queue. It counts the requests that can be taken now.
@@ -72,11 +70,11 @@ func (o *order) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
-	for _, namespace := range o.busy.turns {
-		n += min(len(o.busy.waiting[namespace])+len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
+	for _, namespace := range o.waiting.turns {
+		n += min(len(o.waiting.waiting[namespace])+len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
 	}
 	for _, namespace := range o.resting.turns {
-		if len(o.busy.waiting[namespace]) == 0 {
+		if len(o.waiting.waiting[namespace]) == 0 {
 			n += min(len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
 		}
 	}
@@ -87,18 +85,35 @@ func (o *order) Len() int {
 func (o *order) Pop() reconcile.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first, second := &o.busy, &o.resting
-	if o.taken++; o.taken == lot {
-		first, second, o.taken = second, first, 0
+	o.taken++
+	r, found := reconcile.Request{}, false
+	if o.taken == lot {
+		o.taken = 0
+		r, found = o.resting.pop(o.free)
 	}
-	free := func(namespace string) bool { return o.working[namespace] < o.limit }
-	r, found := first.pop(free)
 	if !found {
-		r, _ = second.pop(free)
+		r, found = o.underWay()
+	}
+	if !found {
+		r, _ = o.resting.pop(o.free)
 	}
 	o.working[r.Namespace]++
 	return r
 }
+
+// underWay takes the next request that does not rest.
+func (o *order) underWay() (reconcile.Request, bool) {
+	for {
+		r, found := o.waiting.pop(o.free)
+		if !found || !o.rests(r) {
+			return r, found
+		}
+		o.resting.push(r)
+	}
+}
+
+// free reports whether a namespace has not got its share of the workers.
+func (o *order) free(namespace string) bool { return o.working[namespace] < o.limit }
 
 // done frees a worker of a namespace.
 func (o *order) done(namespace string) {
@@ -143,16 +158,13 @@ func (l *line) pop(free func(namespace string) bool) (reconcile.Request, bool) {
 	return r, true
 }
 
-// drop takes a request out, and says whether it was there.
-func (l *line) drop(r reconcile.Request) bool {
-	all := l.waiting[r.Namespace]
-	i := slices.Index(all, r)
-	if i < 0 {
-		return false
-	}
-	if l.waiting[r.Namespace] = slices.Delete(all, i, i+1); len(all) == 1 {
+func (l *line) has(r reconcile.Request) bool { return slices.Contains(l.waiting[r.Namespace], r) }
+
+// drop takes a request out.
+func (l *line) drop(r reconcile.Request) {
+	left := slices.DeleteFunc(l.waiting[r.Namespace], func(other reconcile.Request) bool { return other == r })
+	if l.waiting[r.Namespace] = left; len(left) == 0 {
 		delete(l.waiting, r.Namespace)
 		l.turns = slices.DeleteFunc(l.turns, func(namespace string) bool { return namespace == r.Namespace })
 	}
-	return true
 }

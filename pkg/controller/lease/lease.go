@@ -11,6 +11,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,33 @@ type Lease struct {
 
 	mu      sync.Mutex
 	renewed time.Time
+	// read is the record as it was read last, and since when it has been so.
+	read  []byte
+	since time.Time
+}
+
+// Get reads the lease. An election waits for a holder from when it reads the record first,
+// which is after all caches are filled. The record says less where this process has read
+// the same before: nobody has renewed the lease since.
+func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	left := time.Duration(record.LeaseDurationSeconds)*time.Second - l.age(raw)
+	rest := *record
+	rest.LeaseDurationSeconds = int(max(left+time.Second-1, 0) / time.Second)
+	return &rest, raw, nil
+}
+
+// age is how long the record is known to be as it is.
+func (l *Lease) age(raw []byte) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !bytes.Equal(raw, l.read) {
+		l.read, l.since = raw, l.Clock.Now()
+	}
+	return l.Clock.Since(l.since)
 }
 
 // Create takes the lease that nobody has held.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -97,6 +98,32 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestRest has a record say how much of its time a holder has, since it was read first.
+func TestRest(t *testing.T) {
+	s := newStory(t, time.Second)
+	renew := func(at int64) {
+		record := resourcelock.LeaderElectionRecord{HolderIdentity: "other", LeaseDurationSeconds: 8, RenewTime: metav1.Unix(at, 0)}
+		if err := errors.Join(s.read(), s.lease.Interface.Update(t.Context(), record)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.take()
+	renew(1)
+	for _, tt := range []struct {
+		later time.Duration
+		renew int64
+		want  int
+	}{{0, 0, 8}, {6100 * time.Millisecond, 0, 2}, {0, 2, 8}, {7 * time.Second, 0, 1}, {time.Second, 0, 0}, {time.Hour, 0, 0}, {0, 3, 8}} {
+		if s.later(tt.later); tt.renew > 0 {
+			renew(tt.renew)
+		}
+		record, _, err := s.lease.Get(t.Context())
+		if err != nil || record.LeaseDurationSeconds != tt.want || record.HolderIdentity != "other" {
+			t.Errorf("after %s, renewed at %d: %+v, want %d s (%v)", tt.later, tt.renew, record, tt.want, err)
+		}
+	}
+}
+
 // story is a process with its lease.
 type story struct {
 	t      *testing.T
@@ -152,6 +179,12 @@ func (s *story) fail() {
 	if err := s.lease.Create(s.t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err == nil {
 		s.t.Fatal("a lease was created twice")
 	}
+}
+
+// read reads the record so that it can be written, as another process does.
+func (s *story) read() error {
+	_, _, err := s.lease.Interface.Get(s.t.Context())
+	return err
 }
 
 func (s *story) send(method string) error {

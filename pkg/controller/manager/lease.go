@@ -4,9 +4,11 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"os"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -20,7 +22,7 @@ const leaseName = "weir-controller"
 // guardByLease makes the lock of the election, and lets writes with the
 // configuration pass only while the lease is fresh. Without an election there is
 // no lock, and nothing is guarded.
-func guardByLease(config *rest.Config, o Options, fence lease.Fence) (resourcelock.Interface, error) {
+func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (resourcelock.Interface, error) {
 	if !o.LeaderElect {
 		return nil, nil
 	}
@@ -35,6 +37,10 @@ func guardByLease(config *rest.Config, o Options, fence lease.Fence) (resourcelo
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}
 	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
+	// The time of a holder that is gone begins now, and not when all caches are filled.
+	if _, _, err := held.Get(ctx); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the lease: %w", err)
+	}
 	config.Wrap(held.Guard)
 	return held, nil
 }

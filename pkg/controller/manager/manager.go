@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -45,7 +46,7 @@ import (
 func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) error {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &warnings{}
-	mgr, err := newManager(config, o, fence)
+	mgr, err := newManager(ctx, config, o, fence)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ var (
 	shutdown = 3 * time.Second
 )
 
-func newManager(config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager, error) {
+func newManager(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager, error) {
 	// The server's priority and fairness decides who waits, not the client.
 	config.QPS = -1
 	config.Wrap(plainly)
@@ -92,7 +93,7 @@ func newManager(config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager
 	if err := builder.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	lock, err := guardByLease(config, o, fence)
+	lock, err := guardByLease(ctx, config, o, fence)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +110,8 @@ func newManager(config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager
 		RenewDeadline:                       &renewDeadline,
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
+		// Who takes the lease knows already what is to be done.
+		Controller: ctrlconfig.Controller{EnableWarmup: new(true)},
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		MapperProvider: cluster.NewMapper(clock.RealClock{}),
