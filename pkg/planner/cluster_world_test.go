@@ -149,8 +149,8 @@ func (a api) Wanted(_ context.Context, b *rollouts.BatchRelease) (bool, error) {
 
 // Pods are those of the sets of a revision as kubelets show them, and those that are
 // stored.
-func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error) {
-	var pods []corev1.Pod
+func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
 	for _, o := range w.Owned {
 		switch o := o.(type) {
 		case *appsv1.ReplicaSet:
@@ -163,7 +163,7 @@ func (a api) Pods(_ context.Context, w *cluster.Workload, revision string) ([]co
 				if len(p.Status.ContainerStatuses) == 0 {
 					p.Status.ContainerStatuses = a.shown(corev1.PodTemplateSpec{Spec: p.Spec}, isReady(o)).ContainerStatuses
 				}
-				pods = append(pods, p)
+				pods = append(pods, &p)
 			}
 		}
 	}

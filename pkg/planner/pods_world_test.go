@@ -26,9 +26,10 @@ import (
 func podName(rs *appsv1.ReplicaSet, i int32) string { return rs.Name + "-" + strconv.Itoa(int(i)) }
 
 // kubelets show the pods of a set as they see them.
-func (w *world) kubelets(rs *appsv1.ReplicaSet) []corev1.Pod {
-	pods := make([]corev1.Pod, rs.Status.Replicas)
+func (w *world) kubelets(rs *appsv1.ReplicaSet) []*corev1.Pod {
+	pods := make([]*corev1.Pod, rs.Status.Replicas)
 	for i := range int32(len(pods)) {
+		pods[i] = &corev1.Pod{}
 		pods[i].Name, pods[i].CreationTimestamp = podName(rs, i), metav1.Unix(int64(i), 0)
 		if m, ok := w.marks[pods[i].Name]; ok {
 			pods[i].Labels = workload.Labels(m)

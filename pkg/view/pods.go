@@ -107,11 +107,7 @@ func (b *builder) judge(r *revision, refusal string) {
 	if r.Health != healthy {
 		return
 	}
-	pods := make([]corev1.Pod, 0, len(r.pods))
-	for _, p := range r.pods {
-		pods = append(pods, *p)
-	}
-	trouble, again := workload.Trouble(pods, r.Revision, b.now)
+	trouble, again := workload.Trouble(r.pods, r.Revision, b.now)
 	b.lookAgain(again)
 	switch r.Message = cmp.Or(refusal, trouble); {
 	case r.Message != "":

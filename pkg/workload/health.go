@@ -14,10 +14,9 @@ import (
 // Health is how the pods of a revision get on. Of pods that were there before since, only
 // containers that started after it count as failed. What a node or the scheduler does to a
 // pod is no fault of the revision.
-func Health(pods []corev1.Pod, since time.Time) planner.PodHealth {
+func Health(pods []*corev1.Pod, since time.Time) planner.PodHealth {
 	h := planner.PodHealth{}
-	for i := range pods {
-		pod := &pods[i]
+	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}

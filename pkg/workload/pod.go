@@ -16,10 +16,9 @@ import (
 )
 
 // Pods are the facts of those pods that count: neither on their way out nor done.
-func Pods(pods []corev1.Pod) []batch.Pod {
+func Pods(pods []*corev1.Pod) []batch.Pod {
 	var out []batch.Pod
-	for i := range pods {
-		p := &pods[i]
+	for _, p := range pods {
 		if !counts(p) {
 			continue
 		}

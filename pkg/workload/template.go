@@ -21,13 +21,32 @@ import (
 
 // sameTemplate compares all but the hash label, as the native controller of
 // Deployments does.
-func sameTemplate(a, b *corev1.PodTemplateSpec) bool { return samePods(plain(a), plain(b)) }
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	return sameImages(a, b) && alike(plain(a), plain(b))
+}
 
 // samePods compares all of two templates, as native controllers do that keep them
-// in ControllerRevisions: for those each label makes another revision. Templates
-// are compared with every event of a workload: those that are encoded alike are the
-// same, and only others are walked through, which takes many times longer.
-func samePods(a, b *corev1.PodTemplateSpec) bool {
+// in ControllerRevisions: for those each label makes another revision.
+func samePods(a, b *corev1.PodTemplateSpec) bool { return sameImages(a, b) && alike(a, b) }
+
+// sameImages is asked first: templates are compared with every event of a workload, and
+// mostly their images differ.
+func sameImages(a, b *corev1.PodTemplateSpec) bool {
+	x, y := a.Spec.Containers, b.Spec.Containers
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i].Image != y[i].Image {
+			return false
+		}
+	}
+	return true
+}
+
+// alike compares all: those that are encoded alike are the same, and only others are walked
+// through, which takes many times longer.
+func alike(a, b *corev1.PodTemplateSpec) bool {
 	x, xErr := a.Marshal()
 	y, yErr := b.Marshal()
 	return xErr == nil && yErr == nil && bytes.Equal(x, y) || equality.Semantic.DeepEqual(a, b)

@@ -48,13 +48,13 @@ var podProblems = []podProblem{
 
 // Trouble says why pods are not ready: whose they are, and how many. Where
 // nothing is known yet, it says when to look again, and else zero.
-func Trouble(pods []corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
+func Trouble(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
 	count := map[string]int{}
-	for i := range pods {
-		if Well(&pods[i]) {
+	for _, pod := range pods {
+		if Well(pod) {
 			continue
 		}
-		cause, left := Cause(&pods[i], now)
+		cause, left := Cause(pod, now)
 		if cause != "" {
 			count[cause]++
 		} else if again == 0 || left < again {

@@ -93,10 +93,10 @@ func TestPodProblems(t *testing.T) {
 			if c.want == "" {
 				prefix = ""
 			}
-			if got, again := Trouble([]corev1.Pod{c.pod}, "new", long); got != prefix+c.want || again != 0 {
+			if got, again := Trouble([]*corev1.Pod{&c.pod}, "new", long); got != prefix+c.want || again != 0 {
 				t.Errorf("at last %q, again in %s, want %q", got, again, prefix+c.want)
 			}
-			got, again := Trouble([]corev1.Pod{c.pod}, "new", podMade.Add(10*time.Second))
+			got, again := Trouble([]*corev1.Pod{&c.pod}, "new", podMade.Add(10*time.Second))
 			if c.patient && (got != "" || again != 20*time.Second) || !c.patient && got != prefix+c.want {
 				t.Errorf("at once %q, again in %s", got, again)
 			}
@@ -110,7 +110,8 @@ func TestTrouble(t *testing.T) {
 	pull, creating := podWith(waits("ImagePullBackOff", "no such image")), podWith(waits("ContainerCreating", ""))
 	going := *pull.DeepCopy()
 	going.DeletionTimestamp = &podMade
-	pods := []corev1.Pod{pull, going, creating, podWith(waits("CrashLoopBackOff", "")), pull}
+	crashing := podWith(waits("CrashLoopBackOff", ""))
+	pods := []*corev1.Pod{&pull, &going, &creating, &crashing, &pull}
 	got, again := Trouble(pods, "stable", podMade.Add(time.Second))
 	want := "1 of 5 stable pods: container web: CrashLoopBackOff; 2 of 5 stable pods: container web: ImagePullBackOff (no such image)"
 	if diff := cmp.Diff(want, got); diff != "" || again != 29*time.Second {

@@ -40,6 +40,24 @@ var shipped = sync.OnceValues(func() (doctor.Installation, error) {
 	return doctor.ReadInstallation(artifacts.Files, doctor.OneProcess)
 })
 
+// policy is an object of a kind of policies, as it is shipped.
+type policy struct {
+	kind schema.GroupVersionKind
+	want *unstructured.Unstructured
+}
+
+// shippedPolicies are those of an installation. Each pass looks for them.
+var shippedPolicies = sync.OnceValues(func() ([]policy, error) {
+	all, err := shipped()
+	var found []policy
+	for _, kind := range policyKinds {
+		for _, want := range all.Of(kind.Kind) {
+			found = append(found, policy{kind, want})
+		}
+	}
+	return found, err
+})
+
 // AdmissionStatus reads which parts of admission are installed, from a cache of
 // those objects.
 type AdmissionStatus struct {
@@ -193,27 +211,31 @@ func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 		return "the cluster serves no policies of " + policyKinds[0].GroupVersion().String() +
 			", and the webhook ignores failures; leave the component policies out, so that its failurePolicy is Fail", nil
 	}
-	all, err := shipped()
+	policies, err := shippedPolicies()
 	if err != nil {
 		return "", err
 	}
-	for _, kind := range policyKinds {
-		for _, want := range all.Of(kind.Kind) {
-			p, err := get(ctx, d, "", want.GetName(), emptyOf(kind), client.UnsafeDisableDeepCopy)
-			if err != nil {
-				return "", err
-			}
-			if p == nil {
-				return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", kind.Kind, want.GetName()), nil
-			}
-			field, err := d.Verdicts.Of(p, kind.Kind, func() (string, error) { return doctor.Drift(want, p), nil })
-			if err != nil {
-				return "", err
-			}
-			if field != "" {
-				return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, kind.Kind, want.GetName()), nil
-			}
+	for _, p := range policies {
+		if less, err := d.missingOf(ctx, p); less != "" || err != nil {
+			return less, err
 		}
 	}
 	return "", nil
+}
+
+// missingOf says what of a policy is not as it was shipped.
+func (d AdmissionStatus) missingOf(ctx context.Context, shipped policy) (string, error) {
+	name := shipped.want.GetName()
+	found, err := get(ctx, d, "", name, emptyOf(shipped.kind), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", err
+	}
+	if found == nil {
+		return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", shipped.kind.Kind, name), nil
+	}
+	field, err := d.Verdicts.Of(found, shipped.kind.Kind, func() (string, error) { return doctor.Drift(shipped.want, found), nil })
+	if field == "" || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, shipped.kind.Kind, name), nil
 }

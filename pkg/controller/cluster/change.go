@@ -19,6 +19,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
@@ -81,10 +82,12 @@ func TroubleChanged() predicate.Predicate { return updates(troubleChanged) }
 // being told.
 func troubleChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
-		message, _ := workload.Trouble([]corev1.Pod{*p}, "", time.Time{})
+		message, _ := workload.Trouble([]*corev1.Pod{p}, "", time.Time{})
 		return message
 	}
-	return trouble(was) != trouble(is) || workload.Health([]corev1.Pod{*was}, time.Time{}) != workload.Health([]corev1.Pod{*is}, time.Time{}) || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
+	health := func(p *corev1.Pod) planner.PodHealth { return workload.Health([]*corev1.Pod{p}, time.Time{}) }
+	return trouble(was) != trouble(is) || health(was) != health(is) ||
+		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || !maps.Equal(was.Labels, is.Labels)
 }
 
 // TargetChanged passes autoscalers only when they come, or scale something else: to give

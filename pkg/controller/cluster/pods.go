@@ -28,18 +28,38 @@ func PodsOf(r client.Reader, list func() client.ObjectList) handler.EventHandler
 	return Later(podWait, Enqueue(r, list, ByWorkload, OwnedByDriven(deployments)))
 }
 
-// Pods are those of a revision of a workload. They are found by their owners: another
-// workload may have pods with the same label, and a namespace has many.
-func (s Reader) Pods(ctx context.Context, w *Workload, revision string) ([]corev1.Pod, error) {
-	var all []corev1.Pod
+// podsRead are the pods of a workload by their revision, once a pass has read them.
+type podsRead struct{ by map[string][]*corev1.Pod }
+
+// Pods are those of a revision of a workload. A pass asks for several, and reads all of them
+// once.
+func (s Reader) Pods(ctx context.Context, w *Workload, revision string) ([]*corev1.Pod, error) {
+	if w.pods.by == nil {
+		by, err := s.allPods(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		w.pods.by = by
+	}
+	return w.pods.by[revision], nil
+}
+
+// allPods finds pods by their owners: another workload may have pods with the same labels,
+// and a namespace has many.
+func (s Reader) allPods(ctx context.Context, w *Workload) (map[string][]*corev1.Pod, error) {
+	by := map[string][]*corev1.Pod{}
 	for _, owner := range append([]object.Object{w.Object}, w.Owned...) {
 		var pods corev1.PodList
 		// They are only looked at, so that the cache need not copy them.
-		if err := s.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()), client.MatchingLabels{w.Row.RevisionKey: revision},
+		if err := s.List(ctx, &pods, client.InNamespace(w.Object.GetNamespace()),
 			client.MatchingFields{ByOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of revision %s: %w", revision, err)
+			return nil, fmt.Errorf("listing pods of %s: %w", w.Object.GetName(), err)
 		}
-		all = append(all, pods.Items...)
+		for i := range pods.Items {
+			if revision := pods.Items[i].Labels[w.Row.RevisionKey]; revision != "" {
+				by[revision] = append(by[revision], &pods.Items[i])
+			}
+		}
 	}
-	return all, nil
+	return by, nil
 }

@@ -33,6 +33,7 @@ type Workload struct {
 	Row workload.Row
 	workload.Seen
 	Owned []object.Object
+	pods  *podsRead
 }
 
 // Facts are those of the workload as it is seen.
@@ -115,7 +116,7 @@ func (s Reader) read(ctx context.Context, row workload.Row, namespace, name stri
 	if found == nil || err != nil {
 		return nil, err
 	}
-	w := &Workload{Row: row, Seen: workload.Seen{Object: found}}
+	w := &Workload{Row: row, Seen: workload.Seen{Object: found}, pods: &podsRead{}}
 	if u, ok := found.(*unstructured.Unstructured); ok {
 		w.Object = row.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, w.Object); err != nil {

@@ -47,12 +47,9 @@ func newOrder(limit int, rests Rests) *order {
 // Touch implements workqueue.Queue: a request that is added again keeps its place, unless
 // what it is about rests no more.
 func (o *order) Touch(r reconcile.Request) {
-	if o.rests(r) {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.resting.has(r) {
+	if o.resting.has(r) && !o.rests(r) {
 		o.resting.drop(r)
 		o.waiting.push(r)
 	}

@@ -27,7 +27,7 @@ type BatchCluster interface {
 	Absent(context.Context, workload.Row) (cluster.Absence, error)
 	Workload(ctx context.Context, row workload.Row, namespace, name string, known planner.Known) (*cluster.Workload, error)
 	// Pods are those of a revision of the workload.
-	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]corev1.Pod, error)
+	Pods(ctx context.Context, w *cluster.Workload, revision string) ([]*corev1.Pod, error)
 	// CommitBatchRelease stores a status at the version of the BatchRelease, and returns what is stored.
 	CommitBatchRelease(context.Context, *rollouts.BatchRelease, rollouts.BatchReleaseStatus) (*rollouts.BatchRelease, error)
 	DropFinalizer(ctx context.Context, o object.Object, finalizer string) error
