@@ -34,7 +34,7 @@ func workloadRests(ctx context.Context, s Reader, r *v1beta1.Rollout) bool {
 	if !ok || !s.Native(row) { // the cache of another group may never fill, and the queue waits for the answer
 		return false
 	}
-	w, err := get(ctx, s, r.Namespace, ref.Name, s.Stored(row.GVK), client.UnsafeDisableDeepCopy)
+	w, err := stored(ctx, s, row.GVK, r.Namespace, ref.Name)
 	if err != nil || w == nil || workload.Marked(w) {
 		return false
 	}

@@ -49,6 +49,24 @@ type served struct {
 	groups []*restmapper.APIGroupResources
 	// silent are groups of which the cluster could not tell.
 	silent map[string]error
+	// mappings are what was found of kinds, by group, version and kind.
+	mappings sync.Map
+}
+
+// RESTMapping implements meta.RESTMapper. Caches ask for that of a kind with each read.
+func (s *served) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if len(versions) != 1 {
+		return s.RESTMapper.RESTMapping(kind, versions...)
+	}
+	key := kind.WithVersion(versions[0])
+	if found, ok := s.mappings.Load(key); ok {
+		return found.(*meta.RESTMapping), nil
+	}
+	found, err := s.RESTMapper.RESTMapping(kind, versions...)
+	if err == nil {
+		s.mappings.Store(key, found)
+	}
+	return found, err
 }
 
 const (

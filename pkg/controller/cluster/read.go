@@ -31,10 +31,11 @@ func get[T client.Object](ctx context.Context, from client.Reader, namespace, na
 	return into, nil
 }
 
-// stored reads an object of a kind as it is stored; nil if there is none.
+// stored reads an object of a kind as it is stored; nil if there is none. It shares with the
+// cache what it points to.
 func stored(ctx context.Context, s Reader, gvk schema.GroupVersionKind, namespace, name string) (object.Object, error) {
 	o := s.Stored(gvk)
-	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o, client.UnsafeDisableDeepCopy)
 	switch {
 	case NotFound(err):
 		return nil, nil
