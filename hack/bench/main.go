@@ -89,7 +89,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.peer, "peer", "", "compare Weir with another system, each in turn on a control plane of its own: "+peerNames())
 	f.StringVar(&o.peerArgs, "peer-args", "", "more arguments of the peer's controller, separated by spaces")
 	f.IntVar(&o.pairs, "pairs", 5, "how often both are driven, with -peer")
-	f.StringVar(&o.place.heap, "heap", "", "the GOMEMLIMIT of Weir's processes, such as 560MiB")
+	f.Func("heap", "the GOMEMLIMIT of Weir's processes, such as 560MiB", o.place.limitHeap)
 	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
 	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
 	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
@@ -123,8 +123,8 @@ func (o options) check() error {
 		return errors.New("-measure goes without -kubeconfig")
 	case o.requests <= 0 || o.lasting <= 0 || o.watchers < 1:
 		return errors.New("-requests, -for and -watchers are above 0")
-	case o.place.kubeconfig != "" && o.place.profiles != "":
-		return errors.New("-profile goes without -kubeconfig")
+	case o.place.kubeconfig != "" && o.place.profiles+o.place.heap != "":
+		return errors.New("-profile and -heap go without -kubeconfig")
 	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
 		return errors.New("-etcd and -process go with -kubeconfig")
 	case o.peer != "":

@@ -5,10 +5,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -44,6 +46,17 @@ type place struct {
 	stops []func()
 	fail  func(error)
 }
+
+// limitHeap sets the limit of memory. The runtime of a process that cannot read it ends it.
+func (p *place) limitHeap(text string) error {
+	if !memory.MatchString(text) {
+		return errors.New("want a size such as 560MiB")
+	}
+	p.heap = text
+	return nil
+}
+
+var memory = regexp.MustCompile(`^[1-9][0-9]*(B|KiB|MiB|GiB|TiB)?$`)
 
 func (p *place) open(ctx context.Context, s system) error {
 	if p.kubeconfig == "" {
