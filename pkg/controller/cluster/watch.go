@@ -182,15 +182,9 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 	})
 }
 
-// OnRollout tells how the records of Rollouts change, once this process leads: of several
-// replicas that watch, one counts. It wakes nobody.
-func OnRollout(leads <-chan struct{}, changed func(before, after *rollouts.Rollout)) handler.EventHandler {
+// OnRollout tells how the records of Rollouts change. It wakes nobody.
+func OnRollout(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
-		select {
-		case <-leads:
-		default:
-			return
-		}
 		old, next := e.ObjectOld.(*v1beta1.Rollout), e.ObjectNew.(*v1beta1.Rollout)
 		if equality.Semantic.DeepEqual(old.Status.Releases, next.Status.Releases) {
 			return

@@ -130,6 +130,28 @@ func TestKnownLater(t *testing.T) {
 	}
 }
 
+// TestPassedOver keeps the turn of a namespace while those are passed over that rest: what is
+// under way there does not wait for another namespace, which always has something to do.
+func TestPassedOver(t *testing.T) {
+	o := newOrder(9, func(r reconcile.Request) bool { return strings.HasPrefix(r.Name, "idle") })
+	for i := range 5000 {
+		o.Push(request(fmt.Sprintf("a/idle%d", i)))
+	}
+	o.Push(request("a/1"))
+	var got []string
+	for range 3 {
+		o.Push(request("b/1"))
+		r := o.Pop()
+		o.done(r.Namespace)
+		if got = append(got, r.String()); r.Namespace == "a" {
+			o.done(o.Pop().Namespace) // so that it is not pushed twice
+		}
+	}
+	if diff := cmp.Diff([]string{"a/1", "b/1", "b/1"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestShare has a namespace fill a queue whose passes never end. Another one is
 // worked on at once all the same, however often it comes.
 func TestShare(t *testing.T) {

@@ -106,6 +106,7 @@ func (o *order) underWay() (reconcile.Request, bool) {
 			return r, found
 		}
 		o.resting.push(r)
+		o.waiting.keepTurn(r.Namespace)
 	}
 }
 
@@ -153,6 +154,13 @@ func (l *line) pop(free func(namespace string) bool) (reconcile.Request, bool) {
 		delete(l.waiting, namespace)
 	}
 	return r, true
+}
+
+// keepTurn gives a namespace its turn back, of which a request was passed over.
+func (l *line) keepTurn(namespace string) {
+	if last := len(l.turns) - 1; last > 0 && l.turns[last] == namespace {
+		l.turns = slices.Insert(l.turns[:last], 0, namespace)
+	}
 }
 
 func (l *line) has(r reconcile.Request) bool { return slices.Contains(l.waiting[r.Namespace], r) }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/controller/lease"
 )
@@ -37,9 +37,10 @@ func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lea
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}
 	held := &lease.Lease{Interface: lock, Limit: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
-	// The time of a holder that is gone begins now, and not when all caches are filled.
-	if _, _, err := held.Get(ctx); err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading the lease: %w", err)
+	// The time of a holder that is gone begins now, and not when all caches are filled. The
+	// election reads the lease again.
+	if _, _, err := held.Get(ctx); err != nil {
+		logf.FromContext(ctx).Info("The lease is not read yet", "error", err.Error())
 	}
 	config.Wrap(held.Guard)
 	return held, nil

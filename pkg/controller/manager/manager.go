@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -110,8 +109,6 @@ func newManager(ctx context.Context, config *rest.Config, o Options, fence lease
 		RenewDeadline:                       &renewDeadline,
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
-		// Who takes the lease knows already what is to be done.
-		Controller: ctrlconfig.Controller{EnableWarmup: new(true)},
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		MapperProvider: cluster.NewMapper(clock.RealClock{}),

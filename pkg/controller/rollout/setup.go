@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
-		Watches(cluster.NewRollout(), cluster.OnRollout(mgr.Elected(), r.Metrics.Changed)).
+		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.Changed)).
 		// It has the name of its Rollout, and so has one that is in the way of it.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).
