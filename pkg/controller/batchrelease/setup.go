@@ -18,9 +18,9 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.Lone())).
-		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged())).
+		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
-			builder.WithPredicates(cluster.TargetChanged())).
+			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
 		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.BatchReleases)).
 		WithOptions(fair.Options(r.Concurrency))
 	c, err := b.Build(r)

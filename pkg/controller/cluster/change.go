@@ -43,6 +43,12 @@ func updates[T client.Object](matters func(was, is T) bool) predicate.Predicate 
 	}}
 }
 
+// SinceStart passes what comes after the start: then each object that is released wakes its
+// own pass, which sees all that is there.
+func SinceStart() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+}
+
 // counted reports whether the pods of a Deployment are counted by its ReplicaSets. Those of
 // one that is made beside another are counted by its status.
 func counted(d *appsv1.Deployment) bool {

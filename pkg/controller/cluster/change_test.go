@@ -174,6 +174,23 @@ type woken struct {
 
 func (w *woken) AddAfter(_ reconcile.Request, after time.Duration) { w.after = append(w.after, after) }
 
+// TestSinceStart leaves out only what a start finds.
+func TestSinceStart(t *testing.T) {
+	t.Parallel()
+	passes, pod := cluster.SinceStart(), &corev1.Pod{}
+	for what, got := range map[string]bool{
+		"made":    passes.Create(event.CreateEvent{Object: pod}),
+		"changed": passes.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}),
+		"deleted": passes.Delete(event.DeleteEvent{Object: pod}),
+		"other":   passes.Generic(event.GenericEvent{Object: pod}),
+		"found":   !passes.Create(event.CreateEvent{Object: pod, IsInInitialList: true}),
+	} {
+		if !got {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+}
+
 // Whom an event is to wake later, it wakes later, whatever it is.
 func TestLater(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -141,7 +142,7 @@ func (k *Kinds) WatchNative(s Reader) error {
 		if !s.Native(row) {
 			continue
 		}
-		if err := k.watch(s, row); err != nil {
+		if err := k.watch(s, row, SinceStart()); err != nil {
 			return err
 		}
 	}
@@ -152,16 +153,16 @@ func (k *Kinds) WatchNative(s Reader) error {
 // counts do with each pod, which come a few milliseconds apart.
 const gathering = 50 * time.Millisecond
 
-// watch watches the workloads of a row and what they own.
-func (k *Kinds) watch(s Reader, row workload.Row) error {
+// watch watches the workloads of a row and what they own, as far as it passes.
+func (k *Kinds) watch(s Reader, row workload.Row, passes ...predicate.Predicate) error {
 	gk := row.GVK.GroupKind()
 	is := Enqueue(s, k.Releases, ByWorkload, IsWorkload(gk))
-	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, WorkloadChanged())); err != nil {
+	if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(row.GVK), is, append(passes, WorkloadChanged())...)); err != nil {
 		return err
 	}
 	owned := Later(gathering, Enqueue(s, k.Releases, ByWorkload, OwnedByWorkload(gk)))
 	for _, kind := range row.Owns {
-		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, OwnedChanged())); err != nil {
+		if err := k.Controller.Watch(source.Kind(k.Cache, s.Stored(kind), owned, append(passes, OwnedChanged())...)); err != nil {
 			return err
 		}
 	}

@@ -24,9 +24,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// It has the name of its Rollout, and so has one that is in the way of it.
 		Watches(cluster.NewBatchRelease(), &handler.EnqueueRequestForObject{}).
 		Watches(cluster.NewTrafficRouting(), cluster.EnqueueUsers(r.Server)).
-		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.Rollouts), builder.WithPredicates(cluster.TroubleChanged())).
+		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.Rollouts), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
-			builder.WithPredicates(cluster.TargetChanged())).
+			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
 		WithOptions(fair.RestingLast(r.Concurrency, r.AtRest))
 	if r.Measured != nil {
