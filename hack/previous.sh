@@ -22,3 +22,5 @@ rm -rf "$out"
 mkdir -p "$out"
 make -C "$tree" --no-print-directory build OUT="$out"
 cp -r "$tree/artifacts" "$out/artifacts"
+# Manifests alone: what is left here is no part of this module.
+find "$out/artifacts" -name '*.go' -delete
