@@ -224,18 +224,18 @@ func (d AdmissionStatus) missingPolicy(ctx context.Context) (string, error) {
 }
 
 // missingOf says what of a policy is not as it was shipped.
-func (d AdmissionStatus) missingOf(ctx context.Context, shipped policy) (string, error) {
-	name := shipped.want.GetName()
-	found, err := get(ctx, d, "", name, emptyOf(shipped.kind), client.UnsafeDisableDeepCopy)
+func (d AdmissionStatus) missingOf(ctx context.Context, p policy) (string, error) {
+	name := p.want.GetName()
+	found, err := get(ctx, d, "", name, emptyOf(p.kind), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", err
 	}
 	if found == nil {
-		return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", shipped.kind.Kind, name), nil
+		return fmt.Sprintf("the %s %s does not exist, and the webhook ignores failures; apply the manifests of Weir again", p.kind.Kind, name), nil
 	}
-	field, err := d.Verdicts.Of(found, shipped.kind.Kind, func() (string, error) { return doctor.Drift(shipped.want, found), nil })
+	field, err := d.Verdicts.Of(found, p.kind.Kind, func() (string, error) { return doctor.Drift(p.want, found), nil })
 	if field == "" || err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, shipped.kind.Kind, name), nil
+	return fmt.Sprintf("%s of the %s %s is not as installed, and the webhook ignores failures; apply the manifests of Weir again", field, p.kind.Kind, name), nil
 }

@@ -43,8 +43,8 @@ func updates[T client.Object](matters func(was, is T) bool) predicate.Predicate 
 	}}
 }
 
-// SinceStart passes what comes after the start: then each object that is released wakes its
-// own pass, which sees all that is there.
+// SinceStart leaves out what a start finds: there each Rollout and each BatchRelease wakes its
+// own pass, which sees all of that.
 func SinceStart() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }

@@ -68,11 +68,11 @@ func (o *order) Len() int {
 	defer o.mu.Unlock()
 	n := 0
 	for _, namespace := range o.waiting.turns {
-		n += min(len(o.waiting.waiting[namespace])+len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
+		n += min(len(o.waiting.requests[namespace])+len(o.resting.requests[namespace]), o.limit-o.working[namespace])
 	}
 	for _, namespace := range o.resting.turns {
-		if len(o.waiting.waiting[namespace]) == 0 {
-			n += min(len(o.resting.waiting[namespace]), o.limit-o.working[namespace])
+		if len(o.waiting.requests[namespace]) == 0 {
+			n += min(len(o.resting.requests[namespace]), o.limit-o.working[namespace])
 		}
 	}
 	return n
@@ -124,18 +124,18 @@ func (o *order) done(namespace string) {
 
 // line has requests that wait, by namespace.
 type line struct {
-	waiting map[string][]reconcile.Request
+	requests map[string][]reconcile.Request
 	// turns are the namespaces in which something waits, the next one first.
 	turns []string
 }
 
-func newLine() line { return line{waiting: map[string][]reconcile.Request{}} }
+func newLine() line { return line{requests: map[string][]reconcile.Request{}} }
 
 func (l *line) push(r reconcile.Request) {
-	if len(l.waiting[r.Namespace]) == 0 {
+	if len(l.requests[r.Namespace]) == 0 {
 		l.turns = append(l.turns, r.Namespace)
 	}
-	l.waiting[r.Namespace] = append(l.waiting[r.Namespace], r)
+	l.requests[r.Namespace] = append(l.requests[r.Namespace], r)
 }
 
 // pop takes the next request of a namespace that is free.
@@ -145,31 +145,31 @@ func (l *line) pop(free func(namespace string) bool) (reconcile.Request, bool) {
 		return reconcile.Request{}, false
 	}
 	namespace := l.turns[next]
-	r := l.waiting[namespace][0]
+	r := l.requests[namespace][0]
 	l.turns = slices.Delete(l.turns, next, next+1)
-	if left := l.waiting[namespace][1:]; len(left) > 0 {
-		l.waiting[namespace] = left
+	if left := l.requests[namespace][1:]; len(left) > 0 {
+		l.requests[namespace] = left
 		l.turns = append(l.turns, namespace)
 	} else {
-		delete(l.waiting, namespace)
+		delete(l.requests, namespace)
 	}
 	return r, true
 }
 
-// keepTurn gives a namespace its turn back, of which a request was passed over.
+// keepTurn gives a namespace its turn back after one of its requests was passed over.
 func (l *line) keepTurn(namespace string) {
 	if last := len(l.turns) - 1; last > 0 && l.turns[last] == namespace {
 		l.turns = slices.Insert(l.turns[:last], 0, namespace)
 	}
 }
 
-func (l *line) has(r reconcile.Request) bool { return slices.Contains(l.waiting[r.Namespace], r) }
+func (l *line) has(r reconcile.Request) bool { return slices.Contains(l.requests[r.Namespace], r) }
 
 // drop takes a request out.
 func (l *line) drop(r reconcile.Request) {
-	left := slices.DeleteFunc(l.waiting[r.Namespace], func(other reconcile.Request) bool { return other == r })
-	if l.waiting[r.Namespace] = left; len(left) == 0 {
-		delete(l.waiting, r.Namespace)
+	left := slices.DeleteFunc(l.requests[r.Namespace], func(other reconcile.Request) bool { return other == r })
+	if l.requests[r.Namespace] = left; len(left) == 0 {
+		delete(l.requests, r.Namespace)
 		l.turns = slices.DeleteFunc(l.turns, func(namespace string) bool { return namespace == r.Namespace })
 	}
 }
