@@ -103,7 +103,7 @@ func TestTouch(t *testing.T) {
 		t.Errorf("%s goes first", first)
 	}
 	begun["3"] = true
-	o.Touch(request("a/2"))
+	o.Touch(request("a/1")) // rests, and keeps its place
 	o.Touch(request("b/3"))
 	o.Touch(request("b/unknown"))
 	var got []string
