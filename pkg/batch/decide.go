@@ -57,7 +57,7 @@ func completed(f *facts) bool {
 
 // otherRevision reports whether the template is not the one that the plan is meant
 // for; the author of the plan decides what happens then.
-func otherRevision(f *facts) bool { return f.plan.Revision != "" && !f.w.Is(f.plan.Revision) }
+func otherRevision(f *facts) bool { return !planner.Wanted(f.plan, f.w) }
 
 func planChanged(f *facts) bool {
 	return f.status.ObservedReleasePlanHash != planner.BatchPlanHash(f.plan)
@@ -162,7 +162,7 @@ func returning(f *facts) bool {
 func comeBack(d *draft) {
 	to := planner.Target{Owner: d.Release.UID, Abort: true}
 	if replaces(d.facts) {
-		to = planner.Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: d.plan.Revision}
+		to = planner.Target{Partition: intstr.FromString("100%"), Owner: d.Release.UID, Revision: planner.Planned(d.plan)}
 	}
 	if !told(d.facts, to) {
 		setTarget(d, to)
@@ -172,7 +172,7 @@ func comeBack(d *draft) {
 // setTarget stores how far the workload may go before it is written there. Where the store
 // is what sizes go by, it is written there when the batch is there.
 func setTarget(d *draft, to planner.Target) {
-	d.status.Drive = &rollouts.Drive{Partition: to.Partition, KeepOne: to.KeepOne, Least: to.Least, Abort: to.Abort, Revision: to.Revision}
+	d.status.Drive = &rollouts.Drive{Partition: to.Partition, KeepOne: to.KeepOne, Least: to.Least, Abort: to.Abort, Revision: to.Revision.Name, UpdateTemplate: to.Revision.Template}
 	if was := d.w.Target; d.w.SizedByStore && d.w.TargetApplied && was != nil && was.Owner == to.Owner && !was.Abort && !to.Abort {
 		return
 	}
@@ -191,7 +191,7 @@ func begin(d *draft) {
 	accept(d)
 	d.status.Phase = rollouts.PhaseProgressing
 	d.status.StableRevision = d.w.StableRevision
-	d.status.UpdateRevision = d.w.UpdateRevision
+	d.status.UpdateRevision, d.status.UpdateTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
 	switch {
 	case !d.w.AtStable:
 		d.status.NoNeedUpdateReplicas = nil

@@ -45,7 +45,7 @@ func least(f *facts, told, want planner.Target) int32 {
 // batchTarget is what the current batch is by itself.
 func batchTarget(f *facts) planner.Target {
 	share := shareOf(f, f.plan.Batches[f.status.CurrentBatch].CanaryReplicas)
-	return planner.Target{Partition: share, KeepOne: keepsOne(f, share), Abort: f.plan.Abort, Owner: f.Release.UID, Revision: f.plan.Revision}
+	return planner.Target{Partition: share, KeepOne: keepsOne(f, share), Abort: f.plan.Abort, Owner: f.Release.UID, Revision: planner.Planned(f.plan)}
 }
 
 // keepsOne reports whether a share is a number of pods which was not all of them at some
@@ -56,7 +56,7 @@ func keepsOne(f *facts, share intstr.IntOrString) bool {
 		return false
 	}
 	told := f.status.Drive
-	kept := !f.another && told != nil && told.KeepOne && !told.Abort && f.w.Is(told.Revision)
+	kept := !f.another && told != nil && told.KeepOne && !told.Abort && f.w.Is(planner.Revision{Name: told.Revision, Template: told.UpdateTemplate})
 	return kept || share.IntVal < f.w.Replicas || f.w.Replicas <= 1
 }
 

@@ -112,10 +112,11 @@ func newRun(b Begin, style rollouts.Style, plan *rollouts.Release) *run {
 		ExtraWorkload: style == rollouts.StyleCanary,
 	}
 	if d := r.Batch.Status.Drive; d != nil {
-		d.Revision = revision
+		d.Revision, d.UpdateTemplate = revision, ""
 	}
 	w := &r.Workload
 	w.UpdateRevision, w.PodTemplateHash, w.StableRevision, w.LiveRevision = revision, revision, "stable", revision
+	w.UpdateTemplate, w.StableTemplate = "", ""
 	w.UID, r.Batch.Status.WorkloadUID = uid, uid
 	w.Held, w.Paused, w.Settled, w.AtStable, w.Native, w.StableGone, w.Rolling = true, true, true, false, false, false, false
 	w.Rival, w.Deleted, w.Shrinks, w.ExtraStatusStale, w.Target = "", "", false, false, target(r.Batch.Status.Drive)
@@ -135,7 +136,7 @@ func target(d *rollouts.Drive) *planner.Target {
 	if d == nil {
 		return nil
 	}
-	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: uid}
+	return &planner.Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: planner.Revision{Name: d.Revision, Template: d.UpdateTemplate}, Owner: uid}
 }
 
 // count has the workload say how many pods there are, all of them ready.

@@ -19,7 +19,7 @@ const AbortingMessage = "Rollout is being aborted, and traffic and pods go back 
 // more.
 func AbortRelease(next *rollouts.RolloutStatus, now metav1.Time) {
 	p := next.Active()
-	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision = "", false, false, false, ""
+	p.FinalisingStep, p.FullyPromoted, p.Paused, p.RollingBack, p.AbortedRevision, p.AbortedTemplate = "", false, false, false, "", ""
 	p.LastUpdateTime = &now
 	RestartDeadline(next)
 	next.Message = AbortingMessage
@@ -263,9 +263,9 @@ func podsBack(f *facts, routed bool) remains {
 }
 
 // abortOf is the revision that an abort is meant for.
-func abortOf(f *facts) string {
+func abortOf(f *facts) Revision {
 	if f.style == rollouts.StyleBlueGreen {
-		return "" // a template that was refused meanwhile changes nothing about it
+		return Revision{} // a template that was refused meanwhile changes nothing about it
 	}
 	return f.revision()
 }

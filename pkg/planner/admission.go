@@ -107,7 +107,7 @@ func changedUnheld(f *facts) bool {
 	}
 	n := len(f.status.Releases)
 	back := n > 0 && f.status.Releases[n-1].Outcome != rollouts.ReleaseSucceeded
-	return !back || !f.w.Is(p.StableRevision)
+	return !back || !f.w.Is(stableOf(p))
 }
 
 // catch holds it at once. The next pass sees the hold, and the release begins at
@@ -117,7 +117,7 @@ func catch(d *draft) {
 		d.act(Hold{Again: true}) // its batches were taken away, and are made again
 		return
 	}
-	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", d.w.UpdateRevision)
+	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", newName(d.facts))
 	if c := d.status.Condition(rollouts.ConditionBypassed); c == nil || c.Message != message {
 		d.warn(string(rollouts.ConditionBypassed), message)
 	}
@@ -137,7 +137,7 @@ func missed(d *draft, stable string) {
 	if d.w.Replicas == 0 {
 		return
 	}
-	message := fmt.Sprintf("revision %s was set without being held, and every pod runs it; no part of admission saw it", d.w.UpdateRevision)
+	message := fmt.Sprintf("revision %s was set without being held, and every pod runs it; no part of admission saw it", d.progress().UpdateRevision)
 	d.warn(string(rollouts.ConditionBypassed), message)
 	d.set(rollouts.ConditionBypassed, metav1.ConditionTrue, "ReleasedUnheld", message)
 	openRecord(d)

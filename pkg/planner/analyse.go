@@ -24,14 +24,19 @@ import (
 func beginAttempt(d *draft) {
 	p := d.progress()
 	a := d.status.Analysis
-	if d.release.Analysis == nil || a != nil && a.Revision == p.UpdateRevision && a.Since != nil {
+	if d.release.Analysis == nil || a != nil && judgesRelease(a, *p) && a.Since != nil {
 		return
 	}
 	// Windows of equal length begin together, so that a source is asked once for all, and
 	// none begins before the attempt, whose requests may be those of an earlier one.
 	every := max(int64(seconds(analysisOf(d.facts).EverySeconds, defaultEvery)/time.Second), 1)
 	since := metav1.Unix((RoundUp(d.Now).Unix()+every-1)/every*every, 0)
-	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Since: &since, Overridden: a != nil && a.Overridden}
+	d.status.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Since: &since, Overridden: a != nil && a.Overridden}
+}
+
+// judgesRelease reports whether the results are about the template of the release.
+func judgesRelease(a *rollouts.AnalysisStatus, p rollouts.Progress) bool {
+	return a.Revision == p.UpdateRevision && a.UpdateTemplate == p.UpdateTemplate
 }
 
 // ChecksClosed says why an approval has to wait for the checks of the step, by what is
@@ -227,9 +232,9 @@ const EventAnalysisFailed = "AnalysisFailed"
 func keepAnalysis(d *draft) {
 	a := d.status.Analysis
 	switch {
-	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && a.Revision == d.progress().UpdateRevision:
+	case a == nil, a.Since == nil && d.status.Phase == rollouts.PhaseProgressing && judgesRelease(a, *d.progress()):
 		return // nothing is measured yet
-	case d.status.Phase != rollouts.PhaseProgressing, d.doing(rollouts.ActivityInitializing), a.Revision != d.progress().UpdateRevision:
+	case d.status.Phase != rollouts.PhaseProgressing, d.doing(rollouts.ActivityInitializing), !judgesRelease(a, *d.progress()):
 		d.status.Analysis = nil
 		return
 	case d.aborted():

@@ -20,8 +20,8 @@ func bindAbort(d *draft) {
 	if p == nil || d.w == nil || !d.aborted() || p.AbortedRevision != "" {
 		return
 	}
-	if p.AbortedRevision = d.w.UpdateRevision; d.w.AtStable || d.stalledFor(rollouts.StalledRefused) {
-		p.AbortedRevision = p.UpdateRevision
+	if p.AbortedRevision, p.AbortedTemplate = d.w.UpdateRevision, d.w.UpdateTemplate; d.w.AtStable || d.live() || d.stalledFor(rollouts.StalledRefused) {
+		p.AbortedRevision, p.AbortedTemplate = p.UpdateRevision, p.UpdateTemplate
 	}
 }
 
@@ -34,7 +34,8 @@ func Unbound(r *rollouts.Rollout) bool {
 
 // condemned reports whether an abort, or a rollback, ends the template that takes over.
 func condemned(f *facts) bool {
-	return f.aborted() && superseded(f) && f.w.Is(f.progress().AbortedRevision)
+	p := f.progress()
+	return f.aborted() && superseded(f) && f.w.Is(Revision{p.AbortedRevision, p.AbortedTemplate})
 }
 
 // passOn has the abort, or the rollback, of a release end the template that has
@@ -44,7 +45,7 @@ func passOn(d *draft) {
 	closeRecord(d, rollouts.ReleaseAborted)
 	begin(d)
 	p := d.progress()
-	p.RollingBack, p.AbortedRevision = was.RollingBack, was.AbortedRevision
+	p.RollingBack, p.AbortedRevision, p.AbortedTemplate = was.RollingBack, was.AbortedRevision, was.AbortedTemplate
 	p.StableRevision = cmp.Or(p.StableRevision, was.StableRevision)
 	d.become(rollouts.ActivityAborting, AbortingMessage)
 }

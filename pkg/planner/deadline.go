@@ -134,7 +134,7 @@ func moved(f *facts) bool {
 	was, p := f.was(), f.progress()
 	return f.Rollout.Status.Phase != f.status.Phase || f.Rollout.Status.Activity() != f.activity() ||
 		was.State != p.State || was.CurrentStepIndex != p.CurrentStepIndex ||
-		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision ||
+		was.FinalisingStep != p.FinalisingStep || was.UpdateRevision != p.UpdateRevision || was.UpdateTemplate != "" && was.UpdateTemplate != p.UpdateTemplate ||
 		lacks(f) != "" && was.Message != p.Message
 }
 

@@ -197,6 +197,9 @@ func returning(f *facts) bool {
 func repeats(f *facts) bool {
 	p := f.was()
 	same := p.StableRevision != "" && (p.StableRevision == p.UpdateRevision || p.StableRevision == p.PodTemplateHash)
+	if !f.w.BackByTemplate && p.StableTemplate != "" && p.UpdateTemplate != "" {
+		same = p.StableTemplate == p.UpdateTemplate
+	}
 	return same && f.live() && named(f) != "" && f.w.StableReplicas == 0
 }
 

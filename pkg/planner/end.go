@@ -33,7 +33,7 @@ func finish(d *draft) {
 func cancel(d *draft) {
 	p := d.progress()
 	p.FinalisingStep = ""
-	p.UpdateRevision = d.w.UpdateRevision
+	p.UpdateRevision, p.UpdateTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
 	if now := d.w.StableRevision; now != "" && p.StableRevision != now {
 		p.StableRevision, p.StableTemplate = now, d.w.StableTemplate // a complete release was set again before its end
 	}
@@ -67,7 +67,7 @@ func end(d *draft) {
 	ending := endings[d.activity()]
 	rows, still := teardowns[d.style].succeeded, d.live()
 	if ending.outcome == rollouts.ReleaseCancelled {
-		rows, still = teardowns[d.style].cancelled, d.w.Is(d.progress().UpdateRevision)
+		rows, still = teardowns[d.style].cancelled, d.w.Is(updateOf(*d.progress()))
 		if d.w.StableGone {
 			keepStable(d) // its template was set again, and it has no pods yet
 		}
@@ -75,7 +75,7 @@ func end(d *draft) {
 	revision := d.revision()
 	if !d.w.Held && !still {
 		// It was given back, its template changed unheld, and it goes on natively.
-		if revision = ""; ending.outcome == rollouts.ReleaseCancelled {
+		if revision = (Revision{}); ending.outcome == rollouts.ReleaseCancelled {
 			rows = disableTeardown
 		}
 	}
@@ -143,7 +143,7 @@ const echoAfter = 5 * time.Second
 // echoGeneration shows which generation of the workload was seen. A batch, and a give-back,
 // make new ones themselves; to show each would be a write for each.
 func echoGeneration(d *draft, p *rollouts.Progress) {
-	if d.w == nil || d.w.UpdateRevision != p.UpdateRevision || d.w.Generation == p.ObservedWorkloadGeneration {
+	if d.w == nil || !d.w.Is(updateOf(*p)) || d.w.Generation == p.ObservedWorkloadGeneration {
 		return
 	}
 	if since := p.LastProgressTime; since != nil && (d.Batch.running() || d.ending()) && d.until(since.Add(echoAfter)) > 0 {

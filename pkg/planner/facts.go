@@ -37,6 +37,7 @@ func factsOf(o Observed) *facts {
 	if replaced(f) || f.w != nil && f.w.Deleted != "" {
 		f.w = nil
 	}
+	bindTemplate(f)
 	for _, known := range []func(*facts) *Workload{withoutStable, withoutPods, withStable} {
 		if f.w != nil {
 			f.w = known(f)
@@ -62,7 +63,7 @@ func withoutStable(f *facts) *Workload {
 		w.StableGone = true // its pods serve on
 	case f.status.Phase == rollouts.PhaseProgressing:
 		w.StableGone = true
-		w.AtStable = w.AtStable || w.LiveTemplate != "" && w.LiveTemplate == f.was().StableTemplate // its owner has set it again
+		w.AtStable = w.AtStable || !w.BackByTemplate && w.UpdateTemplate != "" && w.UpdateTemplate == f.was().StableTemplate // its owner has set it again
 		if !w.BackByTemplate {
 			w.StableReadyReplicas = 0 // its pods went with it
 		}
@@ -155,10 +156,12 @@ func (f *facts) ending() bool {
 // replaces reports whether update pods take the place of stable ones.
 func (f *facts) replaces() bool { return f.style == rollouts.StylePartition }
 
-// live reports whether the template is still the one of the stored release.
+// live reports whether the template is still the one of the stored release. A release
+// that an earlier version of Weir stored has no digest. That version's way to compute names
+// may have been another, so the label of its ReplicaSet counts, too.
 func (f *facts) live() bool {
 	p := f.was()
-	return f.w.Is(p.UpdateRevision) || f.w.Is(p.PodTemplateHash)
+	return f.w.Is(updateOf(p)) || p.UpdateTemplate == "" && f.w.Is(Revision{Name: p.PodTemplateHash})
 }
 
 // stayed reports whether the stored status was in the current stage already, so that
@@ -179,15 +182,13 @@ func PlanHashOf(r *rollouts.Rollout, release *rollouts.Release) string {
 	return PlanHash(release)
 }
 
-// revision names the revision of the release to its batches: by content, or by the label
-// of its set when the way of computing has changed. The set may be deleted and made
-// again under another label.
-func (f *facts) revision() string {
+// revision is the revision of the release, for its batches.
+func (f *facts) revision() Revision {
 	p := f.progress()
-	if f.w != nil && p.PodTemplateHash != "" && !f.w.Is(p.UpdateRevision) {
-		return p.PodTemplateHash
+	if p.UpdateTemplate == "" && f.w != nil && p.PodTemplateHash != "" && !f.w.Is(updateOf(p)) {
+		return Revision{Name: p.PodTemplateHash} // an earlier version of Weir computed the name in another way
 	}
-	return p.UpdateRevision
+	return updateOf(p)
 }
 
 // stalledFor reports whether the release is stalled for one of the reasons.

@@ -85,7 +85,7 @@ func giveBack(d *draft) {
 			leavePaused(d)
 		}
 	default:
-		tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", false))
+		tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, Revision{}, false))
 	}
 }
 
@@ -101,7 +101,7 @@ func leavePaused(d *draft) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
 		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
 	}
-	tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, "", true))
+	tearDown(d, disableTeardown, lastPlan(d.facts, rollouts.Immediate, Revision{}, true))
 }
 
 // awaitAbort waits for the end of an abort, as far as it can come to one.

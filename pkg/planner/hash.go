@@ -58,6 +58,9 @@ func BatchPlanHash(p rollouts.ReleasePlan) string {
 	if m := p.PodTemplateMetadata; m != nil {
 		fmt.Fprintf(h, "metadata %q %q\n", m.Annotations, m.Labels)
 	}
+	if p.UpdateTemplate != "" {
+		fmt.Fprintf(h, "update %q\n", p.UpdateTemplate)
+	}
 	if p.StableRevision != "" {
 		fmt.Fprintf(h, "stable %q\n", p.StableRevision)
 	}

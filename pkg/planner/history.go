@@ -78,7 +78,7 @@ func due(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) bool {
 func HistoryStatus(s rollouts.RolloutStatus, r rollouts.ReleaseRecord) rollouts.RolloutHistoryStatus {
 	start := r.StartTime
 	h := rollouts.RolloutHistoryStatus{
-		StableRevision: r.StableRevision, UpdateRevision: r.UpdateRevision,
+		StableRevision: r.StableRevision, UpdateRevision: r.UpdateRevision, StableTemplate: r.StableTemplate, UpdateTemplate: r.UpdateTemplate,
 		StartTime: &start, EndTime: r.EndTime.DeepCopy(), Outcome: r.Outcome,
 	}
 	if r.EndTime != nil {

@@ -27,7 +27,7 @@ type Known struct {
 	// Stable is the stable revision; empty where only the pods show which it is.
 	Stable string
 	// Update is the revision that is released, or empty.
-	Update string
+	Update Revision
 	// Pinned is the revision that the Service of the release selects, or empty.
 	Pinned string
 	// Style is how pods are replaced.
@@ -45,6 +45,14 @@ type Known struct {
 	Unrecorded bool
 	// Leaves reports whether the workload is being given back.
 	Leaves bool
+}
+
+// Driven is the revision that the workload was last driven to; empty if it was not.
+func (k Known) Driven() Revision {
+	if k.Target == nil {
+		return Revision{}
+	}
+	return k.Target.Revision
 }
 
 // KnownOf is what the store says by a Rollout and its BatchRelease. Either may be
@@ -89,14 +97,16 @@ func (k *Known) readBatch(b *rollouts.BatchRelease) {
 	plan, status := b.Spec.Plan, b.Status
 	k.UID, k.Batch, k.Style = status.WorkloadUID, b.UID, cmp.Or(plan.RollingStyle, k.Style)
 	k.Extra, k.Metadata = status.ExtraUID, plan.PodTemplateMetadata
-	k.Update = cmp.Or(plan.Revision, status.UpdateRevision)
+	if k.Update = Planned(plan); k.Update == (Revision{}) {
+		k.Update = Revision{status.UpdateRevision, status.UpdateTemplate}
+	}
 	k.Leaves, k.Releasing = plan.BatchPartition == nil, status.Phase != rollouts.PhaseCompleted
 	if ref := metav1.GetControllerOf(b); ref != nil && ref.Kind == "Rollout" && !k.Leaves {
 		k.Holder = ref.Name
 	}
 	if d := status.Drive; d != nil && status.Phase != rollouts.PhaseCompleted {
 		k.Unrecorded = status.BatchState != rollouts.BatchReady
-		k.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: d.Revision, Owner: b.UID}
+		k.Target = &Target{Partition: d.Partition, KeepOne: d.KeepOne, Least: d.Least, Abort: d.Abort, Revision: Revision{d.Revision, d.UpdateTemplate}, Owner: b.UID}
 	}
 	if k.Stable = plan.StableRevision; k.Stable == "" && status.Phase != rollouts.PhaseCompleted {
 		k.Stable = status.StableRevision
@@ -115,7 +125,10 @@ func (k *Known) readRollout(r *rollouts.Rollout) {
 		k.Stable = ""
 		return
 	}
-	k.Stable, k.Update = p.StableRevision, cmp.Or(p.UpdateRevision, k.Update)
+	k.Stable = p.StableRevision
+	if p.UpdateRevision != "" {
+		k.Update = updateOf(*p)
+	}
 	if Controls(r) {
 		k.Holder = r.Name
 	} else if k.Batch == "" {

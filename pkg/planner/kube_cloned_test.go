@@ -84,7 +84,7 @@ func (k *clonedSync) record(number int64) bool {
 	if err != nil {
 		panic(err)
 	}
-	hash := workload.TemplateHash(&k.set.Spec.Template)
+	hash := freeHash(workload.TemplateHash(&k.set.Spec.Template), k.set.Name, each[*appsv1.ControllerRevision](k.store.objects))
 	k.update = &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: k.set.Name + "-" + hash, Labels: map[string]string{"app": k.set.Name, ordinalKey: hash}, OwnerReferences: k.owner(),

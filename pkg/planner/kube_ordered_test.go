@@ -105,7 +105,7 @@ func (k *orderedSync) record(number int64) bool {
 	}
 	r := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: k.set.Name + "-n" + workload.TemplateHash(&k.set.Spec.Template), Labels: maps.Clone(k.set.Spec.Selector.MatchLabels),
+			Name: k.set.Name + "-" + freeHash("n"+workload.TemplateHash(&k.set.Spec.Template), k.set.Name, k.revisions), Labels: maps.Clone(k.set.Spec.Selector.MatchLabels),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(k.set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
 		},
 		Data: runtime.RawExtension{Raw: data}, Revision: number,
@@ -116,6 +116,15 @@ func (k *orderedSync) record(number int64) bool {
 	k.update = clone(find[*appsv1.ControllerRevision](k.store.objects, kindRevision, r.Name))
 	k.revisions = append(k.revisions, k.update)
 	return true
+}
+
+// freeHash is the hash of a new revision. Native controllers count collisions and hash the
+// count, too; here a letter is added for each.
+func freeHash(hash, set string, revisions []*appsv1.ControllerRevision) string {
+	for slices.ContainsFunc(revisions, func(r *appsv1.ControllerRevision) bool { return r.Name == set+"-"+hash }) {
+		hash += "c"
+	}
+	return hash
 }
 
 func templateIn(r *appsv1.ControllerRevision) *corev1.PodTemplateSpec {

@@ -84,7 +84,7 @@ func (k *placedSync) record(number int64) bool {
 	if err != nil {
 		panic(err)
 	}
-	hash := workload.TemplateHash(&k.set.Spec.Template)
+	hash := freeHash(workload.TemplateHash(&k.set.Spec.Template), k.set.Name, k.revisions)
 	k.live = &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: k.set.Name + "-" + hash, Labels: with(k.set.Spec.Selector.MatchLabels, ordinalKey, hash), OwnerReferences: k.owner(),

@@ -140,6 +140,9 @@ func (k *kube) prune() {
 // own formula gives, as with another version of Kubernetes.
 func (k *kube) make(size int32) {
 	hash := nativeHash(k.d)
+	for slices.ContainsFunc(k.old, func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == hash }) {
+		hash += "c" // the real one counts collisions and hashes the count, too
+	}
 	template := *k.d.Spec.Template.DeepCopy()
 	template.Labels = maps.Clone(template.Labels)
 	template.Labels[hashKey] = hash

@@ -179,7 +179,7 @@ func workloadOf(b *rollouts.BatchRelease, replicas, updated int32) *planner.Work
 }
 
 func targetOf(share intstr.IntOrString, owner types.UID) *planner.Target {
-	return &planner.Target{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: "v2"}
+	return &planner.Target{Partition: share, KeepOne: share.Type == intstr.Int, Owner: owner, Revision: planner.Revision{Name: "v2"}}
 }
 
 // marksOf is what one pass labels, with the workload told as far as the batch.

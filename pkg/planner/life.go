@@ -44,7 +44,7 @@ func adopt(d *draft) {
 	conclude(d, "rollout is healthy")
 	if p := d.progress(); !d.w.Held {
 		p.ObservedRolloutID = "" // what was released meanwhile is recorded again
-		if p.UpdateRevision != d.w.UpdateRevision {
+		if !d.w.Is(updateOf(*p)) {
 			*p = rollouts.Progress{}
 		}
 	}
@@ -124,7 +124,7 @@ func watch(d *draft) {
 		return
 	}
 	recordSettled(d)
-	if p := d.progress(); p.UpdateRevision == d.w.UpdateRevision {
+	if p := d.progress(); d.w.Is(updateOf(*p)) {
 		p.ObservedWorkloadGeneration = d.w.Generation
 		p.ObservedRolloutID = rolloutID(d.facts)
 	}
@@ -176,8 +176,8 @@ func leftover(f *facts) bool {
 // recordCompleted describes a workload found at rest as a release that ended.
 func recordCompleted(d *draft) {
 	*d.progress() = rollouts.Progress{
-		RolloutHash: d.planHash(), StableRevision: d.w.StableRevision, UpdateRevision: d.w.UpdateRevision,
-		PodTemplateHash: d.w.PodTemplateHash, CurrentStepIndex: int32(len(d.release.Steps)), NextStepIndex: -1,
+		RolloutHash: d.planHash(), StableRevision: d.w.StableRevision, UpdateRevision: newName(d.facts),
+		UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash, CurrentStepIndex: int32(len(d.release.Steps)), NextStepIndex: -1,
 		State: rollouts.StepCompleted,
 	}
 	d.status.Message = "workload deployment is completed"

@@ -86,9 +86,13 @@ type Workload struct {
 	Shrinks bool
 	// StableRevision is the revision serving before the release.
 	StableRevision string
-	// UpdateRevision identifies the live template by content; empty until the
-	// native controller has named it, where that names revisions.
+	// UpdateRevision names the template to release; empty until the native controller has
+	// named it, where that names revisions. It is a short hash and identifies nothing.
 	UpdateRevision string
+	// UpdateTemplate is the SHA-256 digest of the template to release, which identifies it.
+	// It is empty while an abort has set the stable template in its place (BackByTemplate):
+	// then the store names the revision.
+	UpdateTemplate string
 	// PodTemplateHash is the label value of the pods of the live template;
 	// empty until something made such pods possible.
 	PodTemplateHash string
@@ -121,8 +125,6 @@ type Workload struct {
 	// digest is that in the store.
 	StableTemplate string
 	BackByTemplate bool
-	// LiveTemplate is the digest of the live template, where an abort does not set it.
-	LiveTemplate string
 	// Revisions are those that have a set, by the label value of their pods.
 	Revisions []string
 	// StableReadyReplicas counts the ready pods of the stable revision.
@@ -178,13 +180,6 @@ type Workload struct {
 	UnsupportedReason string
 }
 
-// Is reports whether the live template is of the revision. Revisions are
-// computed by content, and the way of computing may change while a release is
-// under way; the label on the pods' set still tells then.
-func (w *Workload) Is(revision string) bool {
-	return revision != "" && (revision == w.UpdateRevision || revision == w.PodTemplateHash)
-}
-
 // hasPods reports whether any pod is there, or asked for.
 func (w *Workload) hasPods() bool {
 	return w.StableReplicas > 0 || w.StableReadyReplicas > 0 || w.UpdatedReplicas > 0
@@ -204,9 +199,9 @@ type Target struct {
 	Abort bool
 	// Owner is the uid of the BatchRelease that drives.
 	Owner types.UID
-	// Revision is the revision that Partition is meant for; any other
-	// template freezes the sizes until the workload is told anew.
-	Revision string
+	// Revision is the revision that Partition is meant for; any other template freezes
+	// the sizes until the target is set again.
+	Revision Revision
 }
 
 // Batch is the facts of a BatchRelease.

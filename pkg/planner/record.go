@@ -37,7 +37,7 @@ func openRecord(d *draft) {
 	p := d.progress()
 	d.status.Releases = append(d.status.Releases, rollouts.ReleaseRecord{
 		Number: number + 1, RolloutID: p.ObservedRolloutID, FirstDecision: decision + 1, StartTime: d.now(),
-		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision,
+		StableRevision: p.StableRevision, UpdateRevision: p.UpdateRevision, StableTemplate: p.StableTemplate, UpdateTemplate: p.UpdateTemplate,
 	})
 	n := len(d.status.Releases)
 	for i := range n - maxDetailed {
@@ -93,7 +93,7 @@ func keepRecord(d *draft) {
 		return
 	}
 	if r.StableRevision == "" {
-		r.StableRevision = d.progress().StableRevision
+		r.StableRevision, r.StableTemplate = d.progress().StableRevision, d.progress().StableTemplate
 	}
 	noteUpgraded(d, r)
 	before := r.DeepCopy()

@@ -19,9 +19,9 @@ func planTo(f *facts, step int32) rollouts.ReleasePlan {
 		RolloutID:        f.progress().ObservedRolloutID,
 		FailureThreshold: f.release.FailureThreshold,
 		RollingStyle:     f.style,
-		Revision:         f.revision(),
 		StableRevision:   f.progress().StableRevision,
 	}
+	plan.Revision, plan.UpdateTemplate = f.revision().Name, f.revision().Template
 	if f.style == rollouts.StyleCanary {
 		plan.PodTemplateMetadata, plan.ExtraWorkload = f.release.PodTemplateMetadata, true
 	}
@@ -45,24 +45,25 @@ func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 
 // lastPlan gives the workload back: while its template is of the revision, or
 // whatever it is when the Rollout leaves.
-func lastPlan(f *facts, policy rollouts.FinalizingPolicy, revision string, keepPaused bool) rollouts.ReleasePlan {
+func lastPlan(f *facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
 	p := f.progress()
 	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}
 	if f.Batch != nil {
 		plan = f.Batch.Plan
 	}
-	plan.BatchPartition, plan.FinalizingPolicy, plan.Revision, plan.Abort = nil, policy, revision, keepPaused
+	plan.BatchPartition, plan.FinalizingPolicy, plan.Abort = nil, policy, keepPaused
+	plan.Revision, plan.UpdateTemplate = revision.Name, revision.Template
 	plan.StableRevision = p.StableRevision
 	return plan
 }
 
 // planBack brings all pods of stable back, and keeps some of the update revision. With a
 // revision it is meant for that template only.
-func planBack(f *facts, keep int32, revision string) rollouts.ReleasePlan {
+func planBack(f *facts, keep int32, revision Revision) rollouts.ReleasePlan {
 	p := f.progress()
 	return rollouts.ReleasePlan{
 		Batches: []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(keep)}}, BatchPartition: new(int32), RolloutID: p.ObservedRolloutID,
-		RollingStyle: f.style, Abort: true, Revision: revision, StableRevision: p.StableRevision,
+		RollingStyle: f.style, Abort: true, Revision: revision.Name, UpdateTemplate: revision.Template, StableRevision: p.StableRevision,
 	}
 }
 

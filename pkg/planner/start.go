@@ -20,7 +20,7 @@ func start(d *draft, message string) {
 	d.status.Phase = rollouts.PhaseProgressing
 	begin(d)
 	d.become(rollouts.ActivityInitializing, message)
-	d.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", d.w.UpdateRevision))
+	d.announce("RolloutStarted", fmt.Sprintf("release of revision %s has started", d.progress().UpdateRevision))
 	d.goOn(CaseInitializing)
 }
 
@@ -30,7 +30,8 @@ func begin(d *draft) {
 	d.status.RemoveCondition(rollouts.ConditionStalled)
 	d.status.SetActive(d.style, &rollouts.Progress{
 		ObservedWorkloadGeneration: d.w.Generation, ObservedRolloutID: releaseID(d.facts), RolloutHash: d.planHash(),
-		StableRevision: d.w.StableRevision, StableTemplate: stableTemplate(d.facts), UpdateRevision: d.w.UpdateRevision, PodTemplateHash: d.w.PodTemplateHash,
+		StableRevision: d.w.StableRevision, StableTemplate: stableTemplate(d.facts),
+		UpdateRevision: newName(d.facts), UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash,
 		CurrentStepIndex: 1, NextStepIndex: d.release.Next(1), State: rollouts.BeforeStepUpgrade,
 		Paused: d.Rollout.Status.Phase == rollouts.PhaseInitial && d.was().Paused,
 	})
@@ -163,7 +164,7 @@ func converge(d *draft) {
 		p.StableRevision, p.StableTemplate = into, ""
 		left = remains{waits: true}
 	default:
-		left = batchBack(d.facts, planBack(d.facts, 0, ""))
+		left = batchBack(d.facts, planBack(d.facts, 0, Revision{}))
 	}
 	d.pursue(left)
 	d.waits = !left.done()

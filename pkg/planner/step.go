@@ -261,10 +261,10 @@ func approvedBefore(f *facts, step int32) string {
 	return ""
 }
 
-// approver names the user who promoted a step last, with that outcome.
+// approver names the user who promoted a step of this release last, with that outcome.
 func approver(s *rollouts.RolloutStatus, step int32, outcome rollouts.Outcome) string {
 	for _, d := range slices.Backward(s.Decisions) {
-		if d.Verb == rollouts.VerbPromote && d.Outcome == outcome && d.Step == step {
+		if d.Verb == rollouts.VerbPromote && d.Outcome == outcome && d.Step == step && d.IsAbout(s.Active()) {
 			return d.User
 		}
 	}

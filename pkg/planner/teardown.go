@@ -217,7 +217,7 @@ func interrupted(f *facts, rows []rollouts.FinalisingStep) remains {
 	if f.Batch == nil && f.route().clean() && !f.Routing.holds() && owed(f) == 0 {
 		return remains{}
 	}
-	return remaining(f, rows, lastPlan(f, rollouts.Immediate, "", false))
+	return remaining(f, rows, lastPlan(f, rollouts.Immediate, Revision{}, false))
 }
 
 // abortable reports whether a completed release has not begun to give its workload back.

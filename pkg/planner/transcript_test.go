@@ -298,11 +298,18 @@ func (t *transcript) wrotePod(actor string, p *corev1.Pod, old, next object.Obje
 
 // learn remembers which image a revision is.
 func (t *transcript) learn(o object.Object) {
+	if set, ok := o.(*appsv1.ReplicaSet); ok && set.Labels[hashKey] != "" && !slices.Contains(t.hashes, set.Labels[hashKey]) {
+		t.hashes = append(t.hashes, set.Labels[hashKey], tagOf(&set.Spec.Template)) // a label that was taken
+	}
 	if o == nil || natives[keyOf(o).kind] == nil {
 		return
 	}
-	tag, hash := tagOf(templateOf(o)), workload.TemplateHash(templateOf(o))
-	if !slices.Contains(t.hashes, "n"+hash) {
+	template := templateOf(o)
+	tag, hash := tagOf(template), workload.TemplateHash(template)
+	switch at := slices.Index(t.hashes, "n"+hash); {
+	case at < 0:
 		t.hashes = append(t.hashes, "n"+hash, tag, hash, tag)
+	case t.hashes[at+1] != tag: // another template with the same hash
+		t.hashes = append([]string{hash + "-" + workload.Digest(template)[:8], tag}, t.hashes...)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/weir-rollouts/weir/internal/collision"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -242,8 +243,20 @@ func without(m map[string]string, key string) map[string]string {
 	return m
 }
 
+// setImage sets the image. A tag such as twin-of-v2 also makes the template one with the same
+// short hash as the template with the tag v2.
 func setImage(tag string) func(object.Object) {
-	return func(o object.Object) { templateOf(o).Spec.Containers[0].Image = "echo:" + tag }
+	return func(o object.Object) {
+		t := templateOf(o)
+		delete(t.Annotations, collision.Annotation)
+		of, isTwin := strings.CutPrefix(tag, "twin-of-")
+		base := t.DeepCopy()
+		base.Spec.Containers[0].Image = "echo:" + of
+		t.Spec.Containers[0].Image = "echo:" + tag
+		if isTwin {
+			*t = *collision.Of(base, t)
+		}
+	}
 }
 
 // setName names the release.

@@ -50,7 +50,7 @@ func observed(state rollouts.StepState, step, planned, told, ready int32) releas
 	w := &planner.Workload{
 		Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, StableRevision: "v1", UpdateRevision: "v2",
 		Revisions: []string{"v1", "v2"}, PodTemplateHash: "v2", LiveRevision: "v2", UpdatedReplicas: ready, UpdatedReadyReplicas: ready, StableReplicas: 10 - ready, StableReadyReplicas: 10 - ready,
-		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: "v2"}, TargetApplied: true,
+		Target: &planner.Target{Partition: intstr.FromInt32(told), KeepOne: true, Owner: "batch", Revision: planner.Revision{Name: "v2"}}, TargetApplied: true,
 	}
 	return release.Observed{
 		Observed: planner.Observed{Now: now, Rollout: r, Workload: w, Indexed: true},

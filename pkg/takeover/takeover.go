@@ -187,12 +187,12 @@ func adoptRevision(r *rollouts.Rollout, b *rollouts.BatchRelease, row workload.R
 	w := row.Observe(d, owned)
 	bindWorkload(r, b, d, w)
 	if progress.ObservedWorkloadGeneration != w.Generation && (progress.PodTemplateHash == "" || progress.PodTemplateHash != w.PodTemplateHash) {
-		return w.Is(progress.UpdateRevision)
+		return w.Is(planner.Revision{Name: progress.UpdateRevision})
 	}
 	if b != nil && b.Status.UpdateRevision == progress.UpdateRevision {
-		b.Status.UpdateRevision = w.UpdateRevision
+		b.Status.UpdateRevision, b.Status.UpdateTemplate = w.UpdateRevision, w.UpdateTemplate
 	}
-	progress.UpdateRevision = w.UpdateRevision
+	progress.UpdateRevision, progress.UpdateTemplate = w.UpdateRevision, w.UpdateTemplate
 	return true
 }
 
@@ -204,7 +204,8 @@ func bindWorkload(r *rollouts.Rollout, b *rollouts.BatchRelease, d *appsv1.Deplo
 		return
 	}
 	b.Status.WorkloadUID = d.UID
-	b.Status.Drive = &rollouts.Drive{Partition: w.Target.Partition, Abort: w.Target.Abort, Revision: w.Target.Revision}
+	b.Status.Drive = &rollouts.Drive{Partition: w.Target.Partition, Abort: w.Target.Abort,
+		Revision: w.Target.Revision.Name, UpdateTemplate: w.Target.Revision.Template}
 }
 
 // workload is the Deployment of a Rollout, and what belongs to it and to its

@@ -98,6 +98,7 @@ func TestKept(t *testing.T) {
 	hash, revision := planner.PlanHash(want.Spec.Strategy.Canary), workload.TemplateHash(&found.Deployments[0].Spec.Template)
 	want.Annotations[rollouts.AnnotationHash], want.Status.Canary.RolloutHash = hash, hash
 	want.Status.Canary.UpdateRevision, want.Status.WorkloadUID = revision, found.Deployments[0].UID
+	want.Status.Canary.UpdateTemplate = workload.Digest(&found.Deployments[0].Spec.Template)
 	if diff := cmp.Diff(want, stored[*rollouts.Rollout](p)); diff != "" {
 		t.Errorf("the Rollout (-want +got):\n%s", diff)
 	}

@@ -33,7 +33,7 @@ func Automatic(was, next *rollouts.RolloutStatus, c Command) {
 // and why; empty if none.
 func decidedByChecks(was, next *rollouts.RolloutStatus) (v rollouts.Verb, step int32, reason string) {
 	before, after := was.Active(), next.Active()
-	if before == nil || after == nil || next.Analysis == nil || before.UpdateRevision != after.UpdateRevision {
+	if before == nil || after == nil || next.Analysis == nil || !before.SameRelease(after) {
 		return "", 0, ""
 	}
 	aborts := next.Activity() == rollouts.ActivityAborting

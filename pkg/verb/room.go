@@ -25,7 +25,7 @@ func record(next *rollouts.RolloutStatus, c Command, outcome rollouts.Outcome) e
 	p := next.Active()
 	d := rollouts.Decision{
 		ID: lastID(next.Decisions) + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
-		Step: p.CurrentStepIndex, Revision: p.UpdateRevision,
+		Step: p.CurrentStepIndex, Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate,
 		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
 	}
 	if c.Override {
@@ -76,7 +76,7 @@ func fold(next *rollouts.RolloutStatus, d rollouts.Decision) {
 
 // takesTurns reports whether both are a pause or a resume of one user, in one place.
 func takesTurns(a, b rollouts.Decision) bool {
-	return turns(a.Verb) && turns(b.Verb) && a.Outcome != "" && a.User == b.User && a.UID == b.UID && a.Step == b.Step && a.Revision == b.Revision
+	return turns(a.Verb) && turns(b.Verb) && a.Outcome != "" && a.User == b.User && a.UID == b.UID && a.Step == b.Step && a.Revision == b.Revision && a.UpdateTemplate == b.UpdateTemplate
 }
 
 func turns(v rollouts.Verb) bool { return v == rollouts.VerbPause || v == rollouts.VerbResume }
@@ -127,7 +127,7 @@ var dispensable = []struct {
 // between reports whether a user has used the verb before and after.
 func between(all []rollouts.Decision, d rollouts.Decision) bool {
 	same := func(o rollouts.Decision) bool {
-		return o.Verb == d.Verb && o.User == d.User && o.Revision == d.Revision
+		return o.Verb == d.Verb && o.User == d.User && o.Revision == d.Revision && o.UpdateTemplate == d.UpdateTemplate
 	}
 	first := slices.IndexFunc(all, same)
 	return d.Outcome != "" && all[first].ID != d.ID && outdatedBy(all, d, same)
@@ -150,6 +150,5 @@ func unfiled(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
 			return true
 		}
 	}
-	p := s.Active()
-	return len(s.Releases) == 0 && p != nil && d.Revision == p.UpdateRevision
+	return len(s.Releases) == 0 && d.IsAbout(s.Active())
 }

@@ -177,7 +177,7 @@ func rollback(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) erro
 			return err
 		}
 	}
-	next.Active().RollingBack, next.Active().AbortedRevision = true, ""
+	next.Active().RollingBack, next.Active().AbortedRevision, next.Active().AbortedTemplate = true, "", ""
 	next.RemoveCondition(rollouts.ConditionStalled)
 	planner.RestartDeadline(next)
 	return nil
@@ -188,7 +188,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	_, release := r.Spec.Strategy.Active()
 	p := next.Active()
 	p.CurrentStepIndex, p.NextStepIndex, p.State = 1, release.Next(1), rollouts.BeforeStepUpgrade
-	p.FinalisingStep, p.RollingBack, p.AbortedRevision = "", false, ""
+	p.FinalisingStep, p.RollingBack, p.AbortedRevision, p.AbortedTemplate = "", false, "", ""
 	p.RolloutHash = planner.PlanHashOf(r, release)
 	p.LastUpdateTime = &c.Now
 	next.Message = "Rollout starts again at step 1"
@@ -196,7 +196,7 @@ func retry(r *rollouts.Rollout, next *rollouts.RolloutStatus, c Command) error {
 	planner.RestartDeadline(next)
 	next.Analysis = nil
 	if c.Override {
-		next.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, Overridden: true}
+		next.Analysis = &rollouts.AnalysisStatus{Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate, Overridden: true}
 	}
 	next.SetActivity(rollouts.ActivityInitializing, next.Message, c.Now)
 	return nil

@@ -222,7 +222,7 @@ func (f *facts) revisionOf(value string) string {
 		return ""
 	case value == f.StableRevision:
 		return "stable"
-	case f.Is(value), value == f.LiveRevision, value == f.released:
+	case value == f.UpdateRevision, value == f.PodTemplateHash, value == f.LiveRevision, value == f.released:
 		return "update"
 	default:
 		return "other"

@@ -59,6 +59,8 @@ type driving struct {
 	Least         int32                           `json:"least,omitempty"`
 	Abort         bool                            `json:"abort,omitempty"`
 	Revision      string                          `json:"revision,omitempty"`
+	// UpdateTemplate is the digest of the template of Revision.
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// RevisionHistoryLimit is the owner's, when it had to be raised.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 	// SetAsideRevision names the revision that the owner asks for, while the live template
@@ -211,12 +213,13 @@ func readTarget(obj metav1.Object) *planner.Target {
 
 // target is how far a workload may go, of whoever has told it.
 func (v driving) target() planner.Target {
-	return planner.Target{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: v.Revision}
+	return planner.Target{Partition: v.Partition, KeepOne: v.KeepOne, Least: v.Least, Abort: v.Abort, Revision: planner.Revision{Name: v.Revision, Template: v.UpdateTemplate}}
 }
 
 // told is what is written of a target.
 func (v *driving) told(to planner.Target) {
-	v.Partition, v.KeepOne, v.Least, v.Abort, v.Revision = to.Partition, to.KeepOne, to.Least, to.Abort, to.Revision
+	v.Partition, v.KeepOne, v.Least, v.Abort = to.Partition, to.KeepOne, to.Least, to.Abort
+	v.Revision, v.UpdateTemplate = to.Revision.Name, to.Revision.Template
 }
 
 // held tells by presence: values that others write are no JSON.

@@ -39,7 +39,7 @@ func clonesAlone(c *CloneSet) {
 
 func surgingTo(share string, abort bool) func(*cloned) []object.Change {
 	return func(s *cloned) []object.Change {
-		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+		to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 		return cloneSetBlueGreen{cloneSet}.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 	}
 }

@@ -92,7 +92,7 @@ func TestCloneSetChanges(t *testing.T) {
 	a := cloneSet
 	drive := func(share string, abort bool) func(*cloned) []object.Change {
 		return func(s *cloned) []object.Change {
-			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
@@ -203,7 +203,10 @@ func TestObserveCloneSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate, tc.want.RevisionKind = true, controllerRevision; !tc.want.StableGone {
-				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+			}
+			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
+				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -91,7 +91,7 @@ func TestAdvancedDaemonSetChanges(t *testing.T) {
 	a := advancedDaemonSet
 	drive := func(share string, abort bool) func(*advancedNodes) []object.Change {
 		return func(n *advancedNodes) []object.Change {
-			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "b"}
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "b"}}
 			return a.SetTarget(n.set, n.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
@@ -210,7 +210,10 @@ func TestObserveAdvancedDaemonSet(t *testing.T) {
 			}
 			tc.want.PodTemplateHash, tc.want.LiveRevision = got.UpdateRevision, got.LiveRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
-				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+			}
+			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
+				tc.want.UpdateTemplate = digestOfPods(&tc.in.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

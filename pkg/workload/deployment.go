@@ -5,6 +5,7 @@ package workload
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -42,9 +43,8 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 	_, w.Unavailable = ownersLimits(d)
 	w.RevisionKind = "ReplicaSet"
 	w.StableGone = r.stable == nil && r.stableRevision != ""
-	w.LiveTemplate = digest(&d.Spec.Template)
 	if r.stable != nil {
-		w.StableTemplate = digest(&r.stable.Spec.Template)
+		w.StableTemplate = Digest(&r.stable.Spec.Template)
 	}
 	_, w.ExtraStatusStale = untold(d, r)
 	for _, rs := range r.all {
@@ -85,7 +85,7 @@ func (r revisions) rests(target *planner.Target) bool {
 
 // live is the facts that identify the live template.
 func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
-	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template)}
+	w := &planner.Workload{UpdateRevision: TemplateHash(&d.Spec.Template), UpdateTemplate: Digest(&d.Spec.Template)}
 	if r.update != nil {
 		w.PodTemplateHash = r.update.Labels[hashKey]
 		w.LiveRevision, w.LiveReadyReplicas = w.PodTemplateHash, r.update.Status.ReadyReplicas
@@ -93,21 +93,35 @@ func (r revisions) live(d *appsv1.Deployment) *planner.Workload {
 	return w
 }
 
-// releases reports whether the live template is of a revision, by the label of its
-// set or by its own hash, which takes longer to find out.
-func (r revisions) releases(d *appsv1.Deployment, revision string) bool {
-	return r.update != nil && r.update.Labels[hashKey] == revision || TemplateHash(&d.Spec.Template) == revision
+// hasTemplateOf reports whether a template is that of a revision. Label is the value of the
+// hash label of its ReplicaSet, if that exists. An earlier version of Weir stored no digest:
+// then the label or the short hash decides.
+func hasTemplateOf(t *corev1.PodTemplateSpec, label string, r planner.Revision) bool {
+	if r.Template != "" {
+		return Digest(t) == r.Template
+	}
+	return r.Name != "" && (label == r.Name || TemplateHash(t) == r.Name)
+}
+
+// releases reports whether the live template is that of a revision.
+func (r revisions) releases(d *appsv1.Deployment, revision planner.Revision) bool {
+	label := ""
+	if r.update != nil {
+		label = r.update.Labels[hashKey]
+	}
+	return hasTemplateOf(&d.Spec.Template, label, revision)
 }
 
 // driven are the revisions by what the Deployment was told to bring out, whose set is
 // the update set also while the live template is another one; and whether it is.
 func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 	v, _ := readDriving(d)
-	if v.Revision == "" || r.releases(d, v.Revision) {
+	told := v.target().Revision
+	if told == (planner.Revision{}) || r.releases(d, told) {
 		return r, false
 	}
 	for _, rs := range r.all {
-		if rs != r.stable && (rs.Labels[hashKey] == v.Revision || TemplateHash(&rs.Spec.Template) == v.Revision) {
+		if rs != r.stable && hasTemplateOf(&rs.Spec.Template, rs.Labels[hashKey], told) {
 			r.update = rs
 		}
 	}
@@ -119,7 +133,7 @@ func (r revisions) driven(d *appsv1.Deployment) (driven revisions, other bool) {
 // that is another one, as it may be known to be.
 func (r revisions) takenBack(d *appsv1.Deployment, other bool) (back revisions, another bool) {
 	live := r.update != nil && r.update != r.stable && size(r.update) > 0
-	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != "" {
+	if target := readTarget(d); live || target == nil || !target.Abort || target.Revision != (planner.Revision{}) {
 		return r, other
 	}
 	for _, rs := range r.all {

@@ -19,7 +19,7 @@ import (
 )
 
 func half(abort bool) planner.SetTarget {
-	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: hashV2}}
+	return planner.SetTarget{Target: planner.Target{Partition: intstr.FromString("50%"), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: hashV2}}}
 }
 
 // scaledHeld is the held Deployment with an autoscaler.

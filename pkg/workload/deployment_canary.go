@@ -31,7 +31,7 @@ var _ Adapter = canary{}
 func (c canary) Observe(obj object.Object, owned []object.Object) planner.Workload {
 	d := obj.(*appsv1.Deployment)
 	w := c.deployment.Observe(obj, owned)
-	extra := extraOf(d, owned)
+	extra := extraOf(d, owned, drivenTo(d))
 	w.Extra = len(remaining(owned)) > 0
 	w.HasManagedFields = w.HasManagedFields || w.Extra
 	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
@@ -148,8 +148,8 @@ func keptExtra(owned []object.Object) string {
 // of which template it is: what the template became there depends on metadata
 // that only its maker knows. One that OpenKruise made, of which a release was
 // taken over, is known by its template.
-func extraOf(d *appsv1.Deployment, owned []object.Object) *appsv1.Deployment {
-	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
+func extraOf(d *appsv1.Deployment, owned []object.Object, of planner.Revision) *appsv1.Deployment {
+	name := extraName(d, of)
 	for _, e := range extras(owned) {
 		if e.DeletionTimestamp == nil && (e.Name == name || adopted(e) && extends(&e.Spec.Template, &d.Spec.Template)) {
 			return e
@@ -184,6 +184,27 @@ func includes(m, part map[string]string) bool {
 }
 
 const canaryInfix = rollouts.CanarySuffix + "-"
+
+// extraName is the name of the extra Deployment of the live template. Of is the revision
+// that the workload was last driven to: its template has the name of the release, and a
+// template with the same short hash has another one.
+func extraName(d *appsv1.Deployment, of planner.Revision) string {
+	name := TemplateHash(&d.Spec.Template)
+	switch {
+	case of.Template == "":
+	case of.Template == Digest(&d.Spec.Template):
+		name = of.Name
+	case of.Name == name:
+		name = collidedHash(&d.Spec.Template, 1)
+	}
+	return canaryName(d.Name, name)
+}
+
+// drivenTo is the revision that a Deployment was last driven to.
+func drivenTo(d *appsv1.Deployment) planner.Revision {
+	v, _ := readDriving(d)
+	return v.target().Revision
+}
 
 func canaryName(deployment, revision string) string {
 	return setName(deployment+rollouts.CanarySuffix, revision)
@@ -223,19 +244,19 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 func (c canary) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
 	changes := append(c.tell(d, owned, to, owner), drained(extras(owned), owned)...)
-	extra := extraOf(d, owned)
+	extra := extraOf(d, owned, to.Revision)
 	if extra == nil {
 		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
-			return e.Name == canaryName(d.Name, TemplateHash(&d.Spec.Template))
+			return e.Name == extraName(d, to.Revision)
 		})
 		if size := wanted(d, 0, &to.Target); size > 0 && !taken {
-			made := extraFor(d, to.Metadata, owner, size)
+			made := extraFor(d, to, owner, size)
 			findRevisions(d, owned).apart(made)
 			changes = append(changes, object.Change{Want: made})
 		}
 		return changes
 	}
-	return append(changes, change(extra, mended(extra, d, to.Metadata, owner, wanted(d, replicas(extra), &to.Target)))...)
+	return append(changes, change(extra, mended(extra, d, to, owner, wanted(d, replicas(extra), &to.Target)))...)
 }
 
 // tell writes to the Deployment itself how far its release may go. Where its own
@@ -257,14 +278,14 @@ func (c canary) tell(d *appsv1.Deployment, owned []object.Object, to planner.Set
 
 // extraFor is the extra Deployment of the live template. It belongs to the
 // BatchRelease, so that it never outlives the release.
-func extraFor(d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+func extraFor(d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	own := d.DeepCopy()
 	restoreStrategy(own)
 	extra := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       d.Namespace,
-			Name:            canaryName(d.Name, TemplateHash(&d.Spec.Template)),
+			Name:            extraName(d, to.Revision),
 			Labels:          map[string]string{rollouts.LabelCanaryDeployment: d.Name},
 			OwnerReferences: []metav1.OwnerReference{owner},
 		},
@@ -272,7 +293,13 @@ func extraFor(d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owne
 	}
 	writeOwner(extra, owner)
 	extra.Spec.Replicas, extra.Spec.Paused = &size, false
-	if metadata != nil {
+	if r := to.Revision; r.Template != "" && r.Name == planner.DistinctName(TemplateHash(&d.Spec.Template), r.Template) {
+		// Pods of another template have the short hash as their label. With this annotation the
+		// native controller computes another one, and no Service selects both.
+		t := &extra.Spec.Template
+		t.Annotations = merged(t.Annotations, map[string]string{rollouts.AnnotationDistinctRevision: r.Name})
+	}
+	if metadata := to.Metadata; metadata != nil {
 		t := &extra.Spec.Template
 		t.Labels = merged(t.Labels, metadata.Labels)
 		t.Annotations = merged(t.Annotations, metadata.Annotations)

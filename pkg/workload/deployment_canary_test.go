@@ -20,7 +20,7 @@ import (
 
 func to(share string) planner.SetTarget {
 	return planner.SetTarget{
-		Target:   planner.Target{Partition: intstr.Parse(share), Owner: "b-1", Revision: hashV2},
+		Target:   planner.Target{Partition: intstr.Parse(share), Owner: "b-1", Revision: planner.Revision{Name: hashV2}},
 		Metadata: &rollouts.PodTemplateMetadata{Labels: map[string]string{"track": "canary"}, Annotations: map[string]string{"a": "b"}},
 	}
 }
@@ -229,13 +229,13 @@ func TestCanaryAdopted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was, wasExtra := d.DeepCopy(), extra.DeepCopy()
 			change()
-			if got := extraOf(d, owned); got != nil {
+			if got := extraOf(d, owned, drivenTo(d)); got != nil {
 				t.Errorf("%s is taken over", got.Name)
 			}
 			*d, *extra = *was, *wasExtra
 		})
 	}
-	if extraOf(d, owned) != extra {
+	if extraOf(d, owned, drivenTo(d)) != extra {
 		t.Error("it is not taken over")
 	}
 }

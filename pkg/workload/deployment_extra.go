@@ -31,7 +31,7 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) 
 	if stored >= 0 {
 		return beside[stored : stored+1 : stored+1]
 	}
-	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
+	name := extraName(d, k.Driven())
 	return slices.DeleteFunc(slices.Clone(beside), func(o object.Object) bool {
 		e, ok := o.(*appsv1.Deployment)
 		return !ok || k.Batch == "" || !ownedBy(e, k.Batch) || e.Name != name && !adopted(e)
@@ -45,7 +45,7 @@ func (r Row) Rival(obj object.Object, owned []object.Object, named func(name str
 	if !r.Extra || !ok || readTarget(d) == nil {
 		return nil, nil
 	}
-	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
+	name := extraName(d, drivenTo(d))
 	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.Name == name || adopted(e) }) {
 		return nil, nil
 	}
@@ -106,9 +106,9 @@ func (r revisions) apart(e *appsv1.Deployment) {
 // mended is the extra Deployment as it is to be. One that OpenKruise made has a template
 // of its making. Keys of ours that somebody else wrote are taken off, and none is added:
 // who fills the annotations must not keep it as it is.
-func mended(e, d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
+func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	want, template := e.DeepCopy(), e.Spec.Template
-	if want.Spec = extraFor(d, metadata, owner, size).Spec; adopted(e) {
+	if want.Spec = extraFor(d, to, owner, size).Spec; adopted(e) {
 		want.Spec.Template = *template.DeepCopy()
 	} else {
 		label(want, rollouts.LabelCanaryDeployment, d.Name)
@@ -133,8 +133,8 @@ func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object,
 	if !ok || w.Target == nil {
 		return
 	}
-	if e := extraOf(d, owned); e != nil {
-		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
+	if e := extraOf(d, owned, drivenTo(d)); e != nil {
+		want := mended(e, d, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
 		w.ExtraTampered = len(change(e, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}

@@ -154,7 +154,7 @@ func giveWay(s *sizes.Scaling, i int) {
 // backByShare reports whether the stable template is itself released by share.
 func backByShare(d *appsv1.Deployment, r revisions) bool {
 	target := readTarget(d)
-	return target != nil && !target.Abort && target.Revision != "" && r.releases(d, target.Revision) && replicas(d) > 0 &&
+	return target != nil && !target.Abort && target.Revision != (planner.Revision{}) && r.releases(d, target.Revision) && replicas(d) > 0 &&
 		!target.Full(replicas(d))
 }
 

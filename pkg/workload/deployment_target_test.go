@@ -82,7 +82,7 @@ func TestChanges(t *testing.T) {
 	unlabel := func(d *appsv1.Deployment, _ []object.Object) []object.Change {
 		return rowOf(t, deploymentKind).Unlabel(d)
 	}
-	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}
+	third := planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}
 	for name, tc := range map[string]struct {
 		in   string
 		edit func(t *testing.T, d *appsv1.Deployment, owned []object.Object)
@@ -91,12 +91,12 @@ func TestChanges(t *testing.T) {
 		"label":       {in: "native", op: label, edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) { d.Labels = nil }},
 		"label-again": {in: "native", op: label},
 		"unlabel":     {in: "native", op: unlabel},
-		"drive-first": {in: "held", op: drive(planner.Target{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: "r2"})},
+		"drive-first": {in: "held", op: drive(planner.Target{Partition: intstr.FromInt32(0), Owner: "b-1", Revision: planner.Revision{Name: "r2"}})},
 		"drive-same": {in: "driven", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Annotations[rollouts.AnnotationDeploymentExtraStatus] = `{"updatedReadyReplicas":2,"expectedUpdatedReplicas":3}`
 		}},
-		"drive-on":   {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: "any"})},
-		"drive-back": {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: "any"})},
+		"drive-on":   {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("60%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}})},
+		"drive-back": {in: "driven", op: drive(planner.Target{Partition: intstr.FromString("30%"), Abort: true, Owner: "b-1", Revision: planner.Revision{Name: "any"}})},
 		"drive-defaults": {in: "held", op: drive(third), edit: func(_ *testing.T, d *appsv1.Deployment, _ []object.Object) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{}
 		}},

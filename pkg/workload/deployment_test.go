@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		Generation: 4, Settled: true, Labelled: true, Held: true, HasManagedFields: true, Paused: true, Replicas: 10, Unavailable: 1,
 		StableRevision: "one", UpdateRevision: hashV2, PodTemplateHash: "two",
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, StableReplicas: 7, StableReadyReplicas: 7,
-		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: "any"}, TargetApplied: true, ExtraStatusStale: true,
+		Target: &planner.Target{Partition: intstr.FromString("30%"), Owner: "b-1", Revision: planner.Revision{Name: "any"}}, TargetApplied: true, ExtraStatusStale: true,
 	}}
 	for name, tc := range map[string]struct {
 		base
@@ -178,14 +178,14 @@ func TestObserve(t *testing.T) {
 		}, func(w *planner.Workload) { w.Target.Owner = "" }},
 		"aborted": {base{"aborted", driven.want}, nil, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 0, 0, 10, 10
-			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale = true, "", false
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale = true, planner.Revision{}, false
 		}},
 		"pods that go after all has come to rest ask for nothing": {base{"aborted", driven.want}, func(t *testing.T, d *appsv1.Deployment, owned []object.Object) {
 			d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 			set(t, owned, "web-two").Status.Replicas = 2
 		}, func(w *planner.Workload) {
 			w.UpdatedReplicas, w.UpdatedReadyReplicas, w.StableReplicas, w.StableReadyReplicas = 2, 0, 10, 10
-			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.Native = true, "", false, true
+			w.Target.Abort, w.Target.Revision, w.ExtraStatusStale, w.Native = true, planner.Revision{}, false, true
 		}},
 		"copies are still ours": {base{"copied", native.want}, nil, func(w *planner.Workload) {
 			w.HasManagedFields, w.StableRevision, w.UpdateRevision, w.PodTemplateHash = true, "two", hashV2, "two"
@@ -206,12 +206,12 @@ func TestObserve(t *testing.T) {
 			}
 			// It has no pods but its own.
 			want.LiveRevision, want.LiveReadyReplicas, want.RevisionKind = want.PodTemplateHash, want.UpdatedReadyReplicas, "ReplicaSet"
-			want.LiveTemplate = digest(&d.Spec.Template)
+			want.UpdateTemplate = Digest(&d.Spec.Template)
 			for _, rs := range findRevisions(d, owned).all {
 				want.Revisions = append(want.Revisions, rs.Labels[hashKey])
 			}
 			if stable := findRevisions(d, owned).byHash(want.StableRevision); stable != nil {
-				want.StableTemplate = digest(&stable.Spec.Template)
+				want.StableTemplate = Digest(&stable.Spec.Template)
 			}
 			if diff := cmp.Diff(want, deployment{}.Observe(d, owned)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -75,7 +75,7 @@ func seeHold(view metav1.Object, isHeld bool, holder string) {
 // seeTarget keeps of what stands there only what the owner wrote of the spec before.
 func seeTarget(view metav1.Object, target *planner.Target, k planner.Known) {
 	v, _ := readDriving(view)
-	if v.SetAsideRevision != k.Update {
+	if v.SetAsideRevision != k.Update.Name {
 		v.SetAsideRevision = ""
 	}
 	kept := driving{RollingUpdate: v.RollingUpdate, RevisionHistoryLimit: v.RevisionHistoryLimit, SetAsideRevision: v.SetAsideRevision}
@@ -164,9 +164,9 @@ func (r Row) Sizing(s Seen, owned []object.Object) (sizes.Scaling, bool) {
 
 // opened reports whether the native controller is to bring pods of the live template,
 // as far as it was told.
-func (r Row) opened(w *planner.Workload, update string) bool {
+func (r Row) opened(w *planner.Workload, update planner.Revision) bool {
 	d := w.Target
-	told := d != nil && (d.Revision == "" || w.Is(d.Revision))
+	told := d != nil && (d.Revision == (planner.Revision{}) || w.Is(d.Revision))
 	return r.Opens && (told || w.Surges && w.Is(update))
 }
 

@@ -82,7 +82,7 @@ func TestMemoKeepsOurs(t *testing.T) {
 		RollingStyle: rollouts.StylePartition, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &share, MaxUnavailable: &share},
 		Paused: true, RevisionHistoryLimit: new(int32(1 << 30)), SetAsideRevision: name,
 	}
-	v.told(planner.Target{Partition: share, KeepOne: true, Least: 1 << 30, Abort: true, Revision: name})
+	v.told(planner.Target{Partition: share, KeepOne: true, Least: 1 << 30, Abort: true, Revision: planner.Revision{Name: name, Template: strings.Repeat("f", 64)}})
 	writeDriving(d, v)
 	writeOwner(d, metav1.OwnerReference{
 		APIVersion: "rollouts.kruise.io/v1beta1", Kind: "BatchRelease", Name: name, UID: types.UID(strings.Repeat("u", 36)),

@@ -107,7 +107,10 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object) planner.W
 		Revisions: v.history.names(), Unavailable: v.unavailable, UnsupportedReason: v.unsupportedReason(),
 		Rolling: !held(obj) && v.rolling(), RevisionKind: controllerRevision,
 		StableGone:     v.stable != "" && v.history[v.stable] == nil,
-		StableTemplate: digest(v.history.template(v.stable)), BackByTemplate: true,
+		StableTemplate: digestOfPods(v.history.template(v.stable)), BackByTemplate: true,
+	}
+	if v.aside == "" {
+		w.UpdateTemplate = digestOfPods(v.template)
 	}
 	v.count(&w)
 	if to := w.Target; to != nil {

@@ -31,7 +31,7 @@ func advancedOf(s *scene, paused bool) *AdvancedStatefulSet {
 }
 
 func setTarget(share string, abort bool) planner.SetTarget {
-	return planner.SetTarget{Target: planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}}
+	return planner.SetTarget{Target: planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}}
 }
 
 // TestAdvancedPaused has one golden file for each case: what its owner has paused

@@ -113,7 +113,7 @@ func TestStatefulSetChanges(t *testing.T) {
 	a := statefulSet
 	drive := func(share string, abort bool) func(*scene) []object.Change {
 		return func(s *scene) []object.Change {
-			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: "db-b"}
+			to := planner.Target{Partition: intstr.Parse(share), Abort: abort, Owner: "b-1", Revision: planner.Revision{Name: "db-b"}}
 			return a.SetTarget(s.set, s.owned, planner.SetTarget{Target: to}, owner())
 		}
 	}
@@ -236,7 +236,10 @@ func TestObserveStatefulSet(t *testing.T) {
 			tc.want.PodTemplateHash, tc.want.LiveRevision, tc.want.RevisionKind = got.UpdateRevision, got.LiveRevision, "ControllerRevision"
 			tc.want.LastStays = tc.want.UpdateRevision != tc.want.StableRevision
 			if tc.want.BackByTemplate = true; !tc.want.StableGone {
-				tc.want.StableTemplate = digest(templateOf(short(tc.want.StableRevision)))
+				tc.want.StableTemplate = digestOfPods(templateOf(short(tc.want.StableRevision)))
+			}
+			if got.LiveRevision == got.UpdateRevision { // else the stable template was set in its place
+				tc.want.UpdateTemplate = digestOfPods(&s.set.Spec.Template)
 			}
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(facts{}, "Target", "Revisions")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

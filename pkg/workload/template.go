@@ -66,13 +66,24 @@ func plain(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 // hashes has the hash of a template by its digest, so that a large one costs no more.
 var hashes = newMemo[string]()
 
-// digest tells templates apart that somebody has made to look alike, which the formula
-// of native controllers does not. It is empty of none.
-func digest(t *corev1.PodTemplateSpec) string {
+// Digest identifies the template of a Deployment: it is the SHA-256 digest of its encoding
+// without the hash label, in hexadecimal digits, and empty for no template. The short hash
+// of native controllers identifies nothing: another template with the same one is found in
+// a second.
+func Digest(t *corev1.PodTemplateSpec) string {
 	if t == nil {
 		return ""
 	}
-	encoded, err := plain(t).Marshal()
+	return digestOfPods(plain(t))
+}
+
+// digestOfPods identifies a template by all that it has, as kinds with ControllerRevisions
+// do: for those each label makes another revision.
+func digestOfPods(t *corev1.PodTemplateSpec) string {
+	if t == nil {
+		return ""
+	}
+	encoded, err := t.Marshal()
 	if err != nil {
 		return ""
 	}
@@ -85,7 +96,7 @@ func digest(t *corev1.PodTemplateSpec) string {
 // with: tell revisions apart with it, never find ReplicaSets by it.
 func TemplateHash(t *corev1.PodTemplateSpec) string {
 	hash := func() string { return collidedHash(t, 0) }
-	key := digest(t)
+	key := Digest(t)
 	if key == "" {
 		return hash()
 	}

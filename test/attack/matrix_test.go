@@ -54,7 +54,7 @@ func (c cell) String() string { return fmt.Sprintf("%s/%s/%s", c.who, c.what, c.
 
 // matrix is all cells.
 var matrix = slices.Concat(
-	labelCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
+	labelCells, collisionCells, markCells, statusCells, extraCells, fitnessCells, templateCells, recreatedCells,
 	verbCells, recordCells, textCells, originCells,
 	ownerCells, networkCells, disablingCells, leftCells, lostCells,
 	goneCells, toggleCells, beforeCells, ordinalCells, shrunkCells, refusalCells, strippedCells, keptCells, flipCells,

@@ -37,6 +37,7 @@ export interface RolloutReleases {
 
 export interface AnalysisStatus {
   revision?: string;
+  updateTemplate?: string;
   since?: string;
   stepSince?: string;
   step?: number;
@@ -226,6 +227,7 @@ export interface Decision {
   time: string;
   step?: number;
   revision?: string;
+  updateTemplate?: string;
   reason?: string;
   requestID?: string;
   via: string;

@@ -137,8 +137,9 @@ type CheckRef struct {
 
 // AnalysisStatus is how the release under way was judged so far.
 type AnalysisStatus struct {
-	// Revision that is judged.
-	Revision string
+	// Revision that is judged, and the digest of its template.
+	Revision       string
+	UpdateTemplate string
 	// Since is when the new version got its first request in this attempt.
 	Since *metav1.Time
 	// StepSince is when the current step began to be measured.

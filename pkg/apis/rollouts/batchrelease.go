@@ -60,6 +60,9 @@ type ReleasePlan struct {
 	// workload held. With BatchPartition nil, the workload is given back but
 	// stays paused. Weir's own.
 	Abort bool
+	// UpdateTemplate is the digest of the template of Revision, which it is compared by.
+	// Revision alone decides in a plan of a version that did not have the digest. Weir's own.
+	UpdateTemplate string
 	// StableRevision is the revision that the Rollout knows to be stable; empty
 	// where no Rollout has written the plan. Weir's own.
 	StableRevision string
@@ -90,6 +93,8 @@ type BatchReleaseStatus struct {
 	UpdatedReplicas          int32
 	UpdatedReadyReplicas     int32
 	NoNeedUpdateReplicas     *int32
+	// UpdateTemplate is the digest of the template of UpdateRevision. Weir's own.
+	UpdateTemplate string
 	// WorkloadUID is the uid of the workload that the plan is carried out on, since a
 	// later workload may have the same name. Weir's own.
 	WorkloadUID types.UID
@@ -112,7 +117,8 @@ type Drive struct {
 	Least int32
 	// Abort sends every pod back to the stable revision.
 	Abort bool
-	// Revision is the revision that Partition is for. With another template, the sizes
-	// stay as they are until the Drive is set again.
-	Revision string
+	// Revision is the revision that Partition is for, and UpdateTemplate the digest of its
+	// template. With another template, the sizes stay as they are until the Drive is set again.
+	Revision       string
+	UpdateTemplate string
 }

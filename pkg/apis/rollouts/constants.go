@@ -259,6 +259,9 @@ const (
 	// AnnotationAskedAgain on a held workload is when Weir last made its native controller
 	// reconcile it, to create a deleted ControllerRevision again.
 	AnnotationAskedAgain = "rollouts.kruise.io/asked-again"
+	// AnnotationDistinctRevision on the pods of an extra Deployment has the name of their
+	// revision, where another template has the same short hash.
+	AnnotationDistinctRevision = "rollouts.kruise.io/distinct-revision"
 	// AnnotationWantedSpec on a held workload keeps what its owner wrote to fields that the
 	// policies keep, until Weir applies it.
 	AnnotationWantedSpec = "rollouts.kruise.io/wanted-spec"

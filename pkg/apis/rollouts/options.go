@@ -92,6 +92,8 @@ type Expectation struct {
 	Step *int32
 	// Revision is the revision being released.
 	Revision string
+	// UpdateTemplate is the digest of the template being released.
+	UpdateTemplate string
 	// Plan is the rollout hash, since editing the plan renumbers steps.
 	Plan            string
 	ResourceVersion string

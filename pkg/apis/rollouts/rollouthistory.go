@@ -77,6 +77,9 @@ type RolloutHistoryStatus struct {
 
 	StableRevision string
 	UpdateRevision string
+	// StableTemplate and UpdateTemplate are the SHA-256 digests of their templates.
+	StableTemplate string
+	UpdateTemplate string
 	StartTime      *metav1.Time
 	EndTime        *metav1.Time
 	Outcome        ReleaseOutcome

@@ -72,6 +72,9 @@ type ReleaseRecord struct {
 	// StableRevision served before the release, UpdateRevision was released.
 	StableRevision string
 	UpdateRevision string
+	// StableTemplate and UpdateTemplate are the SHA-256 digests of their templates.
+	StableTemplate string
+	UpdateTemplate string
 	// FirstDecision is the lowest ID that a decision of this release can have.
 	FirstDecision int64
 	StartTime     metav1.Time
@@ -117,8 +120,14 @@ type Progress struct {
 	// StableTemplate is a digest of the template of that revision, taken when the
 	// release begins: the object that keeps it may be edited. Weir's own.
 	StableTemplate string
-	// UpdateRevision is the revision being released, computed once when it is held.
+	// UpdateRevision is the name of the revision being released. It is a short hash that
+	// anybody can collide with, so it is for people and clients only.
 	UpdateRevision string
+	// UpdateTemplate is the SHA-256 digest of the template being released. The release is
+	// bound to it: another template with the same UpdateRevision is another release. It is
+	// empty in a status of a version that did not have it, until the template is next
+	// observed. Weir's own.
+	UpdateTemplate string
 	// PodTemplateHash is the label value of the update revision's pods.
 	PodTemplateHash string
 	// CurrentStepIndex is 1-based.
@@ -148,6 +157,8 @@ type Progress struct {
 	// AbortedRevision is the revision that an abort or a rollback ends: that of the
 	// template when the controller begins, which may be newer than the decision.
 	AbortedRevision string
+	// AbortedTemplate is the digest of the template of AbortedRevision.
+	AbortedTemplate string
 }
 
 // Condition has OpenKruise's wire shape (it has lastUpdateTime); its rules are
@@ -175,8 +186,9 @@ type Decision struct {
 	Time      metav1.Time
 	// Step that the decision was about, 1-based.
 	Step int32
-	// Revision that was being released.
-	Revision  string
+	// Revision that was being released, and the digest of its template.
+	Revision       string
+	UpdateTemplate string
 	Reason    string
 	RequestID string
 	Via       Via
@@ -184,4 +196,27 @@ type Decision struct {
 	Outcome Outcome
 	// Overrode is what was not waited for, such as analysis.
 	Overrode []string
+}
+
+// IsAbout reports whether the decision is about the release that p is the progress of. A
+// decision or a progress that an earlier version of Weir stored has no digest; the name of
+// the revision decides then.
+func (d *Decision) IsAbout(p *Progress) bool {
+	if p == nil {
+		return false
+	}
+	return sameTemplate(d.Revision, d.UpdateTemplate, p.UpdateRevision, p.UpdateTemplate)
+}
+
+// SameRelease reports whether both are the progress of releases of one template.
+func (p *Progress) SameRelease(o *Progress) bool {
+	return sameTemplate(p.UpdateRevision, p.UpdateTemplate, o.UpdateRevision, o.UpdateTemplate)
+}
+
+// sameTemplate compares digests where both are known, and names where one is not.
+func sameTemplate(name, digest, otherName, otherDigest string) bool {
+	if digest != "" && otherDigest != "" {
+		return digest == otherDigest
+	}
+	return name == otherName
 }

@@ -133,7 +133,7 @@ const decisionFrame = 192
 func (d *Decision) Size() int {
 	size := decisionFrame
 	for _, text := range [...]string{
-		string(d.Verb), d.User, d.UID, d.UserAgent, d.Revision, d.Reason, d.RequestID, string(d.Via), string(d.Outcome),
+		string(d.Verb), d.User, d.UID, d.UserAgent, d.Revision, d.UpdateTemplate, d.Reason, d.RequestID, string(d.Via), string(d.Outcome),
 	} {
 		size += len(text)
 		for i := range len(text) {

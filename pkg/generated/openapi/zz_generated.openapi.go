@@ -488,6 +488,13 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref common.ReferenceCa
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template of the update revision. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
 							Description: "ObservedGeneration is the generation of the spec that was last acted upon.",
@@ -741,6 +748,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that was being released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Reason that the user gave.",
@@ -874,6 +888,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) commo
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that the partition is meant for.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"partition"},
 			},
@@ -899,7 +920,14 @@ func schema_pkg_apis_rollouts_v1alpha1_Expectation(ref common.ReferenceCallback)
 					},
 					"revision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Revision is the revision being released.",
+							Description: "Revision is the revision being released. It is a short hash, which another template may have too: updateTemplate tells both apart.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, as the Rollout's status has it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1545,6 +1573,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, in hexadecimal digits. The release is bound to it: another template with the same short hash is another release. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"podTemplateHash": {
 						SchemaProps: spec.SchemaProps{
 							Description: "PodTemplateHash is the label value that selects pods of the update revision.",
@@ -1659,6 +1694,13 @@ func schema_pkg_apis_rollouts_v1alpha1_Progress(ref common.ReferenceCallback) co
 					"abortedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"abortedTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1911,6 +1953,13 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that the plan is meant for. Where it is set, it decides instead of revision. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is given back but stays paused. Default: false.",
@@ -1973,6 +2022,20 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref common.ReferenceCallbac
 					"canaryRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is the SHA-256 digest of the template of the stable revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that was released.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2456,6 +2519,20 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistoryStatus(ref common.Reference
 					"canaryRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is the SHA-256 digest of the template of the stable revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that was released.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3705,6 +3782,13 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that is judged.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"since": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Since is when the new version got its first request in this attempt.",
@@ -4016,6 +4100,13 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref common.ReferenceCal
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template of the update revision. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
 							Description: "ObservedGeneration is the generation of the spec that was last acted upon.",
@@ -4193,6 +4284,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, in hexadecimal digits. The release is bound to it: another template with the same short hash is another release. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"podTemplateHash": {
 						SchemaProps: spec.SchemaProps{
 							Description: "PodTemplateHash is the label value that selects pods of the update revision.",
@@ -4283,6 +4381,13 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStatus(ref common.ReferenceCallba
 					"abortedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"abortedTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4446,6 +4551,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, in hexadecimal digits. The release is bound to it: another template with the same short hash is another release. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"podTemplateHash": {
 						SchemaProps: spec.SchemaProps{
 							Description: "PodTemplateHash is the label value that selects pods of the update revision.",
@@ -4536,6 +4648,13 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStatus(ref common.ReferenceCallback)
 					"abortedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"abortedTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5136,6 +5255,13 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that was being released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Reason that the user gave.",
@@ -5269,6 +5395,13 @@ func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that the partition is meant for.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"partition"},
 			},
@@ -5294,7 +5427,14 @@ func schema_pkg_apis_rollouts_v1beta1_Expectation(ref common.ReferenceCallback) 
 					},
 					"revision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Revision is the revision being released.",
+							Description: "Revision is the revision being released. It is a short hash, which another template may have too: updateTemplate tells both apart.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, as the Rollout's status has it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6697,6 +6837,13 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template being released, in hexadecimal digits. The release is bound to it: another template with the same short hash is another release. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"podTemplateHash": {
 						SchemaProps: spec.SchemaProps{
 							Description: "PodTemplateHash is the label value that selects pods of the update revision.",
@@ -6787,6 +6934,13 @@ func schema_pkg_apis_rollouts_v1beta1_Progress(ref common.ReferenceCallback) com
 					"abortedRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "AbortedRevision is the revision that an abort or a rollback ends. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"abortedTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only the controller writes it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -7089,6 +7243,13 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that the plan is meant for. Where it is set, it decides instead of revision. Only the controller writes it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is given back but stays paused. Default: false.",
@@ -7151,6 +7312,20 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref common.ReferenceCallback
 					"canaryRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "UpdateRevision is the revision that was released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stableTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableTemplate is the SHA-256 digest of the template of the stable revision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updateTemplate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UpdateTemplate is the SHA-256 digest of the template that was released.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -109,9 +109,14 @@ type Expectation struct {
 	// Step is the current step, counted from 1.
 	// +optional
 	Step *int32 `json:"step,omitempty"`
-	// Revision is the revision being released.
+	// Revision is the revision being released. It is a short hash, which another
+	// template may have too: updateTemplate tells both apart.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template being released, as the
+	// Rollout's status has it.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// Plan is the rollout hash, since editing a plan renumbers its steps.
 	// +optional
 	Plan string `json:"plan,omitempty"`

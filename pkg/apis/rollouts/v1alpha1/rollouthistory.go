@@ -111,6 +111,12 @@ type RolloutHistoryStatus struct {
 	// UpdateRevision is the revision that was released.
 	// +optional
 	UpdateRevision string `json:"canaryRevision,omitempty"`
+	// StableTemplate is the SHA-256 digest of the template of the stable revision.
+	// +optional
+	StableTemplate string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was released.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// StartTime is when the release began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

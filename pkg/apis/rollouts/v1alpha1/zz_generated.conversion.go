@@ -721,6 +721,7 @@ func autoConvert_v1alpha1_BatchReleaseStatus_To_rollouts_BatchReleaseStatus(in *
 	// WARNING: in.CanaryStatus requires manual conversion: does not exist in peer-type
 	out.StableRevision = in.StableRevision
 	out.UpdateRevision = in.UpdateRevision
+	out.UpdateTemplate = in.UpdateTemplate
 	out.ObservedGeneration = in.ObservedGeneration
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.ObservedWorkloadReplicas = in.ObservedWorkloadReplicas
@@ -750,6 +751,7 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1alpha1_BatchReleaseStatus(in *
 	// WARNING: in.UpdatedReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.UpdatedReadyReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.NoNeedUpdateReplicas requires manual conversion: does not exist in peer-type
+	out.UpdateTemplate = in.UpdateTemplate
 	out.WorkloadUID = types.UID(in.WorkloadUID)
 	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*Drive)(unsafe.Pointer(in.Drive))
@@ -1137,6 +1139,7 @@ func autoConvert_v1alpha1_Progress_To_rollouts_Progress(in *Progress, out *rollo
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
 	out.StableTemplate = in.StableTemplate
+	out.UpdateTemplate = in.UpdateTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.UpdateRevision = in.UpdateRevision
 	out.UpdateReplicas = in.UpdateReplicas
@@ -1153,6 +1156,7 @@ func autoConvert_v1alpha1_Progress_To_rollouts_Progress(in *Progress, out *rollo
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
 	out.AbortedRevision = in.AbortedRevision
+	out.AbortedTemplate = in.AbortedTemplate
 	return nil
 }
 
@@ -1168,6 +1172,7 @@ func autoConvert_rollouts_Progress_To_v1alpha1_Progress(in *rollouts.Progress, o
 	out.StableRevision = in.StableRevision
 	out.StableTemplate = in.StableTemplate
 	out.UpdateRevision = in.UpdateRevision
+	out.UpdateTemplate = in.UpdateTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex
 	out.NextStepIndex = in.NextStepIndex
@@ -1183,6 +1188,7 @@ func autoConvert_rollouts_Progress_To_v1alpha1_Progress(in *rollouts.Progress, o
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
 	out.AbortedRevision = in.AbortedRevision
+	out.AbortedTemplate = in.AbortedTemplate
 	return nil
 }
 
@@ -1316,6 +1322,7 @@ func autoConvert_v1alpha1_ReleasePlan_To_rollouts_ReleasePlan(in *ReleasePlan, o
 	out.RollingStyle = rollouts.Style(in.RollingStyle)
 	// WARNING: in.EnableExtraWorkloadForCanary requires manual conversion: does not exist in peer-type
 	out.Revision = in.Revision
+	out.UpdateTemplate = in.UpdateTemplate
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
 	out.Paused = in.Paused
@@ -1333,6 +1340,7 @@ func autoConvert_rollouts_ReleasePlan_To_v1alpha1_ReleasePlan(in *rollouts.Relea
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
 	out.Revision = in.Revision
 	out.Abort = in.Abort
+	out.UpdateTemplate = in.UpdateTemplate
 	out.StableRevision = in.StableRevision
 	out.Paused = in.Paused
 	return nil

@@ -172,6 +172,9 @@ type AnalysisStatus struct {
 	// Revision that is judged.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that is judged.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// Since is when the new version got its first request in this attempt.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

@@ -83,6 +83,11 @@ type ReleasePlan struct {
 	// the plan is for whatever the workload's template says.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that the plan is meant
+	// for. Where it is set, it decides instead of revision. Only the controller writes
+	// it.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// Abort brings every pod back to the stable revision and keeps the
 	// workload held. Without batchPartition the workload is given back but
 	// stays paused. Default: false.
@@ -120,6 +125,10 @@ type BatchReleaseStatus struct {
 	// UpdateRevision is the revision being released.
 	// +optional
 	UpdateRevision string `json:"updateRevision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template of the update revision. Only
+	// the controller writes it.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// ObservedGeneration is the generation of the spec that was last acted upon.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -173,6 +182,10 @@ type Drive struct {
 	// Revision is the revision that the partition is meant for.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that the partition is
+	// meant for.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 }
 
 // BatchStatus is where the current batch is.

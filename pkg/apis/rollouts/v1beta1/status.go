@@ -101,6 +101,12 @@ type ReleaseRecord struct {
 	// UpdateRevision is the revision that was released.
 	// +optional
 	UpdateRevision string `json:"canaryRevision,omitempty"`
+	// StableTemplate is the SHA-256 digest of the template of the stable revision.
+	// +optional
+	StableTemplate string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was released.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// FirstDecision is the lowest ID that a decision of this release can have.
 	// +optional
 	FirstDecision int64 `json:"firstDecision,omitempty"`
@@ -192,6 +198,11 @@ type Progress struct {
 	// the release begins.
 	// +optional
 	StableTemplate string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template being released, in
+	// hexadecimal digits. The release is bound to it: another template with the same
+	// short hash is another release. Only the controller writes it.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// PodTemplateHash is the label value that selects pods of the update revision.
 	PodTemplateHash string `json:"podTemplateHash"`
 	// CurrentStepIndex is the step that the release is at, counted from 1.
@@ -236,6 +247,10 @@ type Progress struct {
 	// controller writes it.
 	// +optional
 	AbortedRevision string `json:"abortedRevision,omitempty"`
+	// AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only
+	// the controller writes it.
+	// +optional
+	AbortedTemplate string `json:"abortedTemplate,omitempty"`
 }
 
 // TrafficChange is a change of Services and routers, of which some may not know yet.
@@ -293,6 +308,9 @@ type Decision struct {
 	// Revision that was being released.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was being released.
+	// +optional
+	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// Reason that the user gave.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -1077,6 +1077,7 @@ func autoConvert_v1beta1_BatchReleaseStatus_To_rollouts_BatchReleaseStatus(in *B
 	// WARNING: in.CanaryStatus requires manual conversion: does not exist in peer-type
 	out.StableRevision = in.StableRevision
 	out.UpdateRevision = in.UpdateRevision
+	out.UpdateTemplate = in.UpdateTemplate
 	out.ObservedGeneration = in.ObservedGeneration
 	out.ObservedRolloutID = in.ObservedRolloutID
 	out.ObservedWorkloadReplicas = in.ObservedWorkloadReplicas
@@ -1107,6 +1108,7 @@ func autoConvert_rollouts_BatchReleaseStatus_To_v1beta1_BatchReleaseStatus(in *r
 	// WARNING: in.UpdatedReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.UpdatedReadyReplicas requires manual conversion: does not exist in peer-type
 	// WARNING: in.NoNeedUpdateReplicas requires manual conversion: does not exist in peer-type
+	out.UpdateTemplate = in.UpdateTemplate
 	out.WorkloadUID = types.UID(in.WorkloadUID)
 	out.ExtraUID = types.UID(in.ExtraUID)
 	out.Drive = (*Drive)(unsafe.Pointer(in.Drive))
@@ -1856,6 +1858,7 @@ func autoConvert_v1beta1_Progress_To_rollouts_Progress(in *Progress, out *rollou
 	out.RolloutHash = in.RolloutHash
 	out.StableRevision = in.StableRevision
 	out.StableTemplate = in.StableTemplate
+	out.UpdateTemplate = in.UpdateTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex
 	out.NextStepIndex = in.NextStepIndex
@@ -1869,6 +1872,7 @@ func autoConvert_v1beta1_Progress_To_rollouts_Progress(in *Progress, out *rollou
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
 	out.AbortedRevision = in.AbortedRevision
+	out.AbortedTemplate = in.AbortedTemplate
 	return nil
 }
 
@@ -1884,6 +1888,7 @@ func autoConvert_rollouts_Progress_To_v1beta1_Progress(in *rollouts.Progress, ou
 	out.StableRevision = in.StableRevision
 	out.StableTemplate = in.StableTemplate
 	// WARNING: in.UpdateRevision requires manual conversion: does not exist in peer-type
+	out.UpdateTemplate = in.UpdateTemplate
 	out.PodTemplateHash = in.PodTemplateHash
 	out.CurrentStepIndex = in.CurrentStepIndex
 	out.NextStepIndex = in.NextStepIndex
@@ -1899,6 +1904,7 @@ func autoConvert_rollouts_Progress_To_v1beta1_Progress(in *rollouts.Progress, ou
 	out.Paused = in.Paused
 	out.RollingBack = in.RollingBack
 	out.AbortedRevision = in.AbortedRevision
+	out.AbortedTemplate = in.AbortedTemplate
 	return nil
 }
 
@@ -2028,6 +2034,7 @@ func autoConvert_v1beta1_ReleasePlan_To_rollouts_ReleasePlan(in *ReleasePlan, ou
 	out.RollingStyle = rollouts.Style(in.RollingStyle)
 	// WARNING: in.EnableExtraWorkloadForCanary requires manual conversion: does not exist in peer-type
 	out.Revision = in.Revision
+	out.UpdateTemplate = in.UpdateTemplate
 	out.Abort = in.Abort
 	out.StableRevision = in.StableRevision
 	out.Paused = in.Paused
@@ -2045,6 +2052,7 @@ func autoConvert_rollouts_ReleasePlan_To_v1beta1_ReleasePlan(in *rollouts.Releas
 	// WARNING: in.ExtraWorkload requires manual conversion: does not exist in peer-type
 	out.Revision = in.Revision
 	out.Abort = in.Abort
+	out.UpdateTemplate = in.UpdateTemplate
 	out.StableRevision = in.StableRevision
 	out.Paused = in.Paused
 	return nil

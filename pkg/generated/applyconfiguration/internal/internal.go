@@ -107,6 +107,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updateRevision
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
     - name: workloadUID
       type:
         scalar: string
@@ -191,6 +194,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: uid
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
     - name: user
       type:
         scalar: string
@@ -222,6 +228,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
     - name: revision
+      type:
+        scalar: string
+    - name: updateTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.GatewayRef
@@ -383,6 +392,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: abortedRevision
       type:
         scalar: string
+    - name: abortedTemplate
+      type:
+        scalar: string
     - name: canaryReadyReplicas
       type:
         scalar: numeric
@@ -449,6 +461,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: stableTemplate
+      type:
+        scalar: string
+    - name: updateTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RawJSON
@@ -531,6 +546,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseRecord
   map:
     fields:
@@ -562,6 +580,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+    - name: stableTemplate
+      type:
+        scalar: string
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -571,6 +592,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.StepRecord
           elementRelationship: atomic
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Rollout
   map:
     fields:
@@ -661,9 +685,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+    - name: stableTemplate
+      type:
+        scalar: string
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.RolloutInfo
   map:
     fields:
@@ -1002,6 +1032,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: trafficSince
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Batch
   map:
     fields:
@@ -1085,6 +1118,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updateRevision
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
     - name: workloadUID
       type:
         scalar: string
@@ -1114,6 +1150,9 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: abortedRevision
+      type:
+        scalar: string
+    - name: abortedTemplate
       type:
         scalar: string
     - name: currentStepIndex
@@ -1172,6 +1211,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableTemplate
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
     - name: updatedReadyReplicas
       type:
         scalar: numeric
@@ -1218,6 +1260,9 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: abortedRevision
+      type:
+        scalar: string
+    - name: abortedTemplate
       type:
         scalar: string
     - name: canaryReadyReplicas
@@ -1286,6 +1331,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: stableTemplate
+      type:
+        scalar: string
+    - name: updateTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.CanaryStrategy
@@ -1482,6 +1530,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: uid
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
     - name: user
       type:
         scalar: string
@@ -1513,6 +1564,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
     - name: revision
+      type:
+        scalar: string
+    - name: updateTemplate
       type:
         scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.GatewayRef
@@ -1731,6 +1785,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.ReleaseRecord
   map:
     fields:
@@ -1762,6 +1819,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stableRevision
       type:
         scalar: string
+    - name: stableTemplate
+      type:
+        scalar: string
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1771,6 +1831,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.StepRecord
           elementRelationship: atomic
+    - name: updateTemplate
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.RequestCount
   map:
     fields:

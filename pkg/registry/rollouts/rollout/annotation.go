@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +39,7 @@ func (r *REST) annotated(ctx context.Context, next, stored *rollouts.Rollout) er
 		return apierrors.NewInvalid(rollouts.Kind("Rollout"), stored.Name, field.ErrorList{field.Invalid(decidePath, rollouts.Clean(text, rollouts.MaxReason), err.Error())})
 	}
 	p := stored.Status.Active()
-	if p == nil || p.UpdateRevision != revision && p.PodTemplateHash != revision {
+	if p == nil || !slices.Contains([]string{p.UpdateRevision, p.PodTemplateHash, p.UpdateTemplate}, revision) {
 		ignore(ctx, "it is about revision "+revision+", which is not released now")
 		return nil
 	}

@@ -132,7 +132,7 @@ func keepUnknownFields(sent, stored *rollouts.RolloutStatus) {
 		sent.BlueGreen = stored.BlueGreen.DeepCopy() // v1alpha1 has none
 	}
 	p, was := sent.Active(), stored.Active()
-	if p != nil && was != nil && p.UpdateRevision == was.UpdateRevision {
+	if p != nil && was != nil && p.SameRelease(was) {
 		keepUnknownProgress(p, was)
 	}
 }
@@ -144,7 +144,10 @@ func keepUnknownProgress(p, was *rollouts.Progress) {
 	if p.StableTemplate == "" && p.StableRevision == was.StableRevision {
 		p.StableTemplate = was.StableTemplate
 	}
-	p.AbortedRevision = cmp.Or(p.AbortedRevision, was.AbortedRevision)
+	p.UpdateTemplate = cmp.Or(p.UpdateTemplate, was.UpdateTemplate)
+	if p.AbortedRevision == "" || p.AbortedTemplate == "" && p.AbortedRevision == was.AbortedRevision {
+		p.AbortedRevision, p.AbortedTemplate = was.AbortedRevision, was.AbortedTemplate
+	}
 	if p.LastProgressTime == nil {
 		p.LastProgressTime, p.ProgressMark = was.LastProgressTime.DeepCopy(), was.ProgressMark
 	}

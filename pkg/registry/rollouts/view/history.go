@@ -116,6 +116,7 @@ func recorded(number int64, h *rollouts.RolloutHistory) rollouts.ReleaseRecord {
 	s := h.Status
 	r := rollouts.ReleaseRecord{
 		Number: number, RolloutID: h.Labels[rollouts.LabelRolloutID], StableRevision: s.StableRevision, UpdateRevision: s.UpdateRevision,
+		StableTemplate: s.StableTemplate, UpdateTemplate: s.UpdateTemplate,
 		EndTime: s.EndTime, Outcome: s.Outcome, StartTime: h.CreationTimestamp,
 	}
 	if s.StartTime != nil {

@@ -186,7 +186,7 @@ func (w whys) allowed(ctx context.Context, name string) (map[string]bool, error)
 func expectation(r *rollouts.Rollout) *rollouts.Expectation {
 	want := &rollouts.Expectation{UID: r.UID}
 	if p := r.Status.Active(); p != nil {
-		want.Step, want.Revision, want.Plan = new(p.CurrentStepIndex), p.UpdateRevision, p.RolloutHash
+		want.Step, want.Revision, want.UpdateTemplate, want.Plan = new(p.CurrentStepIndex), p.UpdateRevision, p.UpdateTemplate, p.RolloutHash
 	}
 	return want
 }

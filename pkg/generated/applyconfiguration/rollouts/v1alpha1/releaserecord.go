@@ -23,6 +23,10 @@ type ReleaseRecordApplyConfiguration struct {
 	StableRevision *string `json:"stableRevision,omitempty"`
 	// UpdateRevision is the revision that was released.
 	UpdateRevision *string `json:"canaryRevision,omitempty"`
+	// StableTemplate is the SHA-256 digest of the template of the stable revision.
+	StableTemplate *string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was released.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// FirstDecision is the lowest ID that a decision of this release can have.
 	FirstDecision *int64 `json:"firstDecision,omitempty"`
 	// StartTime is when the release began.
@@ -75,6 +79,22 @@ func (b *ReleaseRecordApplyConfiguration) WithStableRevision(value string) *Rele
 // If called multiple times, the UpdateRevision field is set to the value of the last call.
 func (b *ReleaseRecordApplyConfiguration) WithUpdateRevision(value string) *ReleaseRecordApplyConfiguration {
 	b.UpdateRevision = &value
+	return b
+}
+
+// WithStableTemplate sets the StableTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableTemplate field is set to the value of the last call.
+func (b *ReleaseRecordApplyConfiguration) WithStableTemplate(value string) *ReleaseRecordApplyConfiguration {
+	b.StableTemplate = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *ReleaseRecordApplyConfiguration) WithUpdateTemplate(value string) *ReleaseRecordApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

@@ -24,6 +24,10 @@ type RolloutHistoryStatusApplyConfiguration struct {
 	StableRevision *string `json:"stableRevision,omitempty"`
 	// UpdateRevision is the revision that was released.
 	UpdateRevision *string `json:"canaryRevision,omitempty"`
+	// StableTemplate is the SHA-256 digest of the template of the stable revision.
+	StableTemplate *string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was released.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// StartTime is when the release began.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// EndTime is when it was over.
@@ -74,6 +78,22 @@ func (b *RolloutHistoryStatusApplyConfiguration) WithStableRevision(value string
 // If called multiple times, the UpdateRevision field is set to the value of the last call.
 func (b *RolloutHistoryStatusApplyConfiguration) WithUpdateRevision(value string) *RolloutHistoryStatusApplyConfiguration {
 	b.UpdateRevision = &value
+	return b
+}
+
+// WithStableTemplate sets the StableTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableTemplate field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithStableTemplate(value string) *RolloutHistoryStatusApplyConfiguration {
+	b.StableTemplate = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *RolloutHistoryStatusApplyConfiguration) WithUpdateTemplate(value string) *RolloutHistoryStatusApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

@@ -16,6 +16,8 @@ import (
 type AnalysisStatusApplyConfiguration struct {
 	// Revision that is judged.
 	Revision *string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that is judged.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// Since is when the new version got its first request in this attempt.
 	Since *v1.Time `json:"since,omitempty"`
 	// StepSince is when the current step began to be measured.
@@ -41,6 +43,14 @@ func AnalysisStatus() *AnalysisStatusApplyConfiguration {
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *AnalysisStatusApplyConfiguration) WithRevision(value string) *AnalysisStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *AnalysisStatusApplyConfiguration) WithUpdateTemplate(value string) *AnalysisStatusApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

@@ -23,6 +23,9 @@ type BatchReleaseStatusApplyConfiguration struct {
 	StableRevision *string `json:"stableRevision,omitempty"`
 	// UpdateRevision is the revision being released.
 	UpdateRevision *string `json:"updateRevision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template of the update revision. Only
+	// the controller writes it.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// ObservedGeneration is the generation of the spec that was last acted upon.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// ObservedRolloutID is the rollout id that was last acted upon.
@@ -87,6 +90,14 @@ func (b *BatchReleaseStatusApplyConfiguration) WithStableRevision(value string) 
 // If called multiple times, the UpdateRevision field is set to the value of the last call.
 func (b *BatchReleaseStatusApplyConfiguration) WithUpdateRevision(value string) *BatchReleaseStatusApplyConfiguration {
 	b.UpdateRevision = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *BatchReleaseStatusApplyConfiguration) WithUpdateTemplate(value string) *BatchReleaseStatusApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

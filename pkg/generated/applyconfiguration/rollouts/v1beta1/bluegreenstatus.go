@@ -70,6 +70,14 @@ func (b *BlueGreenStatusApplyConfiguration) WithStableTemplate(value string) *Bl
 	return b
 }
 
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithUpdateTemplate(value string) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.UpdateTemplate = &value
+	return b
+}
+
 // WithPodTemplateHash sets the PodTemplateHash field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplateHash field is set to the value of the last call.
@@ -171,6 +179,14 @@ func (b *BlueGreenStatusApplyConfiguration) WithRollingBack(value bool) *BlueGre
 // If called multiple times, the AbortedRevision field is set to the value of the last call.
 func (b *BlueGreenStatusApplyConfiguration) WithAbortedRevision(value string) *BlueGreenStatusApplyConfiguration {
 	b.ProgressApplyConfiguration.AbortedRevision = &value
+	return b
+}
+
+// WithAbortedTemplate sets the AbortedTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedTemplate field is set to the value of the last call.
+func (b *BlueGreenStatusApplyConfiguration) WithAbortedTemplate(value string) *BlueGreenStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.AbortedTemplate = &value
 	return b
 }
 

@@ -70,6 +70,14 @@ func (b *CanaryStatusApplyConfiguration) WithStableTemplate(value string) *Canar
 	return b
 }
 
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithUpdateTemplate(value string) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.UpdateTemplate = &value
+	return b
+}
+
 // WithPodTemplateHash sets the PodTemplateHash field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplateHash field is set to the value of the last call.
@@ -171,6 +179,14 @@ func (b *CanaryStatusApplyConfiguration) WithRollingBack(value bool) *CanaryStat
 // If called multiple times, the AbortedRevision field is set to the value of the last call.
 func (b *CanaryStatusApplyConfiguration) WithAbortedRevision(value string) *CanaryStatusApplyConfiguration {
 	b.ProgressApplyConfiguration.AbortedRevision = &value
+	return b
+}
+
+// WithAbortedTemplate sets the AbortedTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedTemplate field is set to the value of the last call.
+func (b *CanaryStatusApplyConfiguration) WithAbortedTemplate(value string) *CanaryStatusApplyConfiguration {
+	b.ProgressApplyConfiguration.AbortedTemplate = &value
 	return b
 }
 

@@ -31,6 +31,8 @@ type DecisionApplyConfiguration struct {
 	Step *int32 `json:"step,omitempty"`
 	// Revision that was being released.
 	Revision *string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that was being released.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// Reason that the user gave.
 	Reason *string `json:"reason,omitempty"`
 	// RequestID that the client gave, so that it could repeat the request.
@@ -113,6 +115,14 @@ func (b *DecisionApplyConfiguration) WithStep(value int32) *DecisionApplyConfigu
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *DecisionApplyConfiguration) WithRevision(value string) *DecisionApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *DecisionApplyConfiguration) WithUpdateTemplate(value string) *DecisionApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

@@ -27,6 +27,9 @@ type DriveApplyConfiguration struct {
 	Abort *bool `json:"abort,omitempty"`
 	// Revision is the revision that the partition is meant for.
 	Revision *string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that the partition is
+	// meant for.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 }
 
 // DriveApplyConfiguration constructs a declarative configuration of the Drive type for use with
@@ -72,5 +75,13 @@ func (b *DriveApplyConfiguration) WithAbort(value bool) *DriveApplyConfiguration
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *DriveApplyConfiguration) WithRevision(value string) *DriveApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *DriveApplyConfiguration) WithUpdateTemplate(value string) *DriveApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }

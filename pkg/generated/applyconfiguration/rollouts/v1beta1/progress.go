@@ -28,6 +28,10 @@ type ProgressApplyConfiguration struct {
 	// StableTemplate is a digest of the template of the stable revision, taken when
 	// the release begins.
 	StableTemplate *string `json:"stableTemplate,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template being released, in
+	// hexadecimal digits. The release is bound to it: another template with the same
+	// short hash is another release. Only the controller writes it.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// PodTemplateHash is the label value that selects pods of the update revision.
 	PodTemplateHash *string `json:"podTemplateHash,omitempty"`
 	// CurrentStepIndex is the step that the release is at, counted from 1.
@@ -63,6 +67,9 @@ type ProgressApplyConfiguration struct {
 	// AbortedRevision is the revision that an abort or a rollback ends. Only the
 	// controller writes it.
 	AbortedRevision *string `json:"abortedRevision,omitempty"`
+	// AbortedTemplate is the SHA-256 digest of the template of abortedRevision. Only
+	// the controller writes it.
+	AbortedTemplate *string `json:"abortedTemplate,omitempty"`
 }
 
 // ProgressApplyConfiguration constructs a declarative configuration of the Progress type for use with
@@ -108,6 +115,14 @@ func (b *ProgressApplyConfiguration) WithStableRevision(value string) *ProgressA
 // If called multiple times, the StableTemplate field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithStableTemplate(value string) *ProgressApplyConfiguration {
 	b.StableTemplate = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithUpdateTemplate(value string) *ProgressApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 
@@ -212,5 +227,13 @@ func (b *ProgressApplyConfiguration) WithRollingBack(value bool) *ProgressApplyC
 // If called multiple times, the AbortedRevision field is set to the value of the last call.
 func (b *ProgressApplyConfiguration) WithAbortedRevision(value string) *ProgressApplyConfiguration {
 	b.AbortedRevision = &value
+	return b
+}
+
+// WithAbortedTemplate sets the AbortedTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortedTemplate field is set to the value of the last call.
+func (b *ProgressApplyConfiguration) WithAbortedTemplate(value string) *ProgressApplyConfiguration {
+	b.AbortedTemplate = &value
 	return b
 }

@@ -38,6 +38,10 @@ type ReleasePlanApplyConfiguration struct {
 	// Revision is the update revision that the plan is meant for; without it
 	// the plan is for whatever the workload's template says.
 	Revision *string `json:"revision,omitempty"`
+	// UpdateTemplate is the SHA-256 digest of the template that the plan is meant
+	// for. Where it is set, it decides instead of revision. Only the controller writes
+	// it.
+	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// Abort brings every pod back to the stable revision and keeps the
 	// workload held. Without batchPartition the workload is given back but
 	// stays paused. Default: false.
@@ -130,6 +134,14 @@ func (b *ReleasePlanApplyConfiguration) WithEnableExtraWorkloadForCanary(value b
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *ReleasePlanApplyConfiguration) WithRevision(value string) *ReleasePlanApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithUpdateTemplate sets the UpdateTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateTemplate field is set to the value of the last call.
+func (b *ReleasePlanApplyConfiguration) WithUpdateTemplate(value string) *ReleasePlanApplyConfiguration {
+	b.UpdateTemplate = &value
 	return b
 }
 

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package collision makes pod templates with the short hash of another one. Tests use it to
+// show that nothing in Weir is identified by such a hash.
+package collision
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/dump"
+)
+
+// Annotation is the key of the annotation that Of adds.
+const Annotation = "example.com/twin"
+
+const (
+	prime   = 16777619
+	inverse = 899433627 // prime * inverse = 1 modulo 2^32
+	letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	hole    = "~~~~~~"
+)
+
+// Of returns other with an annotation of six characters, so that native controllers and
+// Weir compute the same short hash for it as for base. The hash is FNV-1a of 32 bits. Its
+// steps can be undone, so the halves of the annotation are searched from both ends.
+func Of(base, other *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	twin := other.DeepCopy()
+	if twin.Annotations == nil {
+		twin.Annotations = map[string]string{}
+	}
+	twin.Annotations[Annotation] = hole
+	before, after, _ := strings.Cut(text(twin), hole)
+	end := forward(offset, text(base))
+	for i := len(after) - 1; i >= 0; i-- {
+		end = end*inverse ^ uint32(after[i])
+	}
+	start := forward(offset, before)
+	halves := map[uint32]string{}
+	triples(func(half string) bool {
+		halves[forward(start, half)] = half
+		return false
+	})
+	found := triples(func(half string) bool {
+		h := end
+		for i := len(half) - 1; i >= 0; i-- {
+			h = h*inverse ^ uint32(half[i])
+		}
+		first, ok := halves[h]
+		twin.Annotations[Annotation] = first + half
+		return ok
+	})
+	if !found {
+		panic("no annotation of six characters gives the hash")
+	}
+	return twin
+}
+
+var offset = fnv.New32a().Sum32()
+
+// text is what native controllers hash.
+func text(t *corev1.PodTemplateSpec) string { return fmt.Sprintf("%v", dump.ForHash(*t)) }
+
+func forward(h uint32, s string) uint32 {
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * prime
+	}
+	return h
+}
+
+// triples calls yield with every word of three letters, until it returns true.
+func triples(yield func(string) bool) bool {
+	for _, a := range letters {
+		for _, b := range letters {
+			for _, c := range letters {
+				if yield(string([]rune{a, b, c})) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
