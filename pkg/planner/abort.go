@@ -105,6 +105,14 @@ func keepStable(d *draft) {
 	}
 }
 
+// unpinUnready lets the Service select all pods where stable has no ready pod and others
+// have: a release that ends takes the way to those others away.
+func unpinUnready(d *draft) {
+	if r := d.route(); r != nil && r.Pinned != "" && onlyOthers(d.facts) {
+		d.act(Unpin{})
+	}
+}
+
 // goBack brings traffic and pods back, and waits until they are.
 func goBack(d *draft) {
 	leaving := leaveUpdate(d.facts)

@@ -98,7 +98,7 @@ func rename(d *draft) {
 			r.RolloutID = name
 		}
 	}
-	if b == nil || b.Terminating || beforeUpgraded(p) || b.Plan.RolloutID == p.ObservedRolloutID {
+	if b == nil || b.Terminating || beforeUpgraded(p) || b.Plan.Revision != d.revision() || b.Plan.RolloutID == p.ObservedRolloutID {
 		return
 	}
 	plan := b.Plan
@@ -122,6 +122,7 @@ func supersede(d *draft) {
 			return
 		}
 	}
+	unpinUnready(d)
 	left := remaining(d.facts, replacedTeardown, rollouts.ReleasePlan{})
 	if d.pursue(left); !left.done() {
 		d.status.Message = "Workload is continuous release"

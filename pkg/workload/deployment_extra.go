@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +20,8 @@ import (
 
 // Extras are those Deployments of a namespace that were made beside a workload: the one
 // whose uid is in the store, whoever owns it by now. Until one is, it is that which the
-// BatchRelease owns and which has the name that it would be given.
+// BatchRelease owns and which has the name that it would be given. While the stored one
+// stays because requests need the pods of a superseded template, both are.
 func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) []object.Object {
 	d, ok := obj.(*appsv1.Deployment)
 	if !r.Extra || !ok {
@@ -29,7 +29,7 @@ func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) 
 	}
 	stored := slices.IndexFunc(beside, func(o object.Object) bool { return k.Extra != "" && o.GetUID() == k.Extra })
 	if stored >= 0 {
-		return beside[stored : stored+1 : stored+1]
+		return withNext(d, beside, stored, k)
 	}
 	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
 	return slices.DeleteFunc(slices.Clone(beside), func(o object.Object) bool {
@@ -62,24 +62,6 @@ func rivalry(o object.Object) string {
 	default:
 		return rollouts.Taken("deployment", o)
 	}
-}
-
-// extraNeeded says that requests need pods of the extra Deployment, since the Deployment has
-// fewer of its own than its owner wants; empty if not. The native controller takes none
-// below that, but somebody may have deleted its set.
-func extraNeeded(d *appsv1.Deployment, owned []object.Object) string {
-	_, unavailable := ownersLimits(d)
-	serving, floor := int32(0), replicas(d)-unavailable
-	for _, rs := range findRevisions(d, owned).all {
-		serving += facts(rs).Available
-	}
-	for _, e := range remaining(owned) {
-		set := findRevisions(e, owned).update
-		if serving < floor && runsSame(&e.Spec.Template, &d.Spec.Template) && set != nil && facts(set).Available > 0 {
-			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", d.Name, serving, replicas(d), e.Name, floor)
-		}
-	}
-	return ""
 }
 
 func ownedBy(o metav1.Object, uid types.UID) bool {
@@ -127,14 +109,16 @@ func mended(e, d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, own
 // observeExtra adds the facts of an extra Deployment that only the store can judge.
 func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, k planner.Known) {
 	for _, e := range extras(owned) {
-		w.ExtraUID = e.UID
+		if w.ExtraUID == "" || e.UID == k.Extra {
+			w.ExtraUID = e.UID
+		}
 	}
 	d, ok := obj.(*appsv1.Deployment)
 	if !ok || w.Target == nil {
 		return
 	}
 	if e := extraOf(d, owned); e != nil {
-		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
+		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, w.Target))
 		w.ExtraTampered = len(change(e, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}
