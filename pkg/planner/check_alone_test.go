@@ -16,10 +16,11 @@ import (
 // Alone: no write of Weir takes the last ready pods of a workload away, whichever template
 // they run and however a release ends.
 
-// alone checks a write of a ReplicaSet, or of the Deployment beside the workload.
+// alone checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
+// BatchRelease, with which that Deployment goes.
 func (c *checks) alone(actor string, old, next object.Object) {
 	d := c.deployment()
-	if d == nil || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
+	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
 		return
 	}
 	var taken int32
@@ -31,7 +32,7 @@ func (c *checks) alone(actor string, old, next object.Object) {
 		is, _ := next.(*appsv1.ReplicaSet)
 		taken = serving(was) - serving(is)
 	case *appsv1.Deployment:
-		if was.Labels[rollouts.LabelCanaryDeployment] == "" {
+		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.batchGoes() {
 			return
 		}
 		left := int32(0)
@@ -39,10 +40,28 @@ func (c *checks) alone(actor string, old, next object.Object) {
 			left = *is.Spec.Replicas
 		}
 		taken = max(c.readyOf(was)-left, 0)
+	case *rollouts.BatchRelease:
+		if was.DeletionTimestamp != nil || next != nil && next.GetDeletionTimestamp() == nil {
+			return
+		}
+		for _, e := range each[*appsv1.Deployment](c.w.store.objects) {
+			if e.Labels[rollouts.LabelCanaryDeployment] != "" {
+				taken += c.readyOf(e)
+			}
+		}
 	}
 	if taken > 0 && c.everyReady()-taken <= 0 && c.w.seen[kindSet] >= c.hurtAt {
 		c.violate("alone", "%s takes the last %d ready pods, of %s", actor, taken, old.GetName())
 	}
+}
+
+// batchGoes reports whether the BatchRelease is being deleted. What goes with it was decided
+// before, and pods may have become ready since.
+func (c *checks) batchGoes() bool {
+	for _, b := range each[*rollouts.BatchRelease](c.w.store.objects) {
+		return b.DeletionTimestamp != nil
+	}
+	return true
 }
 
 // acting reports whether the actor is a part of Weir.
@@ -50,12 +69,14 @@ func (c *checks) acting(actor string) bool {
 	return actor == "rollout" || actor == "batch" || actor == "sizes"
 }
 
-// readyOf counts the ready pods of a Deployment.
+// readyOf counts the pods of a Deployment that are ready, and that whoever acts now has seen
+// ready.
 func (c *checks) readyOf(d *appsv1.Deployment) int32 {
 	var n int32
+	seen := c.w.store.at(c.w.seen[kindSet])
 	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
 		if metav1.IsControlledBy(rs, d) {
-			n += serving(rs)
+			n += min(serving(rs), serving(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
 		}
 	}
 	return n
@@ -77,6 +98,24 @@ func (c *checks) everyReady() int32 {
 func (c *checks) leaving(s snapshot, name string) bool {
 	d := find[*appsv1.Deployment](s, kindDeployment, name)
 	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
+}
+
+// onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
+// template whose pods cannot start.
+func (e *end) onlyExtraServes() bool {
+	d, ok := e.workload().(*appsv1.Deployment)
+	if !ok || !bad(d.Spec.Template) {
+		return false
+	}
+	var own, extra int32
+	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+		if metav1.IsControlledBy(rs, d) {
+			own += serving(rs)
+		} else {
+			extra += serving(rs)
+		}
+	}
+	return own == 0 && extra > 0
 }
 
 // clumsy is a Deployment whose owner breaks its pods and deletes its ReplicaSets.

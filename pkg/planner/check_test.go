@@ -231,6 +231,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	case *corev1.Pod:
 		c.pod(actor, old, next)
 	case *rollouts.BatchRelease:
+		c.alone(actor, old, next)
 		if next != nil {
 			c.batchAsked(actor, old, o)
 		}

@@ -19,22 +19,16 @@ import (
 // so it is known by the uid in the store, and what it runs is put right.
 
 // Extras are those Deployments of a namespace that were made beside a workload: the one
-// whose uid is in the store, whoever owns it by now. Until one is, it is that which the
-// BatchRelease owns and which has the name that it would be given. While the stored one
-// stays because requests need the pods of a superseded template, both are.
+// whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
+// There may be several while pods of a superseded template stay because requests need them.
 func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) []object.Object {
-	d, ok := obj.(*appsv1.Deployment)
-	if !r.Extra || !ok {
+	if _, ok := obj.(*appsv1.Deployment); !r.Extra || !ok {
 		return nil
 	}
-	stored := slices.IndexFunc(beside, func(o object.Object) bool { return k.Extra != "" && o.GetUID() == k.Extra })
-	if stored >= 0 {
-		return withNext(d, beside, stored, k)
-	}
-	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
 	return slices.DeleteFunc(slices.Clone(beside), func(o object.Object) bool {
 		e, ok := o.(*appsv1.Deployment)
-		return !ok || k.Batch == "" || !ownedBy(e, k.Batch) || e.Name != name && !adopted(e)
+		stored := k.Extra != "" && o.GetUID() == k.Extra
+		return !ok || !stored && (k.Batch == "" || !ownedBy(e, k.Batch))
 	})
 }
 
@@ -108,16 +102,17 @@ func mended(e, d *appsv1.Deployment, metadata *rollouts.PodTemplateMetadata, own
 
 // observeExtra adds the facts of an extra Deployment that only the store can judge.
 func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, k planner.Known) {
-	for _, e := range extras(owned) {
-		if w.ExtraUID == "" || e.UID == k.Extra {
-			w.ExtraUID = e.UID
-		}
-	}
 	d, ok := obj.(*appsv1.Deployment)
-	if !ok || w.Target == nil {
+	if !ok {
 		return
 	}
-	if e := extraOf(d, owned); e != nil {
+	live := extraOf(d, owned)
+	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
+		w.ExtraUID = k.Extra
+	} else if live != nil {
+		w.ExtraUID = live.UID
+	}
+	if e := live; e != nil && w.Target != nil {
 		want := mended(e, d, k.Metadata, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, w.Target))
 		w.ExtraTampered = len(change(e, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered

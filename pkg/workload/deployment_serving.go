@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/object"
-	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // Ready pods of an extra Deployment stay while the Deployment itself has too few. Its
@@ -108,17 +107,4 @@ func (s availability) explain() string {
 		}
 	}
 	return ""
-}
-
-// withNext returns the extra Deployment whose uid is in the store, and that of the live
-// template where it is another one. The uid of the second is stored when the first has gone.
-func withNext(d *appsv1.Deployment, beside []object.Object, stored int, k planner.Known) []object.Object {
-	name := canaryName(d.Name, TemplateHash(&d.Spec.Template))
-	found := []object.Object{beside[stored]}
-	for i, o := range beside {
-		if e, ok := o.(*appsv1.Deployment); ok && i != stored && e.Name == name && k.Batch != "" && ownedBy(e, k.Batch) {
-			found = append(found, o)
-		}
-	}
-	return found
 }
