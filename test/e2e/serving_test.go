@@ -40,8 +40,6 @@ func aloneBeside(t *testing.T) *app {
 	a.unmake("v1")
 	a.until("only pods of v2 are left", a.runs(versions{"v2": 2}))
 	a.guard.atLeast(1)
-	a.until("it says that it cannot go back", a.irreversible)
-	a.sees(a.says("abort and rollback cannot go back to it"))
 	a.sees(a.waitsAt(1))
 	return a
 }
@@ -51,6 +49,8 @@ func aloneBeside(t *testing.T) *app {
 func TestCanaryServesAloneEarlier(t *testing.T) {
 	t.Parallel()
 	a := aloneBeside(t)
+	a.until("it says that it cannot go back", a.irreversible)
+	a.sees(a.says("abort and rollback cannot go back to it"))
 	a.release("v1")
 	a.until("the Rollout is Healthy", a.healthy)
 	a.sees(a.extra(0))
