@@ -47,6 +47,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Settled = w.Settled && settled(extra) && Emptied(set)
 	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
 		// Its own status may be written by who may not write this one.
+		w.AvailableLater = availableLater(set)
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
@@ -58,7 +59,7 @@ func countExtra(w *planner.Workload) {
 	if w.Paused {
 		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
 	}
-	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.AvailableLater = "", 0, 0, ""
 }
 
 // gathers reports whether the Deployment's own sets are to be sized: an abort finds

@@ -108,3 +108,13 @@ func (s availability) explain() string {
 	}
 	return ""
 }
+
+// availableLater says that ready pods of a set count only when they have been ready for
+// minReadySeconds: in the canary style the step waits for that, as in OpenKruise, and in the
+// partition style old pods stay until then. In the blue-green style Weir writes the field.
+func availableLater(rs *appsv1.ReplicaSet) string {
+	if s := rs.Spec.MinReadySeconds; s == 0 || s == foreverReady || rs.Status.ReadyReplicas <= rs.Status.AvailableReplicas {
+		return ""
+	}
+	return fmt.Sprintf("new pods are ready, and count when they have been ready for %d seconds (spec.minReadySeconds)", rs.Spec.MinReadySeconds)
+}
