@@ -119,6 +119,9 @@ func goBack(d *draft) {
 	leave(d, leaving)
 	routed := !leaving.done()
 	if d.waits = routed; routed && !d.replaces() && !stableShort(d.facts) {
+		if d.aborted() && leaving.waits && leaving.action == nil && updateShare(d.facts) > 0 {
+			d.status.Message = AbortingMessage + ": pods of the stable revision are not ready yet, and requests go to the update revision until they are"
+		}
 		return // nothing is gained by taking pods away before the traffic
 	}
 	pods := podsBack(d.facts, routed)
