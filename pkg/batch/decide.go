@@ -319,10 +319,18 @@ func nextBatch(d *draft) {
 
 // complain says what keeps pods from being ready, if that is known.
 func complain(d *draft) {
-	if why := cmp.Or(d.Trouble, d.w.DeletionBlocked); why != "" {
+	if why := cmp.Or(d.Trouble, waitsForOthers(d.facts), d.w.DeletionBlocked); why != "" {
 		d.status.BatchState, d.status.Message = rollouts.BatchVerifying, why
 		count(d)
 	}
+}
+
+// waitsForOthers says that an abort keeps extra pods until others can serve.
+func waitsForOthers(f *facts) string {
+	if !f.plan.Abort {
+		return ""
+	}
+	return f.w.ExtraNeeded
 }
 
 // count tells of the pods. While they come it would only cost writes; when they

@@ -105,12 +105,23 @@ func keepStable(d *draft) {
 	}
 }
 
+// unpinUnready lets the Service select all pods where stable has no ready pod and others
+// have: a release that ends takes the way to those others away.
+func unpinUnready(d *draft) {
+	if r := d.route(); r != nil && r.Pinned != "" && onlyOthers(d.facts) {
+		d.act(Unpin{})
+	}
+}
+
 // goBack brings traffic and pods back, and waits until they are.
 func goBack(d *draft) {
 	leaving := leaveUpdate(d.facts)
 	leave(d, leaving)
 	routed := !leaving.done()
 	if d.waits = routed; routed && !d.replaces() && !stableShort(d.facts) {
+		if d.aborted() && leaving.waits && leaving.action == nil && updateShare(d.facts) > 0 {
+			d.status.Message = AbortingMessage + ": pods of the stable revision are not ready yet, and requests go to the update revision until they are"
+		}
 		return // nothing is gained by taking pods away before the traffic
 	}
 	pods := podsBack(d.facts, routed)

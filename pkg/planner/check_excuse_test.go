@@ -41,7 +41,9 @@ func (c *checks) allSizes() int32 {
 }
 
 // fails excuses what follows from pods that fail now.
-func (c *checks) fails() { c.sick, c.sickAt = true, c.w.store.newest()+1 }
+func (c *checks) fails() {
+	c.sick, c.sickAt, c.hurtAt = true, c.w.store.newest()+1, c.w.store.newest()+1
+}
 
 // recover ends excuses as soon as all that is asked for serves.
 func (c *checks) recover() {

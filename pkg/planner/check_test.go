@@ -44,6 +44,9 @@ type checks struct {
 	// sickAt is the moment of the store by which pods had failed. Caches may be older, and
 	// whoever sizes the sets may still take those pods for ready.
 	sickAt int
+	// hurtAt is the moment of the store by which somebody had last broken pods or deleted
+	// them: whoever has an older cache does not know it.
+	hurtAt int
 	// lost excuses what follows from a stable set that was deleted, until a pod of it
 	// serves again, and no set has pods that were given to it meanwhile.
 	lost bool
@@ -228,10 +231,12 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 	case *corev1.Pod:
 		c.pod(actor, old, next)
 	case *rollouts.BatchRelease:
+		c.alone(actor, old, next)
 		if next != nil {
 			c.batchAsked(actor, old, o)
 		}
 	case *appsv1.Deployment:
+		c.alone(actor, old, next)
 		c.aborted = c.aborted && o.Spec.Paused
 		// Of one pod every share is all of it, so that stable goes down to none.
 		c.empty = c.empty || *o.Spec.Replicas <= 1
@@ -243,6 +248,7 @@ func (c *checks) wrote(actor string, old, next object.Object) {
 		was, _ := old.(*appsv1.ReplicaSet)
 		is, _ := next.(*appsv1.ReplicaSet)
 		c.available(actor, was, is)
+		c.alone(actor, old, next)
 		c.stays(actor, was, is)
 	}
 	c.told(actor, newer(old, next))

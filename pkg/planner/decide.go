@@ -134,6 +134,7 @@ var projections = []struct {
 	{"analysis", keepAnalysis},
 	{"measurable", keepMeasurable},
 	{"deadline", keepDeadline},
+	{"revertible", reportRevertible},
 	{"kstatus", setKstatusConditions},
 }
 

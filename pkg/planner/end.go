@@ -70,6 +70,8 @@ func end(d *draft) {
 		rows, still = teardowns[d.style].cancelled, d.w.Is(updateOf(*d.progress()))
 		if d.w.StableGone {
 			keepStable(d) // its template was set again, and it has no pods yet
+		} else {
+			unpinUnready(d)
 		}
 	}
 	revision := d.revision()

@@ -172,6 +172,9 @@ func (e *end) release() {
 // hopeless reports whether a release is being aborted to a version that cannot run.
 func (e *end) hopeless() bool {
 	r := e.rollout()
+	if e.onlyExtraServes() {
+		return true // pods of the template that is given back never serve in their place
+	}
 	if r == nil || r.Status.Active() == nil || r.Status.Activity() != rollouts.ActivityAborting {
 		return false
 	}

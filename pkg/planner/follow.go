@@ -137,6 +137,9 @@ func wantedRoute(f *facts) (wanted Route, astray bool) {
 	if step == nil || !stageOf(p.State).routed || !step.Routed() || everyPod(f, step) || p.RolloutHash != f.planHash() {
 		return Route{}, false
 	}
+	if planChanged(f) {
+		return Route{}, false // routers do what the step was before this edit, and the release leaves it
+	}
 	wanted = RouteOf(*step)
 	return wanted, !r.Carries(wanted, p.PodTemplateHash)
 }

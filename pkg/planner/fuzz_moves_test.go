@@ -119,6 +119,9 @@ func (s *schedule) move() {
 	if s.analysis != nil {
 		possible = slices.Concat(possible, measuredMoves)
 	}
+	if s.breaks {
+		possible = slices.Concat(possible, clumsyMoves)
+	}
 	total := 0
 	for _, m := range possible {
 		total += m.weight

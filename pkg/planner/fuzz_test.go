@@ -29,7 +29,9 @@ type schedule struct {
 	// fails allows pods to fail by themselves.
 	fails bool
 	// erratic is a clock that is set back now and then.
-	erratic   bool
+	erratic bool
+	// breaks is an owner who breaks pods and deletes sets.
+	breaks    bool
 	plan      rollouts.Release
 	blueGreen bool
 	// router is what leads to the Service, where it is no Ingress, and app is what

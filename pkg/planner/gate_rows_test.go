@@ -65,7 +65,7 @@ func approvedStep(now time.Time) Observed {
 		Now: now, Rollout: r, Indexed: true, Listed: true,
 		Workload: &Workload{
 			Labelled: true, Held: true, Settled: true, Native: true, Replicas: 10, PodTemplateHash: "v2",
-			StableRevision: "v1", UpdateRevision: "v2", LiveRevision: "v2", StableReplicas: 8, StableReadyReplicas: 8, UpdatedReplicas: 2,
+			StableRevision: "v1", UpdateRevision: "v2", LiveRevision: "v2", Revisions: []string{"v1", "v2"}, StableReplicas: 8, StableReadyReplicas: 8, UpdatedReplicas: 2,
 		},
 		Batch: &Batch{},
 	}

@@ -192,6 +192,7 @@ func from(r *rollouts.Rollout, c *rollouts.Check) time.Time {
 
 // heal has the sources answer, and both versions serve well from now on.
 func (w *world) heal() {
+	clear(w.store.unready)
 	w.measures.up(w.now)
 	w.measures.rates = append(slices.Clone(w.measures.rates), rates{w.now, judge.Pair{New: judge.Count{Total: 5000}, Old: judge.Count{Total: 5000}}})
 }

@@ -105,6 +105,9 @@ type Workload struct {
 	// UpdatedReplicas counts the pods of the update revision, and
 	// UpdatedReadyReplicas those of them that are ready.
 	UpdatedReplicas, UpdatedReadyReplicas int32
+	// AvailableLater says that new pods are ready, and count only after minReadySeconds; empty
+	// if all of those that are ready count.
+	AvailableLater string
 	// StableReplicas is how many pods every other revision is asked to have.
 	StableReplicas int32
 	// SupersededReplicas is how many of those are asked of revisions that are

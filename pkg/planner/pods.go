@@ -84,9 +84,13 @@ func onlyStable(f *facts) bool {
 // Service pinned to stable would lose every request.
 func onlyUpdate(f *facts) bool { return f.w.StableReadyReplicas == 0 && f.w.UpdatedReadyReplicas > 0 }
 
+// extraServes reports whether requests need the pods of a Deployment beside the workload,
+// whichever template it has.
+func extraServes(f *facts) bool { return f.w != nil && f.w.ExtraNeeded != "" }
+
 // onlyOthers reports whether stable has no ready pod, and other revisions have some.
 func onlyOthers(f *facts) bool {
-	return onlyUpdate(f) || f.w.StableReadyReplicas == 0 && (f.w.StableGone || !f.live()) && f.w.SupersededReplicas > 0
+	return onlyUpdate(f) || f.w.StableReadyReplicas == 0 && extraServes(f) || f.w.StableReadyReplicas == 0 && (f.w.StableGone || !f.live()) && f.w.SupersededReplicas > 0
 }
 
 // serving is the revision that routers may send to; empty while it has no pods.

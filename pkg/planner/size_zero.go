@@ -23,7 +23,8 @@ func sleep(d *draft, step *rollouts.Step, goes bool) {
 	b := d.Batch
 	runs := b.forward() && d.live() && guards(d.facts, step)
 	if runs && !b.Plan.Paused {
-		if plan := b.Plan; !goes || d.progress().State != rollouts.StepUpgrade { // else the stage does it
+		stops := !goes && d.progress().State == rollouts.StepUpgrade && b.running()          // stopBatch does it
+		if plan := b.Plan; !stops && (!goes || d.progress().State != rollouts.StepUpgrade) { // else the stage does it
 			plan.Paused = true
 			d.act(RunBatch{Plan: plan})
 		}

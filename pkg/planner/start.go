@@ -99,7 +99,7 @@ func rename(d *draft) {
 			r.RolloutID = name
 		}
 	}
-	if b == nil || b.Terminating || beforeUpgraded(p) || b.Plan.RolloutID == p.ObservedRolloutID {
+	if b == nil || b.Terminating || beforeUpgraded(p) || Planned(b.Plan) != d.revision() || b.Plan.RolloutID == p.ObservedRolloutID {
 		return
 	}
 	plan := b.Plan
@@ -123,6 +123,7 @@ func supersede(d *draft) {
 			return
 		}
 	}
+	unpinUnready(d)
 	left := remaining(d.facts, replacedTeardown, rollouts.ReleasePlan{})
 	if d.pursue(left); !left.done() {
 		d.status.Message = "Workload is continuous release"

@@ -6,6 +6,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -79,6 +80,8 @@ type want struct {
 	found, stale Action
 	// undone is what somebody has undone.
 	undone string
+	// again is when to look again, though nothing may have changed.
+	again time.Duration
 }
 
 // waitFor is what is left of a target that is met by something else.
@@ -180,6 +183,7 @@ func pursueGoal(d *draft, goal []target, step *rollouts.Step) {
 // pursueTarget does what is left to do until a target is met.
 func pursueTarget(d *draft, w want) {
 	d.settle(w.applies, rollouts.OutcomeApplied)
+	d.wakeIn(w.again)
 	if w.message != "" {
 		d.say(w.message)
 	}

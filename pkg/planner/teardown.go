@@ -206,6 +206,8 @@ func removingBatch(f *facts, _ rollouts.ReleasePlan) remains {
 		return remains{}
 	case f.Batch.Terminating:
 		return remains{waits: true}
+	case extraServes(f):
+		return remains{} // it owns the pods that serve, and gets the plan of the next release
 	default:
 		return remains{action: ReleaseBatch{}}
 	}

@@ -79,6 +79,10 @@ func upgrading(f *facts, _ *rollouts.Step) want {
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
 		if w.message, w.waits = upgradeMessage, true; b.Message != "" {
 			w.message += ": " + b.Message
+		} else if left := untilSaid(f); left > 0 {
+			w.again = left
+		} else if why := awaited(f); why != "" {
+			w.message, w.cause = w.message+": "+why, why
 		}
 	default:
 		w.waits = f.w.PodTemplateHash == "" && f.w.Replicas != 0

@@ -77,7 +77,7 @@ func (t *transcript) planned(r *rollouts.Rollout, p rolloutDecision) {
 	if was, is := measurable(r.Status), measurable(p.Status); is != was {
 		t.under("measurable", "%s", cmp.Or(is, "to be tried"))
 	}
-	t.announced(p.Events)
+	t.announced(slices.Concat(p.Events, p.FirstEvents))
 }
 
 func (t *transcript) announced(announced []planner.Event) {

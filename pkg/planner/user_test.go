@@ -305,7 +305,7 @@ func (w *world) orphan(k key) {
 func (w *world) lose(which func(*appsv1.ReplicaSet) bool, finalizers ...string) {
 	for _, rs := range each[*appsv1.ReplicaSet](w.store.objects) {
 		if rs.DeletionTimestamp == nil && which(rs) {
-			w.check.sick, w.check.lost = true, true
+			w.check.sick, w.check.lost, w.check.hurtAt = true, true, w.store.newest()+1
 			clear(w.check.promises.kept)
 			w.tell.did("deletes " + rs.Name)
 			w.as("user", func() error {

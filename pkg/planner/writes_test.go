@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ type tally struct {
 }
 
 func (t tally) planned(r *rollouts.Rollout, d rolloutDecision) {
-	for _, e := range d.Events {
+	for _, e := range slices.Concat(d.Events, d.FirstEvents) {
 		*t.events = append(*t.events, e.Reason+": "+e.Message)
 	}
 	t.transcript.planned(r, d)

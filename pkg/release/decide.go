@@ -40,7 +40,9 @@ type Sets interface {
 type Decision struct {
 	planner.Decision
 	// First is what was found out of the batch, to be stored before the status of the Rollout.
-	First []planner.Action
+	// FirstEvents are announced only if it is stored.
+	First       []planner.Action
+	FirstEvents []planner.Event
 	// Beside are actions of a batch that goes on. They do not wait for the other actions,
 	// nor these for them.
 	Beside []planner.Action
@@ -88,7 +90,7 @@ func (d *Decision) goesOn(judged batch.Plan) {
 			d.Beside = append(d.Beside, a)
 		}
 	}
-	d.Events = append(d.Events, judged.Events...)
+	d.FirstEvents = judged.Events
 }
 
 // follows reports whether an action only writes down, on objects of others, what is known.

@@ -22,6 +22,7 @@ var conditions = []struct {
 	objects func(*rollouts.Rollout) []rollouts.ObjectRef
 }{
 	{rollouts.ConditionWritable, metav1.ConditionFalse, "write", workload},
+	{rollouts.ConditionRevertible, metav1.ConditionFalse, "stable", workload},
 	{rollouts.ConditionRoutable, metav1.ConditionFalse, "route", network},
 	{rollouts.ConditionProtected, metav1.ConditionFalse, "admission", workload},
 	{rollouts.ConditionBypassed, metav1.ConditionTrue, "admission", workload},

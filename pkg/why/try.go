@@ -47,7 +47,17 @@ func Try(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) Atte
 	if warning != "" {
 		return Attempt{Reason: warning}
 	}
+	if why := planner.Irreversible(r, c.Verb); why != "" {
+		return Attempt{Possible: c.Verb == rollouts.VerbAbort && stablePodsSurvive(r), Reason: why}
+	}
 	return Attempt{Possible: true, Reason: effect(next, batch)}
+}
+
+// stablePodsSurvive reports whether the pods of the stable revision serve on without the object
+// that has its template, so that an abort still moves requests to them. The pods of a
+// Deployment go with their ReplicaSet.
+func stablePodsSurvive(r *rollouts.Rollout) bool {
+	return r.Spec.WorkloadRef != nil && r.Spec.WorkloadRef.Kind != "Deployment"
 }
 
 // obstacles say in a few words what is in the way of a verb, and what helps.

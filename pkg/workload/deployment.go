@@ -62,6 +62,7 @@ func (deployment) Observe(obj object.Object, owned []object.Object) planner.Work
 // count is the facts about pods.
 func (r revisions) count(w *planner.Workload) {
 	if r.update != nil {
+		w.AvailableLater = availableLater(r.update)
 		w.UpdatedReplicas, w.UpdatedReadyReplicas = r.update.Status.Replicas, r.update.Status.ReadyReplicas
 	}
 	if r.stable != nil {

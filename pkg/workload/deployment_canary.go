@@ -35,9 +35,10 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Extra = len(remaining(owned)) > 0
 	w.HasManagedFields = w.HasManagedFields || w.Extra
 	w.DeletionBlocked = cmp.Or(keptExtra(owned), w.DeletionBlocked)
-	w.ExtraNeeded = extraNeeded(d, owned)
+	s := availabilityOf(d, owned)
+	w.ExtraNeeded = s.explain()
 	gathered := !gathers(w.Target, findRevisions(d, owned)) || !w.Native
-	w.TargetApplied = obeyed(d, extra) && len(drained(extras(owned), owned)) == 0 && gathered
+	w.TargetApplied = obeyed(d, owned, extra) && len(unneeded(s)) == 0 && gathered
 	countExtra(&w)
 	if extra == nil {
 		return w
@@ -46,6 +47,7 @@ func (c canary) Observe(obj object.Object, owned []object.Object) planner.Worklo
 	w.Settled = w.Settled && settled(extra) && Emptied(set)
 	if set != nil && runsSame(&extra.Spec.Template, &d.Spec.Template) {
 		// Its own status may be written by who may not write this one.
+		w.AvailableLater = availableLater(set)
 		w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = set.Labels[hashKey], set.Status.Replicas, set.Status.AvailableReplicas
 	}
 	return w
@@ -57,7 +59,7 @@ func countExtra(w *planner.Workload) {
 	if w.Paused {
 		w.StableReplicas, w.SupersededReplicas = w.StableReplicas+w.UpdatedReplicas, w.SupersededReplicas+w.UpdatedReplicas
 	}
-	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas = "", 0, 0
+	w.PodTemplateHash, w.UpdatedReplicas, w.UpdatedReadyReplicas, w.AvailableLater = "", 0, 0, ""
 }
 
 // gathers reports whether the Deployment's own sets are to be sized: an abort finds
@@ -68,8 +70,16 @@ func gathers(target *planner.Target, r revisions) bool {
 	})
 }
 
+// unneeded removes extra Deployments of earlier templates, and drains those that are being
+// deleted, as soon as no request needs their pods.
+func unneeded(s availability) []object.Change {
+	_, surplus := s.split(extras(s.owned))
+	superseded := discarded(s.superseded(), s.owned)
+	return append(superseded, drained(slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool { return !s.isLive(e) }), s.owned)...)
+}
+
 // obeyed reports whether the extra Deployment is as large as was told.
-func obeyed(d, extra *appsv1.Deployment) bool {
+func obeyed(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment) bool {
 	target := readTarget(d)
 	switch {
 	case target == nil, !d.Spec.Paused:
@@ -77,7 +87,7 @@ func obeyed(d, extra *appsv1.Deployment) bool {
 	case extra == nil:
 		return wanted(d, 0, target) == 0
 	default:
-		return replicas(extra) == wanted(d, replicas(extra), target)
+		return replicas(extra) == sized(d, owned, extra, target)
 	}
 }
 
@@ -94,6 +104,17 @@ func wanted(d *appsv1.Deployment, now int32, target *planner.Target) int32 {
 	default:
 		return size
 	}
+}
+
+// sized is the size of an extra Deployment that exists. An abort takes none of its pods while
+// requests need them.
+func sized(d *appsv1.Deployment, owned []object.Object, extra *appsv1.Deployment, target *planner.Target) int32 {
+	if target.Abort {
+		if needed, _ := availabilityOf(d, owned).needs(extra, true); needed {
+			return replicas(extra)
+		}
+	}
+	return wanted(d, replicas(extra), target)
 }
 
 // extras are the extra Deployments, of whatever template: all that the BatchRelease
@@ -243,7 +264,7 @@ func (c canary) Keep(oldObj, newObj object.Object) {
 // abort is known before there is an extra one.
 func (c canary) SetTarget(obj object.Object, owned []object.Object, to planner.SetTarget, owner metav1.OwnerReference) []object.Change {
 	d := obj.(*appsv1.Deployment)
-	changes := append(c.tell(d, owned, to, owner), drained(extras(owned), owned)...)
+	changes := append(c.tell(d, owned, to, owner), unneeded(availabilityOf(d, owned))...)
 	extra := extraOf(d, owned, to.Revision)
 	if extra == nil {
 		taken := slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool {
@@ -256,7 +277,7 @@ func (c canary) SetTarget(obj object.Object, owned []object.Object, to planner.S
 		}
 		return changes
 	}
-	return append(changes, change(extra, mended(extra, d, to, owner, wanted(d, replicas(extra), &to.Target)))...)
+	return append(changes, change(extra, mended(extra, d, to, owner, sized(d, owned, extra, &to.Target)))...)
 }
 
 // tell writes to the Deployment itself how far its release may go. Where its own
@@ -334,13 +355,14 @@ func (canary) Restore(obj object.Object, owned []object.Object, how planner.Rest
 	} else {
 		changes = stripped(r)
 	}
-	if how.Wait && (len(changes) > 0 || rolling(d, r)) || extraNeeded(d, owned) != "" {
-		// One of another template must not serve until then.
-		return append(changes, discarded(slices.DeleteFunc(extras(owned), func(e *appsv1.Deployment) bool {
+	_, surplus := availabilityOf(d, owned).split(extras(owned))
+	if how.Wait && (len(changes) > 0 || rolling(d, r)) {
+		// Those of another template must not serve until the native rollout is over.
+		surplus = slices.DeleteFunc(surplus, func(e *appsv1.Deployment) bool {
 			return runsSame(&e.Spec.Template, &d.Spec.Template)
-		}), owned)...)
+		})
 	}
-	return append(changes, discarded(extras(owned), owned)...)
+	return append(changes, discarded(surplus, owned)...)
 }
 
 // discardExtras removes all extra Deployments.

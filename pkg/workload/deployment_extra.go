@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,21 +19,16 @@ import (
 // so it is known by the uid in the store, and what it runs is put right.
 
 // Extras are those Deployments of a namespace that were made beside a workload: the one
-// whose uid is in the store, whoever owns it by now. Until one is, it is that which the
-// BatchRelease owns and which has the name that it would be given.
+// whose uid is in the store, whoever owns it by now, and those that the BatchRelease owns.
+// There may be several while pods of a superseded template stay because requests need them.
 func (r Row) Extras(obj object.Object, beside []object.Object, k planner.Known) []object.Object {
-	d, ok := obj.(*appsv1.Deployment)
-	if !r.Extra || !ok {
+	if _, ok := obj.(*appsv1.Deployment); !r.Extra || !ok {
 		return nil
 	}
-	stored := slices.IndexFunc(beside, func(o object.Object) bool { return k.Extra != "" && o.GetUID() == k.Extra })
-	if stored >= 0 {
-		return beside[stored : stored+1 : stored+1]
-	}
-	name := extraName(d, k.Driven())
 	return slices.DeleteFunc(slices.Clone(beside), func(o object.Object) bool {
 		e, ok := o.(*appsv1.Deployment)
-		return !ok || k.Batch == "" || !ownedBy(e, k.Batch) || e.Name != name && !adopted(e)
+		stored := k.Extra != "" && o.GetUID() == k.Extra
+		return !ok || !stored && (k.Batch == "" || !ownedBy(e, k.Batch))
 	})
 }
 
@@ -62,24 +56,6 @@ func rivalry(o object.Object) string {
 	default:
 		return rollouts.Taken("deployment", o)
 	}
-}
-
-// extraNeeded says that requests need pods of the extra Deployment, since the Deployment has
-// fewer of its own than its owner wants; empty if not. The native controller takes none
-// below that, but somebody may have deleted its set.
-func extraNeeded(d *appsv1.Deployment, owned []object.Object) string {
-	_, unavailable := ownersLimits(d)
-	serving, floor := int32(0), replicas(d)-unavailable
-	for _, rs := range findRevisions(d, owned).all {
-		serving += facts(rs).Available
-	}
-	for _, e := range remaining(owned) {
-		set := findRevisions(e, owned).update
-		if serving < floor && runsSame(&e.Spec.Template, &d.Spec.Template) && set != nil && facts(set).Available > 0 {
-			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", d.Name, serving, replicas(d), e.Name, floor)
-		}
-	}
-	return ""
 }
 
 func ownedBy(o metav1.Object, uid types.UID) bool {
@@ -126,15 +102,18 @@ func mended(e, d *appsv1.Deployment, to planner.SetTarget, owner metav1.OwnerRef
 
 // observeExtra adds the facts of an extra Deployment that only the store can judge.
 func observeExtra(w *planner.Workload, obj object.Object, owned []object.Object, k planner.Known) {
-	for _, e := range extras(owned) {
-		w.ExtraUID = e.UID
-	}
 	d, ok := obj.(*appsv1.Deployment)
-	if !ok || w.Target == nil {
+	if !ok {
 		return
 	}
-	if e := extraOf(d, owned, drivenTo(d)); e != nil {
-		want := mended(e, d, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, wanted(d, replicas(e), w.Target))
+	live := extraOf(d, owned, drivenTo(d))
+	if slices.ContainsFunc(extras(owned), func(e *appsv1.Deployment) bool { return e.UID == k.Extra }) {
+		w.ExtraUID = k.Extra
+	} else if live != nil {
+		w.ExtraUID = live.UID
+	}
+	if e := live; e != nil && w.Target != nil {
+		want := mended(e, d, planner.SetTarget{Target: *w.Target, Metadata: k.Metadata}, metav1.OwnerReference{UID: k.Batch}, sized(d, owned, e, w.Target))
 		w.ExtraTampered = len(change(e, want)) > 0
 		w.TargetApplied = w.TargetApplied && !w.ExtraTampered
 	}

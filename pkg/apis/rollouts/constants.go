@@ -114,12 +114,16 @@ const (
 	// ConditionMeasurable is false where a check of the plan measures nothing, or would have
 	// failed the version in service.
 	ConditionMeasurable ConditionType = "Measurable"
+	// ConditionRevertible is false while abort and rollback cannot restore the stable
+	// revision of a release under way, and absent otherwise.
+	ConditionRevertible ConditionType = "Revertible"
 )
 
 // ConditionTypes are all of the above.
 var ConditionTypes = []ConditionType{
 	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
 	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable, ConditionMeasurable,
+	ConditionRevertible,
 }
 
 // StallReason is the reason of a condition Stalled that Weir writes. Others use other

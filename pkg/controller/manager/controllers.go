@@ -100,7 +100,7 @@ func Names() []string {
 
 // setup adds the controllers to the manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	s := shared{Options: o, clock: clock.RealClock{}, recorder: mgr.GetEventRecorder("weir")}
+	s := shared{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
 	s.admission.Verdicts = &cluster.Verdicts{}
 	var err error
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {

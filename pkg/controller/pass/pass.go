@@ -36,6 +36,9 @@ type Decision[S any] struct {
 	// First are records that Status rests on, to be stored before it. Beside and Follow go by
 	// them, too.
 	First []planner.Action
+	// FirstEvents are announced if First is stored. If it is denied, the next pass finds the
+	// same, and would announce it again.
+	FirstEvents []planner.Event
 	// Beside are actions that do not wait for Actions, nor these for them.
 	Beside []planner.Action
 	// Follow are actions by what is stored already, after all others: Status is not stored
@@ -96,11 +99,14 @@ func (s Steps[O, S]) Run(ctx context.Context, key types.NamespacedName) (o *O, d
 	if err = s.commit(ctx, o, d); err != nil {
 		return o, d, errors.Join(err, first)
 	}
+	if first != nil {
+		d.FirstEvents = nil
+	}
 	if s.Stored != nil {
 		s.Stored(ctx, o, d)
 	}
 	if s.Announce != nil {
-		s.Announce(o, d.Events)
+		s.Announce(o, slices.Concat(d.Events, d.FirstEvents))
 	}
 	d.Filings, err = s.apply(ctx, o, d, first)
 	return o, d, err

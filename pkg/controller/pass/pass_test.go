@@ -62,7 +62,8 @@ func (r *run) steps() pass.Steps[object, string] {
 	}
 }
 
-// Of what is denied in one pass the first is noted, once. A record that is denied does not keep
+// Of what is denied in one pass the first is noted, once. Events of a record that is denied are
+// not announced: the next pass finds the same again. A record that is denied does not keep
 // the status from being stored, nor what that wants: an abort routes back. What goes by the
 // record itself is not done: a plan that acts is stored before it acts.
 func TestDenials(t *testing.T) {
@@ -74,19 +75,20 @@ func TestDenials(t *testing.T) {
 	beside, follow := planner.Pin{Revision: "beside"}, planner.Pin{Revision: "follow"}
 	decision := pass.Decision[string]{
 		Status: "next", First: []planner.Action{first}, Actions: []planner.Action{act}, Beside: []planner.Action{beside}, Follow: []planner.Action{follow},
+		Events: []planner.Event{{Reason: "Released"}}, FirstEvents: []planner.Event{{Reason: "Found"}},
 	}
 	for name, tc := range map[string]struct {
 		answers map[planner.Action]error
 		want    []string
 	}{
-		"nothing": {nil, []string{first.String(), "store next", act.String(), beside.String(), follow.String()}},
+		"nothing": {nil, []string{first.String(), "store next", "announce Released", "announce Found", act.String(), beside.String(), follow.String()}},
 		"two": {
 			map[planner.Action]error{act: invalid, beside: forbidden},
-			[]string{first.String(), "store next", act.String(), beside.String(), follow.String(), "store denied: Invalid", "announce WriteDenied"},
+			[]string{first.String(), "store next", "announce Released", "announce Found", act.String(), beside.String(), follow.String(), "store denied: Invalid", "announce WriteDenied"},
 		},
 		"what is stored first": {
 			map[planner.Action]error{first: forbidden},
-			[]string{first.String(), "store next", act.String(), "store denied: Forbidden", "announce WriteDenied"},
+			[]string{first.String(), "store next", "announce Released", act.String(), "store denied: Forbidden", "announce WriteDenied"},
 		},
 		"a conflict is none": {map[planner.Action]error{first: conflict}, []string{first.String()}},
 	} {

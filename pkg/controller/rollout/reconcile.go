@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -158,5 +159,5 @@ func (r *Reconciler) stored(ctx context.Context, obs *Observation, d pass.Decisi
 			logf.FromContext(ctx).Info("Settled decision", "decision", is.ID, "verb", is.Verb, "user", is.User, "via", is.Via, "outcome", is.Outcome)
 		}
 	}
-	r.Metrics.Announced(d.Events)
+	r.Metrics.Announced(slices.Concat(d.Events, d.FirstEvents))
 }

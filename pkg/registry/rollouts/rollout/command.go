@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/validation"
+	"github.com/weir-rollouts/weir/pkg/planner"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 	"github.com/weir-rollouts/weir/pkg/verb"
@@ -208,9 +210,11 @@ func (c *CommandREST) Create(ctx context.Context, name string, obj runtime.Objec
 				return nil, err
 			}
 		}
+		irreversible := planner.Irreversible(r, asked.Verb)
 		if warn, err = decide(ctx, r, asked); err != nil {
 			return nil, refused(c.kind, name, field.NewPath("step"), err)
 		}
+		warn = cmp.Or(warn, irreversible)
 		return r, nil
 	}
 	out, _, err := c.store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, settle),

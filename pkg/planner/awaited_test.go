@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// A step that waits for pods in no trouble says after 30 seconds what it counts, and is looked
+// at again then though nothing happens. Before, it would cost a write for each step.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	const later = "new pods are ready, and count when they have been ready for 45 seconds (spec.minReadySeconds)"
+	for want, edit := range map[string]func(*planner.Workload){
+		later: func(w *planner.Workload) { w.AvailableLater = later },
+		"not all new pods are created yet": func(w *planner.Workload) {
+			w.UpdatedReplicas = 1
+		},
+		"not all new pods are ready yet": func(*planner.Workload) {},
+		"old pods are still to go": func(w *planner.Workload) {
+			w.UpdatedReadyReplicas, w.StableReplicas = 2, 4 // as of nodes that were deleted
+		},
+		"the native controller has not acted": func(w *planner.Workload) { w.Settled = false },
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			o := upgrading(start)
+			o.Batch.Message = ""
+			edit(o.Workload)
+			o.Now = start.Add(29 * time.Second)
+			d := planner.Decide(o)
+			if strings.Contains(d.Status.Message, want) || d.Wake != time.Second {
+				t.Errorf("after 29 seconds it says %q, and looks again after %s", d.Status.Message, d.Wake)
+			}
+			o.Now = start.Add(30 * time.Second)
+			d = planner.Decide(o)
+			if !strings.Contains(d.Status.Message, want) || !strings.Contains(d.Status.Active().Message, want) {
+				t.Errorf("after 30 seconds it says %q and waits for %q, want %q", d.Status.Message, d.Status.Active().Message, want)
+			}
+		})
+	}
+}

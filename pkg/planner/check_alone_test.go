@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/object"
+)
+
+// Alone: no write of Weir takes the last ready pods of a workload away, whichever template
+// they run and however a release ends.
+
+// alone checks a write of a ReplicaSet, of the Deployment beside the workload, or of the
+// BatchRelease, with which that Deployment goes.
+func (c *checks) alone(actor string, old, next object.Object) {
+	d := c.deployment()
+	if d == nil || d.Labels[rollouts.LabelCanaryDeployment] != "" || !c.acting(actor) || *d.Spec.Replicas == 0 || c.asked(d) == 0 {
+		return
+	}
+	var taken int32
+	switch was := old.(type) {
+	case *appsv1.ReplicaSet:
+		if _, unavailable := nativeOf(d).limits(c.owner, *d.Spec.Replicas); unavailable >= *d.Spec.Replicas || c.empty {
+			return // its owner allows that, or each share of the only pod is that pod
+		}
+		is, _ := next.(*appsv1.ReplicaSet)
+		taken = serving(was) - serving(is)
+	case *appsv1.Deployment:
+		if was.Labels[rollouts.LabelCanaryDeployment] == "" || c.batchGoes() {
+			return
+		}
+		left := int32(0)
+		if is, ok := next.(*appsv1.Deployment); ok && is.DeletionTimestamp == nil {
+			left = *is.Spec.Replicas
+		}
+		taken = max(c.readyOf(was)-left, 0)
+	case *rollouts.BatchRelease:
+		if was.DeletionTimestamp != nil || next != nil && next.GetDeletionTimestamp() == nil {
+			return
+		}
+		for _, e := range each[*appsv1.Deployment](c.w.store.objects) {
+			if e.Labels[rollouts.LabelCanaryDeployment] != "" {
+				taken += c.readyOf(e)
+			}
+		}
+	}
+	if taken > 0 && c.everyReady()-taken <= 0 && c.w.seen[kindSet] >= c.hurtAt {
+		c.violate("alone", "%s takes the last %d ready pods, of %s", actor, taken, old.GetName())
+	}
+}
+
+// batchGoes reports whether the BatchRelease is being deleted. What goes with it was decided
+// before, and pods may have become ready since.
+func (c *checks) batchGoes() bool {
+	for _, b := range each[*rollouts.BatchRelease](c.w.store.objects) {
+		return b.DeletionTimestamp != nil
+	}
+	return true
+}
+
+// acting reports whether the actor is a part of Weir.
+func (c *checks) acting(actor string) bool {
+	return actor == "rollout" || actor == "batch" || actor == "sizes"
+}
+
+// readyOf counts the pods of a Deployment that are ready, and that whoever acts now has seen
+// ready.
+func (c *checks) readyOf(d *appsv1.Deployment) int32 {
+	var n int32
+	seen := c.w.store.at(c.w.seen[kindSet])
+	for _, rs := range each[*appsv1.ReplicaSet](c.w.store.objects) {
+		if metav1.IsControlledBy(rs, d) {
+			n += min(serving(rs), serving(find[*appsv1.ReplicaSet](seen, kindSet, rs.Name)))
+		}
+	}
+	return n
+}
+
+// everyReady counts the ready pods that were there before the write that is checked.
+func (c *checks) everyReady() int32 {
+	var n int32
+	before := c.w.store.at(c.w.store.newest() - 1)
+	for _, rs := range each[*appsv1.ReplicaSet](before) {
+		if e := metav1.GetControllerOf(rs); e != nil && rs.DeletionTimestamp == nil && !c.leaving(before, e.Name) {
+			n += serving(rs)
+		}
+	}
+	return n
+}
+
+// leaving reports whether the Deployment of a name is not to have its pods much longer.
+func (c *checks) leaving(s snapshot, name string) bool {
+	d := find[*appsv1.Deployment](s, kindDeployment, name)
+	return d == nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0
+}
+
+// onlyExtraServes reports whether pods beside the workload serve alone, and the workload has a
+// template whose pods cannot start.
+func (e *end) onlyExtraServes() bool {
+	d, ok := e.workload().(*appsv1.Deployment)
+	if !ok || !bad(d.Spec.Template) {
+		return false
+	}
+	var own, extra int32
+	for _, rs := range each[*appsv1.ReplicaSet](e.store.objects) {
+		if metav1.IsControlledBy(rs, d) {
+			own += serving(rs)
+		} else {
+			extra += serving(rs)
+		}
+	}
+	return own == 0 && extra > 0
+}
+
+// clumsy is a Deployment whose owner breaks its pods and deletes its ReplicaSets.
+func (s *schedule) clumsy() {
+	s.breaks = true
+	s.deployed()
+}
+
+// clumsyMoves are for worlds whose owner is clumsy.
+var clumsyMoves = []move{
+	{"breaks", 3, func(s *schedule, b byte) {
+		sets := byAge(each[*appsv1.ReplicaSet](s.store.objects))
+		if len(sets) == 0 {
+			return
+		}
+		rs := sets[int(b>>1)%len(sets)]
+		if s.store.unready[image(rs)] = b%2 == 0; b%2 == 0 {
+			s.check.fails()
+			s.tell.did("breaks " + image(rs))
+			s.as("pods", func() error { ready(s.store, rs, -*rs.Spec.Replicas); return nil })
+		}
+	}},
+	{"loses", 1, func(s *schedule, _ byte) {
+		if r := find[*rollouts.Rollout](s.store.objects, kindRollout, app0); r != nil && r.Status.Phase == rollouts.PhaseProgressing {
+			stable := r.Status.Active().StableRevision
+			s.lose(func(rs *appsv1.ReplicaSet) bool { return rs.Labels[hashKey] == stable })
+		}
+	}},
+}
+
+// TestClumsySchedules plays schedules with unready stable pods and deleted ReplicaSets.
+func TestClumsySchedules(t *testing.T) { playSchedules(t, (*schedule).clumsy, *schedules) }

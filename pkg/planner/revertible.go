@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// The stable revision may be deleted or edited while a step waits. Operators must learn
+// that at once, and not from the abort that stalls: they may have to abort in a hurry.
+
+// reportRevertible sets the condition Revertible, and appends what it says to the message
+// of the step.
+func reportRevertible(d *draft) {
+	reason, message := irreversible(d.facts)
+	was := d.status.Condition(rollouts.ConditionRevertible)
+	if was != nil {
+		d.status.Message = strings.TrimSuffix(d.status.Message, "; "+was.Message)
+	}
+	if reason == "" {
+		d.status.RemoveCondition(rollouts.ConditionRevertible)
+		return
+	}
+	if was == nil || was.Reason != string(reason) {
+		d.warn(string(reason), message)
+	}
+	d.set(rollouts.ConditionRevertible, metav1.ConditionFalse, string(reason), message)
+	d.status.Message = strings.TrimSuffix(d.status.Message, ".") + "; " + message
+}
+
+// irreversible says why abort and rollback cannot restore the stable revision of a release
+// that goes on or waits; empty if they can. Of an abort the condition Stalled says it.
+func irreversible(f *facts) (reason rollouts.StallReason, message string) {
+	if f.w == nil || f.status.Phase != rollouts.PhaseProgressing || !f.doing(rollouts.ActivityInitializing, rollouts.ActivityInRolling, rollouts.ActivityPaused) {
+		return "", ""
+	}
+	kind, stable := f.w.RevisionKind, f.progress().StableRevision
+	switch {
+	case edited(f):
+		return rollouts.StalledStableEdited, fmt.Sprintf(
+			"the %s of the stable revision %s was edited, and its template is not restored: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
+	case f.w.StableGone && f.w.BackByTemplate:
+		return rollouts.StalledStableGone, fmt.Sprintf(
+			"the %s of the stable revision %s was deleted: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
+	case f.w.StableGone:
+		return rollouts.StalledStableGone, fmt.Sprintf(
+			"the %s of the stable revision %s was deleted, and its pods with it: abort and rollback cannot go back to it; %s", kind, stable, wayOut(f))
+	default:
+		return "", ""
+	}
+}
+
+// Irreversible says why a verb that goes back cannot restore the stable revision; empty if it
+// can, or if the verb does not go back.
+func Irreversible(r *rollouts.Rollout, v rollouts.Verb) string {
+	c := r.Status.Condition(rollouts.ConditionRevertible)
+	if c == nil || c.Status != metav1.ConditionFalse || v != rollouts.VerbAbort && v != rollouts.VerbRollback {
+		return ""
+	}
+	return c.Message
+}

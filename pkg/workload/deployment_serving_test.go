@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
+)
+
+// Extra pods stay while the Deployment itself has too few available pods, whichever template
+// they run, and go when others can serve. An abort treats those of the live template alike.
+func TestExtraPodsServeAlone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		own, extra int32
+		// other reports whether the extra pods run another template than the Deployment.
+		other, abort bool
+		stays        bool
+	}{
+		"alone":                                {own: 0, extra: 2, stays: true},
+		"alone, of another template":           {own: 0, extra: 2, other: true, stays: true},
+		"alone, in an abort":                   {own: 0, extra: 2, abort: true, stays: true},
+		"not ready either":                     {own: 0, extra: 0},
+		"not ready either, another template":   {own: 0, extra: 0, other: true},
+		"below the floor":                      {own: 8, extra: 2, stays: true},
+		"at the floor":                         {own: 9, extra: 2},
+		"fewer than those of another template": {own: 1, extra: 2, other: true, stays: true},
+		"as many as those of another template": {own: 2, extra: 2, other: true},
+		"as many, in an abort":                 {own: 2, extra: 2, abort: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, owned, extra := drivenCanary(t, "25%")
+			target := to("25%")
+			target.Abort = tc.abort
+			v, _ := readDriving(d)
+			v.told(target.Target)
+			writeDriving(d, v)
+			extra.UID = "extra"
+			if tc.other {
+				extra.Name, extra.Spec.Template.Spec.Containers[0].Image = "web-canary-other", "web:other"
+			}
+			pods := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: extra.Spec.Replicas, Template: extra.Spec.Template}}
+			pods.Name, pods.OwnerReferences = "extra", []metav1.OwnerReference{*metav1.NewControllerRef(extra, deploymentKind)}
+			pods.Status = appsv1.ReplicaSetStatus{Replicas: *extra.Spec.Replicas, ReadyReplicas: tc.extra, AvailableReplicas: tc.extra}
+			owned = append(owned, pods)
+			left := tc.own
+			for _, rs := range replicaSets(owned) {
+				if metav1.IsControlledBy(rs, d) {
+					rs.Status.AvailableReplicas = min(left, size(rs))
+					left -= rs.Status.AvailableReplicas
+				}
+			}
+			if left > 0 || replicas(d) != 10 {
+				t.Fatalf("%d of %d pods have no set", left, replicas(d))
+			}
+			if needed := (canary{}).Observe(d, owned).ExtraNeeded; (needed != "") != tc.stays {
+				t.Errorf("it says %q, want the pods to stay: %t", needed, tc.stays)
+			}
+			for _, c := range append(canary{}.SetTarget(d, owned, target, owner()), givenBack(d, owned)...) {
+				shrinks := c.Base != nil && c.Base.GetName() == extra.Name && (c.Want == nil || *c.Want.(*appsv1.Deployment).Spec.Replicas < *extra.Spec.Replicas)
+				if shrinks && tc.stays {
+					t.Error("the pods go")
+				}
+			}
+		})
+	}
+}
+
+// givenBack returns what giving the Deployment back at once changes, after its keys have gone.
+func givenBack(d *appsv1.Deployment, owned []object.Object) []object.Change {
+	back := restored(d.DeepCopy(), d, false)
+	back.Generation, back.Status.ObservedGeneration = 1, 1
+	return canary{}.Restore(back, owned, planner.RestoreWorkload{})
+}
