@@ -53,7 +53,7 @@ story: ## run one story of the planner and print its transcript: S=partition/bri
 	@go test ./pkg/planner -run '^TestStories$$/^$(subst /,$$/^,$(S))$$' && cat 'pkg/planner/testdata/$(S).txt'
 
 test: build kube ## units, stories, goldens, fuzz seeds, server tests, and a short end-to-end pass; RUN='TestA|TestB' runs some
-	go test -timeout 1h $(run) ./...
+	go test -timeout 2h $(run) ./...
 	$(go_e2e) -tags e2e -short $(run) $(e2e_tests)
 
 verify: lint ## linters, generated code, licence headers, words, versions, go.mod, known vulnerabilities, sizes
@@ -91,7 +91,7 @@ e2e-traffic: build kube traefik ## releases under load, through a real proxy: re
 	$(go_e2e) -tags e2e,traffic -v $(run) ./test/dataplane
 
 e2e-metrics: build kube traefik prometheus ## releases judged by a real Prometheus: bad versions aborted in time, good ones not; SHORT=1 for three of them
-	$(go_e2e) -tags e2e,traffic,metrics -v -timeout 40m -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
+	$(go_e2e) -tags e2e,traffic,metrics -v -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
 
 e2e-web: build kube ## the dashboard in a real browser: keyboard, screen reader, phone, two people; ONLY=pages needs no control plane
 	hack/web-e2e.sh $(ONLY)

@@ -15,7 +15,7 @@
 # take `git diff` as the new one.
 set -euo pipefail
 
-command='go test -failfast -timeout 5m ./pkg/planner/... ./pkg/workload/... ./pkg/traffic/... ./pkg/registry/...'
+command='go test -failfast -timeout 1h ./pkg/planner/... ./pkg/workload/... ./pkg/traffic/... ./pkg/registry/...'
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"

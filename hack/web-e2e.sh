@@ -22,4 +22,4 @@ export CHROMIUM=${CHROMIUM:-$(command -v chromium || true)}
 	missing "there is no chromium, and none to download; Debian's package is chromium"
 
 [[ ${1:-pages} != pages ]] || (cd web/e2e && npx playwright test pages)
-[[ ${1:-live} != live ]] || go test -tags e2e,web -count=1 -v -timeout 30m ./test/web
+[[ ${1:-live} != live ]] || go test -tags e2e,web -count=1 -v -timeout 2h ./test/web

@@ -11,16 +11,13 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -45,7 +42,7 @@ func main() {
 	f.StringVar(&o.address, "listen", "127.0.0.1:8080", "address and port; one that others reach needs a certificate")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty inside a pod")
 	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
-	f.StringVar(&o.certificate, "tls-cert-file", "", "serving certificate")
+	f.StringVar(&o.certificate, "tls-cert-file", "", "serving certificate, read again when it changes")
 	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
 	f.StringVar(&o.clients, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
 	f.StringVar(&o.sessionKey, "session-key-file", "", "file of 32 bytes that replicas share, for token; without it sessions end with the process")
@@ -75,12 +72,12 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := o.listen()
+	listener, err := o.listen(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "weir-dashboard serves on", listener.Addr())
-	return dashboard.Serve(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listener)
+	return dashboard.Serve(ctx, handler, listener)
 }
 
 // cluster says how to reach the cluster. Only impersonation needs an account of its own.
@@ -151,7 +148,7 @@ func (o *options) impersonation(ctx context.Context, config *rest.Config) (dashb
 	return o.as, dashboard.CheckConstrained(ctx, config, o.as.Prefix)
 }
 
-func (o *options) listen() (net.Listener, error) {
+func (o *options) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := net.Listen("tcp", o.address)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
@@ -162,20 +159,9 @@ func (o *options) listen() (net.Listener, error) {
 		}
 		return listener, nil
 	}
-	pair, err := tls.LoadX509KeyPair(o.certificate, o.key)
+	config, err := dashboard.ReloadTLS(ctx, o.certificate, o.key, o.clients)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reading --tls-cert-file: %w", err), listener.Close())
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if o.clients != "" {
-		authority, err := os.ReadFile(o.clients)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("reading --client-ca-file: %w", err), listener.Close())
-		}
-		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !config.ClientCAs.AppendCertsFromPEM(authority) {
-			return nil, errors.Join(errors.New("--client-ca-file has no certificate"), listener.Close())
-		}
+		return nil, errors.Join(fmt.Errorf("--tls-cert-file, --tls-private-key-file, --client-ca-file: %w", err), listener.Close())
 	}
 	return tls.NewListener(listener, config), nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 const (
@@ -105,7 +106,9 @@ func TestWebhookHolds(t *testing.T) {
 	}
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
 	var last string
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.Webhook+"/admission/v1/workloads", bytes.NewBufferString(review))
 		if err != nil {
 			return false, err

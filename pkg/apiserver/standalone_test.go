@@ -29,6 +29,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 	apply "github.com/weir-rollouts/weir/pkg/generated/applyconfiguration/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/generated/clientset/versioned"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // What makes no sense without a cluster is refused, by the name of the flag.
@@ -123,13 +124,8 @@ func TestStandalone(t *testing.T) {
 		"201|abort|verb|1|v2|3|too many errors|RequestResponse", "201|abort|verb|1|v2||too many errors|RequestResponse",
 		"409|promote|verb|||||RequestResponse")
 	for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Modified, watch.Modified} {
-		select {
-		case e := <-events.ResultChan():
-			if e.Type != want {
-				t.Fatalf("the watch got %s, want %s", e.Type, want)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("the watch never got %s", want)
+		if e := <-events.ResultChan(); e.Type != want {
+			t.Fatalf("the watch got %s, want %s", e.Type, want)
 		}
 	}
 	// The files of this test are all that there is of it.
@@ -143,7 +139,9 @@ func TestStandalone(t *testing.T) {
 func audited(t *testing.T, path string, want ...string) {
 	t.Helper()
 	var got []string
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		data, err := os.ReadFile(path)
 		got = decisions(data)
 		return len(got) == len(want), err

@@ -53,7 +53,7 @@ func TestForgedStatus(t *testing.T) {
 			if d := plan.Status.Drive; d == nil || d.Partition != intstr.FromString("20%") {
 				t.Fatalf("it is told %+v, want 20%%", d)
 			}
-			w.Target = &planner.Target{Partition: plan.Status.Drive.Partition, Owner: "batch", Revision: "v2"}
+			w.Target = &planner.Target{Partition: plan.Status.Drive.Partition, Owner: "batch", Revision: planner.Revision{Name: "v2"}}
 			w.TargetApplied = true
 			b.Status.Drive = plan.Status.Drive
 			for _, a := range batch.Decide(o).Actions {

@@ -5,15 +5,9 @@ package certs
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-
-	"github.com/weir-rollouts/weir/internal/disk"
 )
 
 // content is the certificate that both ports show, replaced while they serve.
@@ -51,25 +45,4 @@ func (c *content) set(cert, key []byte) bool {
 		l.Enqueue()
 	}
 	return true
-}
-
-// writeFiles puts data into files of a directory. Each is replaced as a whole.
-func writeFiles(dir string, files map[string][]byte) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the directory of certificates: %w", err)
-	}
-	for name, data := range files {
-		path := filepath.Join(dir, name)
-		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, data) {
-			continue
-		}
-		err := disk.Replace(path, func(out io.Writer) error {
-			_, err := out.Write(data)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
-	}
-	return nil
 }

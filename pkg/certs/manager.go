@@ -29,6 +29,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/weir-rollouts/weir/internal/disk"
 )
 
 const (
@@ -239,8 +241,8 @@ func (m *Manager) use(secrets map[string]*corev1.Secret) error {
 			continue
 		}
 		if dir := m.Files[name]; dir != "" {
-			if err := writeFiles(dir, secret.Data); err != nil {
-				return err
+			if err := disk.ReplaceTogether(dir, secret.Data); err != nil {
+				return fmt.Errorf("writing the files of Secret %s: %w", name, err)
 			}
 		}
 		if name == ServingSecret && m.serving.set(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]) {

@@ -102,7 +102,7 @@ func (t *target) restore(ctx context.Context, number int64) ([]byte, error) {
 			return r.Restore.Raw, nil
 		}
 	}
-	return nil, fmt.Errorf("the template of release %d is not on record any more", number)
+	return nil, fmt.Errorf("the template of release %d is not on record any more, or you may not get the workload that it is of", number)
 }
 
 // compare has a program compare the templates of two releases, as kubectl diff does.

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -29,21 +27,5 @@ func ServeLocal(ctx context.Context, cluster *rest.Config, ready func(address st
 		return errors.Join(err, listener.Close())
 	}
 	ready("http://" + secret.Host + Root + "#secret=" + secret.Value)
-	return Serve(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listener)
-}
-
-// Serve serves until the context ends. Streams end with it.
-func Serve(ctx context.Context, server *http.Server, listener net.Listener) error {
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serving: %w", err)
-	case <-ctx.Done():
-		err := server.Close()
-		if last := <-ended; !errors.Is(last, http.ErrServerClosed) {
-			err = errors.Join(err, last)
-		}
-		return err
-	}
+	return Serve(ctx, handler, listener)
 }

@@ -14,11 +14,15 @@ import (
 // What a script may use. The scripts of users need less than a hundredth of it.
 const (
 	maxScript = 64 << 10
-	// maxTime is for instructions that take long, such as sorting.
-	maxTime = 2 * time.Second
 	// maxSteps are instructions and other work: each table that is converted, and each
-	// bytesOfStep of texts on the stack of an instruction.
-	maxSteps, stepsOfTable, bytesOfStep = 200_000, 16, 1 << 10
+	// bytesOfStep of texts and valuesOfStep of values on the stack of an instruction.
+	maxSteps, stepsOfTable, bytesOfStep, valuesOfStep = 200_000, 16, 1 << 10, 256
+	// stepsOfError is the cost of an error that the script catches: the interpreter
+	// describes the stack for each.
+	stepsOfError = 100
+	// maxSearchTime is CPU time, which a busy machine does not use up. Only a search by a
+	// pattern needs it: the length of its texts does not bound the work of a search.
+	maxSearchTime = time.Minute
 	// maxText is the length of one text: that of all annotations of an object.
 	maxText = 256 << 10
 	// maxSearched is the length of a text that is searched by a pattern.
@@ -40,17 +44,19 @@ type budget struct {
 	end             context.CancelCauseFunc
 	state           *lua.LState
 	steps           int
+	// searchTime is maxSearchTime, and began the CPU time of this thread at the start.
+	searchTime, began time.Duration
 }
 
-func newBudget(state *lua.LState) (*budget, context.CancelFunc) {
+// newBudget starts to count. The caller runs the script on one thread and calls end.
+func newBudget(state *lua.LState) *budget {
 	//nolint:forbidigo // A route is computed by pure functions, which have no context.
-	timed, stop := context.WithTimeoutCause(context.Background(), maxTime, fmt.Errorf("%s takes more than %s", chunkName, maxTime))
-	ctx, end := context.WithCancelCause(timed)
-	return &budget{Context: ctx, end: end, state: state}, stop
+	ctx, end := context.WithCancelCause(context.Background())
+	return &budget{Context: ctx, end: end, state: state, searchTime: maxSearchTime, began: threadTime()}
 }
 
-// Done implements context.Context. It counts an instruction by the texts on the stack
-// of its function. The result of the instruction before is among them.
+// Done implements context.Context. It counts an instruction by the values and texts on
+// the stack of its function. The result of the instruction before is among them.
 func (b *budget) Done() <-chan struct{} {
 	size := 0
 	for i := range b.state.GetTop() {
@@ -59,7 +65,7 @@ func (b *budget) Done() <-chan struct{} {
 			_ = b.text(len(s)) // the channel says it
 		}
 	}
-	_ = b.step(1 + size/bytesOfStep) // the channel says it
+	_ = b.step(1 + b.state.GetTop()/valuesOfStep + size/bytesOfStep) // the channel says it
 	return b.Context.Done()
 }
 
@@ -79,4 +85,12 @@ func (b *budget) text(n int) error {
 		return b.over()
 	}
 	return nil
+}
+
+// searched ends a script whose searches have used up their CPU time.
+func (b *budget) searched() error {
+	if threadTime()-b.began > b.searchTime {
+		b.end(fmt.Errorf("%s searches texts by patterns for more than %s of CPU time", chunkName, b.searchTime))
+	}
+	return b.over()
 }

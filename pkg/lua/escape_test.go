@@ -6,6 +6,8 @@ package lua
 import (
 	"strings"
 	"testing"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 const (
@@ -32,7 +34,7 @@ func TestEscapes(t *testing.T) {
 
 		"recursion":                  {`local function f() return 1 + f() end f()`, "stack overflow"},
 		"tail recursion":             {`local function f() return f() end f()`, tooLong},
-		"recursion through pcall":    {`local function f() pcall(f) return 1 + f() end f()`, "script takes more than"},
+		"recursion through pcall":    {`local function f() pcall(f) return 1 + f() end f()`, tooLong},
 		"recursion through tostring": {`local t t = setmetatable({}, {__tostring = function() return tostring(t) end}) tostring(t)`, "stack overflow"},
 		"recursion through gsub":     {`local function f() return (("a"):gsub("a", f)) end f()`, "stack overflow"},
 		"many values":                {`local t = {unpack({}, 1, 1e8)}`, "registry overflow"},
@@ -45,8 +47,17 @@ func TestEscapes(t *testing.T) {
 		"a repetition of long ones":   {big + `s:rep(1e15)`, tooBig},
 		"a concatenation":             {big + `local t = {} for i = 1, 100 do t[i] = s end local x = table.concat(t)`, tooBig},
 		"a concatenation's separator": {big + `local t = {} for i = 1, 100 do t[i] = "" end local x = table.concat(t, s)`, tooBig},
-		"errors that are long":        {big + `local t = {} while true do local _, e = pcall(error, s .. #t) t[#t + 1] = e end`, "takes more than"},
-		"errors by a long key":        {big + `local t = {} while true do local _, e = pcall(function() return (nil)[s] end) t[#t + 1] = e end`, "takes more than"},
+		"errors that are long":        {big + `local t = {} while true do local _, e = pcall(error, s .. #t) t[#t + 1] = e end`, tooLong},
+		"errors by a long key":        {big + `local t = {} while true do local _, e = pcall(function() return (nil)[s] end) t[#t + 1] = e end`, tooLong},
+
+		"many sorts":         {`local t = {} for i = 1, 5000 do t[i] = 5000 - i end while true do table.sort(t) end`, tooLong},
+		"many moves":         {`local t = {} for i = 1, 16000 do t[i] = i end while true do table.insert(t, 1, 1) end`, tooLong},
+		"many removals":      {`local t = {} for i = 1, 16000 do t[i] = i end while true do table.remove(t, 1) t[#t + 1] = 1 end`, tooLong},
+		"many unpackings":    {`local t = {} while true do unpack(t, 1, 60000) end`, tooLong},
+		"many arguments":     {`local function f(...) while true do select("#", ...) end end f(unpack({}, 1, 30000))`, tooLong},
+		"many joined lists":  {`local t = {} for i = 1, 16000 do t[i] = "" end while true do table.concat(t) end`, tooLong},
+		"many searches":      {`local s = ("x"):rep(16000) while true do s:gsub("x", "y") end`, tooLong},
+		"many caught errors": {`while true do pcall(error, "x") end`, tooLong},
 
 		"many tables":             {`local t = {} while true do t = {t} end`, tooLong},
 		"many tables in one":      {`local t = {} while true do t[#t + 1] = {{a = 1}, {a = 1}} end`, tooLong},
@@ -135,5 +146,20 @@ func TestWhatCannotComeIn(t *testing.T) {
 		if _, err := Run("return obj", in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)
 		}
+	}
+}
+
+// TestSearchTime ends a script by the CPU time of its searches, not by that of the machine.
+func TestSearchTime(t *testing.T) {
+	state := lua.NewState()
+	defer state.Close()
+	b := newBudget(state)
+	defer b.end(nil)
+	if b.searchTime = 0; b.searched() == nil {
+		t.Error("a search without CPU time passes")
+	}
+	want := "script searches texts by patterns for more than 0s of CPU time"
+	if _, err := b.run(`local s = ("x"):rep(1000) while true do pcall(s.find, s, "x-x-y") end`, nil); b.over() == nil || b.over().Error() != want {
+		t.Errorf("error %v, then %v, want %q", err, b.over(), want)
 	}
 }

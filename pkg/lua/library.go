@@ -6,6 +6,7 @@ package lua
 import (
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -36,29 +37,113 @@ func (c *converter) open(l *lua.LState) {
 	} {
 		set(l, name, l.NewFunction(fn))
 	}
-	guard(l, "rep", func(s string) error {
-		size := float64(len(s)) * float64(l.CheckNumber(2))
-		return c.text(int(min(max(size, 0), maxText+1)))
-	})
-	for _, name := range []string{"find", "match", "gmatch", "gsub"} {
-		guard(l, name, func(s string) error {
-			if len(s) > maxSearched {
-				return fmt.Errorf("a text of more than %d KiB cannot be searched", maxSearched>>10)
-			}
-			return nil
-		})
-	}
+	c.charge(l)
 }
 
-// guard makes a function of the library string check the text that it is given.
-// Nothing ends the function once it runs.
-func guard(l *lua.LState, name string, check func(s string) error) {
-	fn, _ := l.GetField(l.GetGlobal(lua.StringLibName), name).(*lua.LFunction)
-	run := fn.GFunction
-	fn.GFunction = func(l *lua.LState) int {
-		must(l, check(l.CheckString(1)))
-		return run(l)
+// charge makes the functions of the libraries count their work before they do it, where
+// the work is more than that of an instruction: nothing interrupts such a function.
+func (c *converter) charge(l *lua.LState) {
+	before(l, "string.rep", func() error {
+		size := float64(len(l.CheckString(1))) * float64(l.CheckNumber(2))
+		return c.text(int(min(max(size, 0), maxText+1)))
+	})
+	for _, name := range []string{"string.find", "string.match", "string.gmatch", "string.gsub"} {
+		before(l, name, func() error { return c.search(l.CheckString(1)) })
+		after(l, name, func(lua.LValue) error { return c.searched() })
 	}
+	wrap(l, "string.gsub", func(l *lua.LState, run lua.LGFunction) int {
+		size := len(l.CheckString(1))
+		n := run(l)
+		replaced := int(lua.LVAsNumber(l.Get(-1)))
+		must(l, c.step(replaced*size/bytesOfReplacement)) // each replacement copies the text
+		return n
+	})
+	for _, name := range []string{"pcall", "xpcall"} {
+		after(l, name, func(worked lua.LValue) error {
+			if worked == lua.LTrue {
+				return nil
+			}
+			return c.step(stepsOfError)
+		})
+	}
+	before(l, "unpack", func() error {
+		list := l.CheckTable(1)
+		size := l.OptInt(3, list.Len()) - l.OptInt(2, 1)
+		return c.step(min(max(size, 0), maxRegisters) / valuesOfMove)
+	})
+	for _, name := range []string{"table.insert", "table.remove"} {
+		before(l, name, func() error { return c.step(l.CheckTable(1).Len() / valuesOfMove) })
+	}
+	before(l, "table.sort", func() error {
+		values, bytes := c.measure(l.CheckTable(1))
+		rounds := bits.Len(uint(values))
+		return c.step(rounds * (values/valuesOfComparison + bytes/bytesOfStep))
+	})
+	before(l, "table.concat", func() error {
+		list := l.CheckTable(1)
+		values, bytes := c.measure(list)
+		if l.GetTop() < 3 { // of the whole list
+			bytes += max(values-1, 0) * len(l.OptString(2, ""))
+			if err := c.text(min(bytes, maxText+1)); err != nil {
+				return err
+			}
+		}
+		return c.step(values/valuesOfConcat + bytes/bytesOfStep)
+	})
+}
+
+// A step is the work of moving, joining or comparing so many values, or of searching or
+// copying so many bytes.
+const (
+	valuesOfMove, valuesOfConcat, valuesOfComparison = 64, 16, 4
+	bytesOfSearch, bytesOfReplacement                = 16, 4 << 10
+)
+
+// search counts a search in a text.
+func (c *converter) search(s string) error {
+	if len(s) > maxSearched {
+		return fmt.Errorf("a text of more than %d KiB cannot be searched", maxSearched>>10)
+	}
+	return c.step(len(s) / bytesOfSearch)
+}
+
+// measure returns the number of entries of a list, and of the bytes of their texts.
+func (c *converter) measure(list *lua.LTable) (values, bytes int) {
+	values = list.Len()
+	for i := range values {
+		if s, ok := list.RawGetInt(i + 1).(lua.LString); ok {
+			bytes += len(s)
+		}
+	}
+	return values, bytes
+}
+
+// before makes a function of a library check something first.
+func before(l *lua.LState, name string, check func() error) {
+	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
+		must(l, check())
+		return run(l)
+	})
+}
+
+// after makes a function of a library check the first value that it returns.
+func after(l *lua.LState, name string, check func(first lua.LValue) error) {
+	wrap(l, name, func(l *lua.LState, run lua.LGFunction) int {
+		n := run(l)
+		must(l, check(l.Get(-max(n, 1))))
+		return n
+	})
+}
+
+// wrap makes with run in place of a function of a library, or of a global function.
+func wrap(l *lua.LState, name string, with func(l *lua.LState, run lua.LGFunction) int) {
+	value := l.GetGlobal(name)
+	if library, key, ok := strings.Cut(name, "."); ok {
+		value = l.GetField(l.GetGlobal(library), key)
+	}
+	fn, _ := value.(*lua.LFunction)
+	run := fn.GFunction
+	fn.GFunction = func(l *lua.LState) int { return with(l, run) }
 }
 
 // set sets a name of a library, or a global name.
@@ -95,8 +180,26 @@ func (c *converter) encode(l *lua.LState) int {
 	if err != nil {
 		return c.answer(l, lua.LNil, fmt.Errorf("value%w", err))
 	}
+	must(l, c.text(lengthOf(value))) // a table that is repeated in the value costs nothing before
 	text, err := json.Marshal(value)
 	return c.answer(l, lua.LString(text), err)
+}
+
+// lengthOf returns the length of the texts of a value, which its JSON has at least.
+func lengthOf(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []any:
+		for _, entry := range v {
+			n += lengthOf(entry)
+		}
+	case map[string]any:
+		for name, entry := range v {
+			n += len(name) + lengthOf(entry)
+		}
+	}
+	return n
 }
 
 // decode is json.decode.

@@ -11,6 +11,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -24,13 +25,15 @@ const chunkName = "script"
 // numbers come back as int64, others as float64.
 func Run(script string, obj map[string]any) (out map[string]any, err error) {
 	limitLists()
+	runtime.LockOSThread() // the budget measures the CPU time of one thread
+	defer runtime.UnlockOSThread()
 	state := lua.NewState(lua.Options{
 		SkipOpenLibs: true, CallStackSize: maxDepth, MinimizeStackMemory: true,
 		RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 1024,
 	})
 	defer state.Close()
-	b, stop := newBudget(state)
-	defer stop()
+	b := newBudget(state)
+	defer b.end(nil)
 	if out, err = b.run(script, obj); b.over() != nil {
 		err = b.over()
 	}

@@ -15,8 +15,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
 
-// PlanHash identifies what step numbers refer to. Pauses and the failure
-// threshold may be edited without renumbering anything, so they do not count.
+// PlanHash identifies what step numbers refer to. An edit that changes the hash makes the
+// release look for its step again; TestPlanHashFields lists each field that does not count:
+//
+//   - pauses, failureThreshold, progressDeadlineSeconds: they say how long to wait, and the
+//     current values are read in each pass. No step means anything else.
+//   - analysis: each check has a digest of its own with its evidence (mark), so that evidence
+//     of a check that was edited does not count for the check as it is now.
+//
+// All texts are quoted, so that no two plans are written the same. A size is written as a
+// text: 5 and "5" are the same size.
 func PlanHash(r *rollouts.Release) string {
 	if r == nil {
 		return ""
@@ -43,7 +51,7 @@ func PlanHash(r *rollouts.Release) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// BatchPlanHash identifies a release plan.
+// BatchPlanHash identifies a release plan. Each field counts (TestBatchPlanHashFields).
 func BatchPlanHash(p rollouts.ReleasePlan) string {
 	h := sha256.New()
 	for _, b := range p.Batches {
@@ -76,8 +84,10 @@ func targetOf(a Action) string {
 	if !routes {
 		return a.String()
 	}
-	sum := sha256.Sum256([]byte(weight(to.Want.Weight) + matches(to.Want.Matches) + modifier(to.Want.Headers)))
-	return to.String() + " " + hex.EncodeToString(sum[:8])
+	// The whole digest: whoever writes a plan could make two steps with the same 64 bits, and
+	// the second one would not wait until routers know what it wants.
+	sum := sha256.Sum256([]byte(weight(to.Want.Weight) + "\n" + matches(to.Want.Matches) + "\n" + modifier(to.Want.Headers)))
+	return to.String() + " " + hex.EncodeToString(sum[:])
 }
 
 func text(s *string) string {

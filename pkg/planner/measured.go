@@ -153,10 +153,13 @@ func (c *checked) continues(stored *rollouts.CheckStatus) bool {
 	return stored != nil && !c.edited(stored) && (!c.once() || !earlier(c.since, stored))
 }
 
-// mark begins the stored evidence of a check: one that is edited gets another one.
+// mark begins the stored evidence of a check: one that is edited gets another one. It is a
+// whole digest: whoever edits a check could find another check with the same 32 bits in
+// seconds, which would inherit the evidence. Evidence with a shorter mark, of an earlier
+// version, does not count: the check begins again.
 func (c *checked) mark() string {
 	sum := sha256.Sum256([]byte(dump.ForHash(c.Planned)))
-	return hex.EncodeToString(sum[:4]) + " "
+	return hex.EncodeToString(sum[:]) + " "
 }
 
 // edited reports whether a stored result is of the check as it was before an edit. What has

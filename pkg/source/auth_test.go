@@ -94,12 +94,8 @@ func TestClose(t *testing.T) {
 				t.Fatal(fault)
 			}
 			client.Close()
-			for i := range open {
-				select {
-				case <-closed:
-				case <-time.After(10 * time.Second):
-					t.Fatalf("%d of %d connections are closed", i, open)
-				}
+			for range open {
+				<-closed // each connection is closed, or this never ends
 			}
 		})
 	}

@@ -14,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 const mib = 1 << 20
@@ -89,7 +91,9 @@ func TestTidy(t *testing.T) {
 // readers who began before it.
 func freed(t *testing.T, s *Store) (u Usage) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		s.etcd.Server.Backend().ForceCommit()
 		u = s.Usage()
 		return u.fragmented(), nil

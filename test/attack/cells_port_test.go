@@ -20,22 +20,19 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 const (
 	webhookPath = "/admission/v1/workloads"
-	// slowest is what one update may take while somebody floods the port: less than the webhook's time.
-	slowest = 3 * time.Second
-	// Bodies that do not end may be read for so long, and take so much memory together.
-	longestRead = 20 * time.Second
-	mostMemory  = 256 << 20
+	// Bodies that do not end may take so much memory together.
+	mostMemory = 256 << 20
 )
 
 var portCells = []cell{
@@ -86,14 +83,12 @@ func neverEnds(a *app, _ *user) {
 	a.t.Helper()
 	address, before := a.webhook(), memory(a)
 	var wg sync.WaitGroup
-	var longest, most atomic.Int64
-	began := time.Now()
+	var most atomic.Int64
 	for range 120 {
 		wg.Go(func() {
 			if err := a.hang(address); err != nil {
 				a.t.Error(err)
 			}
-			longest.Store(max(longest.Load(), int64(time.Since(began))))
 		})
 	}
 	done := make(chan struct{})
@@ -111,18 +106,15 @@ func neverEnds(a *app, _ *user) {
 		}
 		break
 	}
-	if took := time.Duration(longest.Load()); took > longestRead {
-		a.t.Errorf("a body that does not end was read for %s", took)
-	}
 	if grown := most.Load(); grown > mostMemory {
 		a.t.Errorf("bodies that do not end took %d MiB", grown>>20)
 	}
 }
 
 // hang sends what is taken of a body, and returns when the server has closed the
-// connection, or does not for twice as long as it may.
+// connection. A server that never closes it is an error.
 func (a *app) hang(address string) error {
-	ctx, cancel := context.WithTimeout(a.t.Context(), 2*longestRead)
+	ctx, cancel := patience.Context(a.t.Context(), patience.Long)
 	defer cancel()
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is the attacker
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -135,6 +127,9 @@ func (a *app) hang(address string) error {
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", webhookPath, 4<<20)
 	_, _ = io.Copy(conn, io.LimitReader(endless{}, 4<<20-1)) // it may be refused in between
 	_, _ = io.Copy(io.Discard, conn)
+	if ctx.Err() != nil {
+		return fmt.Errorf("a body that does not end is still read: %w", context.Cause(ctx))
+	}
 	return nil
 }
 
@@ -170,15 +165,15 @@ func memory(a *app) int64 {
 	return kib << 10
 }
 
-// measures wants an update to be held, and that not to take long.
+// measures wants an update to be held: the webhook answers it within the time that
+// kube-apiserver gives the webhook.
 func (a *app) measures() {
 	a.t.Helper()
-	began := time.Now()
 	got := a.tries(here.admin, request{
 		method: http.MethodPatch, path: a.path() + "?dryRun=All", kind: string(types.MergePatchType), body: change{version: "v2"}.body(),
 	})
-	if took := time.Since(began); took > slowest || !strings.Contains(got.body, `"paused":true`) {
-		a.t.Errorf("an update took %s: %s", took, got)
+	if !strings.Contains(got.body, `"paused":true`) {
+		a.t.Errorf("an update is not held: %s", got)
 	}
 }
 

@@ -32,8 +32,8 @@ type program struct {
 	ready func(ctx context.Context) error
 }
 
-// startTimeout is generous, because several clusters may start on two cores.
-const startTimeout = 3 * time.Minute
+// startTimeout only ends what hangs.
+const startTimeout = patience.Long
 
 func (c *Cluster) program(name string) program {
 	p := program{path: filepath.Join(c.opts.Bin, name)}
@@ -163,7 +163,7 @@ func httpOK(url string) func(context.Context) error {
 }
 
 func get(ctx context.Context, client *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // one answer of many that are asked for
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

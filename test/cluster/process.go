@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // spawner starts processes from one thread that lives as long as the cluster.
@@ -105,7 +107,7 @@ func (p *process) signal(sig os.Signal, ending bool) error {
 }
 
 // stop asks politely, and insists after a while.
-func (p *process) stop(patience time.Duration) {
+func (p *process) stop(limit time.Duration) {
 	if !p.running() {
 		return
 	}
@@ -116,7 +118,7 @@ func (p *process) stop(patience time.Duration) {
 	select {
 	case <-p.exited:
 		return
-	case <-time.After(patience):
+	case <-time.After(limit):
 	}
 	_ = p.signal(syscall.SIGKILL, true) // it can only fail for a process already gone
 	<-p.exited
@@ -186,7 +188,7 @@ func (c *Cluster) End(name string) error {
 	if err != nil || !p.running() {
 		return err // with a server that has ended its controllers have, too
 	}
-	p.stop(90 * time.Second)
+	p.stop(patience.Long)
 	return c.goOnWithout(name)
 }
 
@@ -227,7 +229,7 @@ func (c *Cluster) StartWith(name string, args ...string) error {
 		return err
 	}
 	if asked != name || p.running() && slices.Contains(c.moreOf(name), withoutControllers) {
-		p.stop(90 * time.Second) // it runs without the controllers, which are wanted again
+		p.stop(patience.Long) // it runs without the controllers, which are wanted again
 	}
 	if p.running() {
 		return fmt.Errorf("starting %s: it is running", name)
@@ -235,7 +237,7 @@ func (c *Cluster) StartWith(name string, args ...string) error {
 	c.mu.Lock()
 	c.more[name] = args
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := patience.Context(context.Background(), patience.Long)
 	defer cancel()
 	return c.run(ctx, name)
 }

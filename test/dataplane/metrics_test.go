@@ -21,6 +21,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // TestMetrics has versions judged by what the proxy counts of them, at 200 requests a
@@ -54,7 +55,7 @@ func TestMetrics(t *testing.T) {
 			}
 			asked := a.measured(tc.version, tc.after)
 			took := a.abortedBy(tc.check, tc.version, l, asked)
-			if took > tc.within {
+			if took > patience.Scaled(tc.within) {
 				t.Errorf("it took %s, want at most %s", took, tc.within)
 			}
 		})

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // reading is what an outsider reads of a Rollout. The status is the same in
@@ -127,17 +129,15 @@ func (c *outsider) pauses(step int32) *reading {
 	return c.looks()
 }
 
-// late is how much longer everything may take here than where a client has the
-// machine for itself.
-const late = 3
-
-// after stands for a fixed wait before one look: what is looked for must be so
-// within that time, and stay until it is over.
+// after stands for a fixed wait before one look, however slow the machine is: what is looked
+// for must become so, and stay until that time is over.
 func (c *outsider) after(d time.Duration, what string, ask func(context.Context) error) {
 	c.t.Helper()
 	begun, been := time.Now(), false
 	var last error
-	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, late*d, true, func(context.Context) (bool, error) {
+	ctx, cancel := patience.Context(c.t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		if last = ask(c.t.Context()); last != nil && been {
 			return false, last
 		}

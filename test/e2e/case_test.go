@@ -276,7 +276,9 @@ func (c *outsider) jumps(step int32) {
 
 func (c *outsider) insists(what string, every time.Duration, try func(*reading) bool) {
 	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), every, 10*time.Second, true, func(context.Context) (bool, error) {
+	ctx, cancel := patience.Context(c.t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) {
 		return try(c.looks()), nil
 	})
 	if err != nil {

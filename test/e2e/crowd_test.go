@@ -19,16 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 var (
 	soakReleases = flag.Int64("soak.releases", 50, "how many releases there are, over all applications")
 	soakCrowd    = flag.Int("soak.crowd", 12, "how many applications are released beside each other")
 )
-
-// end is how long a release may take to come to its end when nobody disturbs it
-// any more. Its pods take seconds, and two cores are busy with others.
-const end = 4 * time.Minute
 
 // Many releases beside each other, in each style, of applications whose pods are
 // slow and sometimes fail. Users change their minds in the middle; processes are
@@ -195,7 +192,9 @@ func (m *member) finish() {
 		m.set(m.live)
 	}
 	var last error
-	err := wait.PollUntilContextTimeout(m.t.Context(), 200*time.Millisecond, end, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := patience.Context(m.t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		last = m.urge(ctx)
 		return last == nil, nil
 	})

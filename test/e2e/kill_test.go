@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // Both processes are killed at every stage of a release, of its abort and of its
@@ -62,7 +63,7 @@ func newKiller(a *app, round int) *killer {
 // follow kills at each stage until the end. waiting is told of each step that waits.
 func (k *killer) follow(waiting func(step int32), end func(context.Context) error) {
 	k.app.t.Helper()
-	ctx, cancel := context.WithTimeout(k.app.t.Context(), 5*time.Minute)
+	ctx, cancel := patience.Context(k.app.t.Context(), 2*patience.Long)
 	defer cancel()
 	for ctx.Err() == nil {
 		k.untilNext(ctx, waiting)

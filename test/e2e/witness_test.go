@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // settling is how long a size may be seen after the owner has changed it, by a
@@ -169,7 +170,7 @@ func (w *witness) crowded(there int32) {
 		w.over = time.Time{}
 	case w.over.IsZero():
 		w.over = time.Now()
-	case time.Since(w.over) > 2*settling:
+	case time.Since(w.over) > patience.Scaled(2*settling):
 		w.fault("there are %d pods, which must not be more than %d: %s", there, limit, w.tell())
 		w.over = time.Time{}
 	}
@@ -229,7 +230,7 @@ func (w *witness) seeSet(e watch.Event) {
 	}
 	b := &w.bounds
 	allowed := func(size int32) int32 { return size + max(1, b.surge, b.beside(size)) }
-	if own <= allowed(b.size) && time.Since(b.since) > settling {
+	if own <= allowed(b.size) && time.Since(b.since) > patience.Scaled(settling) {
 		b.high = b.size
 	}
 	// Only a size that grew can be too much; one that is still to shrink waits.

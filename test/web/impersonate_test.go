@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weir-rollouts/weir/pkg/dashboard"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // weir-dashboard acts as users on a real cluster, in requests about Rollouts and no others,
@@ -34,7 +35,9 @@ func TestImpersonate(t *testing.T) {
 	starts := func(want string) {
 		t.Helper()
 		var last error
-		err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := patience.Context(t.Context(), patience.Long)
+		defer cancel()
+		err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			last = dashboard.CheckConstrained(ctx, own, "sso:")
 			return (last == nil) == (want == "") && (last == nil || strings.Contains(last.Error(), want)), nil
 		})

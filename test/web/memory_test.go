@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 const (
@@ -133,7 +134,9 @@ func (s *servers) visit(ctx context.Context, then func()) error {
 func (s *servers) settles(t *testing.T, right func(usage) bool) usage {
 	t.Helper()
 	var last usage
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		u, err := s.now(ctx)
 		if err != nil {
 			return false, err

@@ -36,11 +36,17 @@ func TestExample(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, &out, server.As("admin"), "ns", "web") }()
+	go func() {
+		err := run(ctx, &out, server.As("admin"), "ns", "web")
+		done <- err
+		if err != nil {
+			cancel() // nobody promotes any more
+		}
+	}()
 
 	clientset, err := versioned.NewForConfig(server.As("admin"))
 	if err != nil {

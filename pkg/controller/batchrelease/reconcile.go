@@ -9,6 +9,7 @@ package batchrelease
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -31,6 +32,8 @@ type Reconciler struct {
 	// Labels says which releases' pods are labelled with their batch.
 	Labels batch.PodLabels
 	kinds  cluster.Kinds
+	// noLater is that of the queue.
+	noLater func(ctrl.Request, time.Duration)
 }
 
 // Reconcile runs one pass.
@@ -43,6 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It has the name of the Rollout that it belongs to.
 		return []any{"Rollout", req.NamespacedName, "phase", d.Status.Phase, "revision", d.Status.UpdateRevision, "batch", d.Status.CurrentBatch}
 	}
+	steps.NoLater = r.noLater
 	return steps.Reconcile(ctx, req)
 }
 

@@ -16,13 +16,15 @@ import (
 // SetupWithManager registers the watches: the rows of the workload table say
 // which kinds are workloads and what they own.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	options := fair.Options(r.Concurrency)
+	r.noLater = fair.NoLater(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("batchrelease").
 		For(cluster.NewBatchRelease(), builder.WithPredicates(cluster.Lone())).
 		Watches(&corev1.Pod{}, cluster.PodsOf(r.Server, cluster.BatchReleases), builder.WithPredicates(cluster.TroubleChanged(), cluster.SinceStart())).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.BatchReleases, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
 		Watches(cluster.Definitions(), cluster.EnqueueDefined(r.Server, cluster.BatchReleases)).
-		WithOptions(fair.Options(r.Concurrency))
+		WithOptions(options)
 	c, err := b.Build(r)
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -102,7 +101,7 @@ func emptyOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 // WatchAdmission wakes every Rollout when one of those objects is created, deleted
 // or changed, such as when it gets its certificate.
 func WatchAdmission(s client.Reader, c cache.Cache, o client.Object) source.Source {
-	return source.Kind(c, o, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+	return source.Kind(c, o, EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return requests(cached(ctx, s, Rollouts()))
 	}))
 }

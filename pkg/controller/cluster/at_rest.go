@@ -18,13 +18,17 @@ import (
 // is as it was when that was stored. A pass over it may come last.
 func AtRest(ctx context.Context, s Reader) func(reconcile.Request) bool {
 	return func(key reconcile.Request) bool {
-		r, err := get(ctx, s, key.Namespace, key.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
-		if err != nil || r == nil {
-			return false
-		}
-		rests := string(r.Status.Phase) == string(rollouts.PhaseHealthy) && r.DeletionTimestamp == nil && r.Status.ObservedGeneration == r.Generation
-		return rests && workloadRests(ctx, s, r)
+		return recovered("ordering the request", key, func() bool { return atRest(ctx, s, key) })
 	}
+}
+
+func atRest(ctx context.Context, s Reader, key reconcile.Request) bool {
+	r, err := get(ctx, s, key.Namespace, key.Name, &v1beta1.Rollout{}, client.UnsafeDisableDeepCopy)
+	if err != nil || r == nil {
+		return false
+	}
+	rests := string(r.Status.Phase) == string(rollouts.PhaseHealthy) && r.DeletionTimestamp == nil && r.Status.ObservedGeneration == r.Generation
+	return rests && workloadRests(ctx, s, r)
 }
 
 // workloadRests reports whether the workload of a Rollout is neither held nor changed.

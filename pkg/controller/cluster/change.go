@@ -39,7 +39,7 @@ func updates[T client.Object](matters func(was, is T) bool) predicate.Predicate 
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok := e.ObjectOld.(T)
 		is, too := e.ObjectNew.(T)
-		return !ok || !too || matters(was, is)
+		return !ok || !too || recovered("comparing updates", e.ObjectNew, func() bool { return matters(was, is) })
 	}}
 }
 

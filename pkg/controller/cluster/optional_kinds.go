@@ -216,7 +216,7 @@ const Served = time.Second
 // release a workload or name a router of the group of a definition, shortly after
 // that has changed: what was not served may be by then.
 func EnqueueDefined(s client.Client, list func() client.ObjectList) handler.EventHandler {
-	return Later(Served, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return Later(Served, EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		meta.MaybeResetRESTMapper(s.RESTMapper())
 		group := schema.ParseGroupResource(o.GetName()).Group
 		return requests(cached(ctx, s, list(), client.MatchingFields{ByGroup: group}))

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -29,7 +28,7 @@ import (
 )
 
 // Index registers the indexes that reads and watches need.
-func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error {
+func Index(ctx context.Context, indexer client.FieldIndexer, owned ...client.Object) error {
 	type index struct {
 		of   client.Object
 		name string
@@ -51,7 +50,10 @@ func Index(ctx context.Context, mgr ctrl.Manager, owned ...client.Object) error 
 		indexes = append(indexes, index{o, ByOwner, OwnerKeys})
 	}
 	for _, i := range indexes {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, i.of, i.name, i.keys); err != nil {
+		keys := func(o client.Object) []string {
+			return recovered("finding the keys of the index "+i.name, o, func() []string { return i.keys(o) })
+		}
+		if err := indexer.IndexField(ctx, i.of, i.name, keys); err != nil {
 			return err
 		}
 	}
@@ -117,7 +119,7 @@ func IsUser(o client.Object) []string { return []string{o.GetName()} }
 // Enqueue maps an object to those Rollouts (or objects of another kind, as the
 // list says) of its namespace that the index finds by its key.
 func Enqueue(s client.Reader, list func() client.ObjectList, index string, key client.IndexerFunc) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, k := range key(o) {
 			out = append(out, requests(cached(ctx, s, list(), client.InNamespace(o.GetNamespace()), client.MatchingFields{index: k}))...)
@@ -129,7 +131,7 @@ func Enqueue(s client.Reader, list func() client.ObjectList, index string, key c
 // EnqueueRouted wakes the objects of all namespaces that route traffic: the
 // scripts that they may use have changed.
 func EnqueueRouted(s client.Reader, list func() client.ObjectList) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+	return EnqueueMapped(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return requests(slices.DeleteFunc(cached(ctx, s, list()), func(o object.Object) bool {
 			_, rollout := o.(*v1beta1.Rollout)
 			return rollout && len(NetworkKeys(o)) == 0
@@ -161,7 +163,7 @@ func requests(of []object.Object) []reconcile.Request {
 // EnqueueUsers maps a TrafficRouting to the Rollouts that name it, and to those
 // that have a mark on it.
 func EnqueueUsers(s client.Reader) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return EnqueueMapped(func(ctx context.Context, o client.Object) []reconcile.Request {
 		woken := cached(ctx, s, Rollouts(), client.InNamespace(o.GetNamespace()), client.MatchingFields{ByRouting: o.GetName()})
 		for _, name := range UserKeys(o) {
 			woken = append(woken, &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: name}})
@@ -173,7 +175,7 @@ func EnqueueUsers(s client.Reader) handler.EventHandler {
 // EnqueueReleased maps a Rollout or a BatchRelease to the workload that it releases, if
 // that is of the kind.
 func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	return EnqueueMapped(func(_ context.Context, o client.Object) []reconcile.Request {
 		gk, name := Released(o)
 		if gk != kind || name == "" {
 			return nil
@@ -185,15 +187,18 @@ func EnqueueReleased(kind schema.GroupKind) handler.EventHandler {
 // OnRollout tells how the records of Rollouts change. It wakes nobody.
 func OnRollout(changed func(before, after *rollouts.Rollout)) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
-		old, next := e.ObjectOld.(*v1beta1.Rollout), e.ObjectNew.(*v1beta1.Rollout)
-		if equality.Semantic.DeepEqual(old.Status.Releases, next.Status.Releases) {
-			return
-		}
-		before, err := converted[rollouts.Rollout](old)
-		after, errAfter := converted[rollouts.Rollout](next)
-		if err == nil && errAfter == nil {
-			changed(before, after)
-		}
+		recovered("comparing the records", e.ObjectNew, func() (none struct{}) {
+			old, next := e.ObjectOld.(*v1beta1.Rollout), e.ObjectNew.(*v1beta1.Rollout)
+			if equality.Semantic.DeepEqual(old.Status.Releases, next.Status.Releases) {
+				return none
+			}
+			before, err := converted[rollouts.Rollout](old)
+			after, errAfter := converted[rollouts.Rollout](next)
+			if err == nil && errAfter == nil {
+				changed(before, after)
+			}
+			return none
+		})
 	}}
 }
 

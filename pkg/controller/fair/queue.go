@@ -30,7 +30,7 @@ func RestingLast(workers int, rests Rests) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   pass,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, Latest),
+		RateLimiter:             newBackoff(),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			return newQueue(name, limiter, newOrder(max(1, workers/2), rests))
 		},

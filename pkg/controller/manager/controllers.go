@@ -113,7 +113,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	s.admission.Reader = s.beside
-	if err := cluster.Index(ctx, mgr, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
+	if err := cluster.Index(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
 		return fmt.Errorf("indexing: %w", err)
 	}
 	reader := cluster.Reader{

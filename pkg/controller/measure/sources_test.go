@@ -65,11 +65,7 @@ func TestSourceIsGone(t *testing.T) {
 	if _, err := c.Source(t.Context(), "main", "shop"); err == nil {
 		t.Fatal("a source that is gone is there")
 	}
-	select {
-	case <-closed:
-	case <-time.After(10 * time.Second):
-		t.Error("the connection to a source that is gone stays")
-	}
+	<-closed // or the connection to a source that is gone stays
 	if err := stored.Create(t.Context(), made()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +73,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// gauge replaces in labels what is not UTF-8: prometheus panics about it, in a goroutine of
+// a scrape where nothing recovers.
 func gauge(of *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	for i, label := range labels {
+		labels[i] = strings.ToValidUTF8(label, "?")
+	}
 	return prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
 }
 

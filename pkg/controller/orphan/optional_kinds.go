@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -35,9 +34,9 @@ type OptionalKinds struct {
 func (r *OptionalKinds) SetupWithManager(mgr ctrl.Manager) error {
 	r.mgr = mgr
 	return ctrl.NewControllerManagedBy(mgr).Named("forgotten-kinds").
-		Watches(cluster.Definitions(), cluster.Later(cluster.Served, handler.EnqueueRequestsFromMapFunc(defined))).
-		Watches(cluster.NewRollout(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
-		Watches(cluster.NewBatchRelease(), handler.EnqueueRequestsFromMapFunc(definedFor), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.Definitions(), cluster.Later(cluster.Served, cluster.EnqueueMapped(defined))).
+		Watches(cluster.NewRollout(), cluster.EnqueueMapped(definedFor), builder.WithPredicates(cluster.Deleted())).
+		Watches(cluster.NewBatchRelease(), cluster.EnqueueMapped(definedFor), builder.WithPredicates(cluster.Deleted())).
 		Complete(r)
 }
 

@@ -70,6 +70,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: cluster.Patience}, nil
 	case cluster.Moved(err):
 		err = nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, err
 }

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -76,6 +77,9 @@ type Steps[O, S any] struct {
 	RecordWriteError func(*O, planner.WriteError) (next S, news bool)
 	// Again is how soon to look again whatever was decided; zero where a watch tells.
 	Again func(*O) time.Duration
+	// NoLater bounds the backoff of a pass that fails by the time at which it would have looked
+	// again; nil where the queue has no bound.
+	NoLater func(reconcile.Request, time.Duration)
 	// Values are keys and values for each line of the log.
 	Values func(Decision[S]) []any
 }

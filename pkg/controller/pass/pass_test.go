@@ -146,26 +146,29 @@ func TestLeavesWithoutHistory(t *testing.T) {
 	}
 }
 
-// A pass that fails is tried again, and no later than it would have looked again by itself.
+// A pass that fails returns its error, which counts and backs off, and is tried again no later
+// than it would have looked again without the error.
 func TestFailureKeepsWake(t *testing.T) {
 	t.Parallel()
 	act := planner.Pin{Revision: "act"}
-	for wake, want := range map[time.Duration]string{
-		0:                "failure",
-		5 * time.Second:  "5s",
-		20 * time.Second: "failure",
-	} {
+	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	for _, wake := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
 		r := &run{
 			decision: pass.Decision[string]{Actions: []planner.Action{act}, Wake: wake},
 			answers:  map[planner.Action]error{act: errors.New("the server is away")},
 		}
-		result, err := r.steps().Reconcile(t.Context(), ctrl.Request{})
-		got := result.RequeueAfter.String()
-		if err != nil {
-			got = "failure"
+		due, steps := time.Duration(0), r.steps()
+		steps.NoLater = func(of ctrl.Request, after time.Duration) {
+			if of != req {
+				t.Errorf("it says so of %s", of)
+			}
+			due = after
 		}
-		if got != want {
-			t.Errorf("wake in %s: %s, want %s", wake, got, want)
+		if result, err := steps.Reconcile(t.Context(), req); err == nil || result != (ctrl.Result{}) {
+			t.Errorf("wake in %s: the pass returns %+v and the error %v", wake, result, err)
+		}
+		if due != wake {
+			t.Errorf("wake in %s: the next pass is due in %s", wake, due)
 		}
 	}
 }

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
-	"github.com/weir-rollouts/weir/pkg/controller/fair"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -29,24 +27,18 @@ func (s Steps[O, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case cluster.Vanished(err, req.Name):
 		return ctrl.Result{}, nil
 	case err != nil:
-		return retry(ctx, d.Wake, fmt.Errorf("applying %q: %w", d.Rule, err))
+		if s.NoLater != nil && d.Wake > 0 {
+			s.NoLater(req, d.Wake) // a pause ends when it is over, whatever fails meanwhile
+		}
+		return Result(fmt.Errorf("applying %q: %w", d.Rule, err))
 	case slices.ContainsFunc(d.Filings, func(f planner.Filing) bool { return f.Release.EndTime != nil }):
 		return ctrl.Result{RequeueAfter: moved}, nil // nothing else tells that they are stored
 	}
 	return ctrl.Result{RequeueAfter: Sooner(d.Wake, s.Again(o))}, nil
 }
 
-// retry is when to look again after a pass that failed, and would have looked again by itself:
-// a pause ends when it is over, whatever fails meanwhile.
-func retry(ctx context.Context, wake time.Duration, err error) (ctrl.Result, error) {
-	if wake == 0 || wake >= fair.Latest || cluster.Behind(err) || cluster.Moved(err) {
-		return Result(err)
-	}
-	logf.FromContext(ctx).Error(err, "Trying again", "after", wake)
-	return ctrl.Result{RequeueAfter: wake}, nil
-}
-
-// Result is when to look again after a pass that ended so.
+// Result is when to look again after a pass that ended so. It returns each error that is not
+// a reason to observe again: controller-runtime counts it, logs it and backs off.
 func Result(err error) (ctrl.Result, error) {
 	switch {
 	case cluster.Behind(err):

@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -40,6 +41,8 @@ type Reconciler struct {
 	network         *cluster.Network
 	turns           cluster.Turns
 	kinds           cluster.Kinds
+	// noLater is that of the queue.
+	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 	Options
@@ -73,6 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	steps.Announce = func(obs *Observation, announced []planner.Event) {
 		cluster.Announce(r.Recorder, cluster.About(obs.Rollout), "Release", announced)
 	}
+	steps.NoLater = r.noLater
 	return steps.Reconcile(ctx, req)
 }
 

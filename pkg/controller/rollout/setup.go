@@ -18,6 +18,8 @@ import (
 // SetupWithManager registers the watches: everything that a pass observes wakes
 // the next one, so nothing is polled.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	options := fair.RestingLast(r.Concurrency, r.AtRest)
+	r.noLater = fair.NoLater(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		For(cluster.NewRollout()).
 		Watches(cluster.NewRollout(), cluster.OnRollout(r.Metrics.Changed)).
@@ -28,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, cluster.Enqueue(r.Server, cluster.Rollouts, cluster.ByWorkload, cluster.ScaledBy),
 			builder.WithPredicates(cluster.TargetChanged(), cluster.SinceStart())).
 		WatchesRawSource(cluster.WatchIndexes(r.Server, r.Beside)).
-		WithOptions(fair.RestingLast(r.Concurrency, r.AtRest))
+		WithOptions(options)
 	if r.Measured != nil {
 		b = b.WatchesRawSource(source.Channel(r.Measured, &handler.EnqueueRequestForObject{}))
 	}

@@ -9,6 +9,7 @@ package trafficrouting
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -27,6 +28,8 @@ type Reconciler struct {
 	Clock       clock.PassiveClock
 	Concurrency int
 	network     *cluster.Network
+	// noLater is that of the queue.
+	noLater func(ctrl.Request, time.Duration)
 	// Configuration are the namespaces where scripts of users are looked for.
 	Configuration []string
 }
@@ -37,6 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	steps.Announce = func(obs *Observation, announced []planner.Event) {
 		cluster.Announce(r.Recorder, cluster.About(obs.Routing), "Route", announced)
 	}
+	steps.NoLater = r.noLater
 	return steps.Reconcile(ctx, req)
 }
 
@@ -51,10 +55,12 @@ type server struct {
 // the first time that one is named.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	marked := cluster.Enqueue(r.Server, cluster.TrafficRoutings, cluster.ByUser, cluster.IsUser)
+	options := fair.Options(r.Concurrency)
+	r.noLater = fair.NoLater(options)
 	b := ctrl.NewControllerManagedBy(mgr).Named("trafficrouting").
 		For(cluster.NewTrafficRouting()).
 		Watches(cluster.NewRollout(), marked, builder.WithPredicates(cluster.Deleted())).
-		WithOptions(fair.Options(r.Concurrency))
+		WithOptions(options)
 	c, err := cluster.WatchNetwork(b, r.Server.Reader, cluster.TrafficRoutings).Build(r)
 	if err != nil {
 		return err

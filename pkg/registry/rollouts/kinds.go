@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -81,6 +82,7 @@ var kinds = []kind{
 		},
 		Internal:       true,
 		Reserved:       reservedHistory,
+		Copies:         copiesOf,
 		Validate:       validation.ValidateRolloutHistory,
 		ValidateUpdate: validation.ValidateRolloutHistoryUpdate,
 		Table: plain.Table[*rollouts.RolloutHistory]{
@@ -138,6 +140,39 @@ func driver(b *rollouts.BatchRelease, r *rollouts.Rollout) string {
 		return string(ref.UID)
 	}
 	return ""
+}
+
+// copiesOf are the copies in a history. The revision that was stable has a template of the
+// workload, and whoever may get the workload may see it.
+func copiesOf(h *rollouts.RolloutHistory) (all []plain.Copy) {
+	add := func(of schema.GroupResource, name string, info *rollouts.ObjectInfo) {
+		if info != nil && len(info.Data.Raw) > 0 {
+			all = append(all, plain.Copy{Of: of, Name: name, Drop: func() { info.Data = rollouts.RawJSON{} }})
+		}
+	}
+	if r := h.Spec.Rollout; r != nil {
+		add(rollouts.Resource("rollouts"), r.Name, &r.ObjectInfo)
+	}
+	workload := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	name := ""
+	if w := h.Spec.Workload; w != nil {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(w.APIVersion, w.Kind))
+		workload, name = plural.GroupResource(), w.Name
+		add(workload, name, &w.ObjectInfo)
+	}
+	add(workload, name, h.Spec.Stable)
+	if s := h.Spec.Service; s != nil {
+		add(schema.GroupResource{Resource: "services"}, s.Name, s)
+	}
+	if t := h.Spec.TrafficRouting; t != nil {
+		if t.Ingress != nil {
+			add(schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}, t.Ingress.Name, t.Ingress)
+		}
+		if t.HTTPRoute != nil {
+			add(schema.GroupResource{Group: "gateway.networking.k8s.io", Resource: "httproutes"}, t.HTTPRoute.Name, t.HTTPRoute)
+		}
+	}
+	return all
 }
 
 // reservedHistory reserves the spec and the status of a history, and its labels,

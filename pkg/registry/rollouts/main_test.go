@@ -35,6 +35,8 @@ const (
 	// victor reads, and nora reads what is computed only.
 	victor = "victor"
 	nora   = "nora"
+	// heidi may do everything with what is Weir's, and see nothing else.
+	heidi = "heidi"
 )
 
 const (
@@ -57,7 +59,7 @@ func run(m *testing.M) int {
 	users := []user.DefaultInfo{
 		{Name: admin, Groups: []string{user.SystemPrivilegedGroup}},
 		{Name: controller}, {Name: alice, UID: "uid-of-alice"}, {Name: dave},
-		{Name: victor}, {Name: nora},
+		{Name: victor}, {Name: nora}, {Name: heidi},
 	}
 	if server, err = apiservertest.Start(dir, users, allowed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -83,6 +85,8 @@ func allowed(a authorizer.Attributes) bool {
 		return action != "update rollouts/progress" && action != "create rollouts/abort"
 	case victor:
 		return a.GetVerb() == "get" || action == "create rollouts/plan" || action == "create rollouts/promote"
+	case heidi:
+		return a.GetAPIGroup() == "rollouts.kruise.io" && action != "update rollouts/progress"
 	case nora:
 		return a.GetVerb() == "get" && a.GetSubresource() != ""
 	case dave:

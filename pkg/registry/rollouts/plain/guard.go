@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -27,6 +28,9 @@ type Drivers interface {
 	Drives(ctx context.Context) (bool, error)
 	// Controls reports whether the user is the one that does it.
 	Controls(ctx context.Context) bool
+	// Reads reports whether the user may get an object of that name in the namespace of the
+	// request; without a name, all objects there.
+	Reads(ctx context.Context, of schema.GroupResource, name string) (bool, error)
 	// Rollout is the stored Rollout of that name in the namespace of the request, or nil.
 	Rollout(ctx context.Context, name string) (*rollouts.Rollout, error)
 }
@@ -62,24 +66,30 @@ func (r *REST[T, Spec, Status]) Create(ctx context.Context, obj runtime.Object, 
 	if err := r.check(ctx, Write[T]{Object: obj.(T), New: true, Changed: true}); err != nil {
 		return nil, err
 	}
-	return r.Store.Create(ctx, obj, validate, options)
+	made, err := r.Store.Create(ctx, obj, validate, options)
+	return r.reader(true).answer(ctx, made, err)
 }
 
 // Update implements rest.StandardStorage.
 func (r *REST[T, Spec, Status]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, r.transform), create, update, force, options)
+	obj, made, err := r.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(r.withoutCopies(info), r.transform), create, update, force, options)
+	obj, err = r.reader(true).answer(ctx, obj, err)
+	return obj, made, err
 }
 
 // Delete implements rest.GracefulDeleter.
 func (r *REST[T, Spec, Status]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.onDelete(validate, options), options)
+	obj, done, err := r.Store.Delete(ctx, name, r.onDelete(validate, options), options)
+	obj, err = r.reader(true).answer(ctx, obj, err)
+	return obj, done, err
 }
 
 // DeleteCollection implements rest.CollectionDeleter.
 func (r *REST[T, Spec, Status]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, which *internalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.onDelete(validate, options), options, which)
+	obj, err := r.Store.DeleteCollection(ctx, r.onDelete(validate, options), options, which)
+	return r.reader(false).answer(ctx, obj, err)
 }
 
 // onDelete checks each object that is deleted before admission does. A deletion must

@@ -64,6 +64,8 @@ type Kind[T Object, Spec, Status any] struct {
 	// Reserved says of a write that only those may do who drive releases what to
 	// do instead, and nothing of others; nil if there are none.
 	Reserved func(ctx context.Context, d Drivers, w Write[T]) (instead string, err error)
+	// Copies are those of other objects that an object has; nil if there are none.
+	Copies func(T) []Copy
 	// Attributes are what lists can select objects by; nil for namespace and name.
 	Attributes storage.AttrFunc
 	// AfterDelete runs when an object is gone for good; may be nil.
@@ -130,7 +132,7 @@ func (k Kind[T, Spec, Status]) Open(options generic.RESTOptionsGetter, d Drivers
 	g := guard[T, Spec, Status]{kind: k, drivers: d}
 	statusGuard := g
 	statusGuard.status = true
-	return &REST[T, Spec, Status]{Store: store, guard: g}, &StatusREST{readable: &statusStore, Store: &statusStore, check: statusGuard.transform}, nil
+	return &REST[T, Spec, Status]{Store: store, guard: g}, &StatusREST{readable: shownStore[T, Spec, Status]{&statusStore, statusGuard}, Store: &statusStore, check: statusGuard.transform, write: statusGuard.withoutCopies, shown: statusGuard.shownOnce}, nil
 }
 
 // Strategy is what a writer of the main resource may change: all but the status.

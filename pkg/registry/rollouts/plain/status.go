@@ -49,6 +49,9 @@ type StatusREST struct {
 	readable
 	Store *registry.Store
 	check rest.TransformFunc
+	// write and shown hide copies from a user who may not see them.
+	write func(rest.UpdatedObjectInfo) rest.UpdatedObjectInfo
+	shown func(context.Context, runtime.Object, error) (runtime.Object, error)
 }
 
 // readable is what a subresource serves of its store as it is.
@@ -68,5 +71,24 @@ func (s *StatusREST) Destroy() {}
 func (s *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	return s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(info, s.check), create, update, false, options)
+	obj, made, err := s.Store.Update(ctx, name, rest.WrapUpdatedObjectInfo(s.write(info), s.check), create, update, false, options)
+	obj, err = s.shown(ctx, obj, err)
+	return obj, made, err
+}
+
+// shownStore reads what the user may see.
+type shownStore[T Object, Spec, Status any] struct {
+	*registry.Store
+	guard[T, Spec, Status]
+}
+
+// Get implements rest.Getter.
+func (s shownStore[T, Spec, Status]) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := s.Store.Get(ctx, name, options)
+	return s.shownOnce(ctx, obj, err)
+}
+
+// shownOnce is an answer about one object.
+func (g guard[T, Spec, Status]) shownOnce(ctx context.Context, obj runtime.Object, err error) (runtime.Object, error) {
+	return g.reader(true).answer(ctx, obj, err)
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -76,6 +77,25 @@ type Drivers struct {
 // that the answer is cached well.
 func (d *Drivers) Drives(ctx context.Context) (bool, error) {
 	return d.may(ctx, "update", "progress", "")
+}
+
+// Reads implements plain.Drivers.
+func (d *Drivers) Reads(ctx context.Context, of schema.GroupResource, name string) (bool, error) {
+	who, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return false, apierrors.NewInternalError(errors.New("finding the user of a request"))
+	}
+	decision, _, err := d.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: who, Verb: "get", Namespace: genericapirequest.NamespaceValue(ctx), APIGroup: of.Group,
+		APIVersion: "*", Resource: of.Resource, Name: name, ResourceRequest: true,
+	})
+	if decision == authorizer.DecisionAllow {
+		return true, nil
+	}
+	if err != nil {
+		return false, apierrors.NewInternalError(fmt.Errorf("asking for permission to get %s: %w", of, err))
+	}
+	return false, nil
 }
 
 // Controls implements plain.Drivers.

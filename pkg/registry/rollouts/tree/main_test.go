@@ -30,6 +30,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
 	"github.com/weir-rollouts/weir/pkg/generated/clientset/versioned"
+	"github.com/weir-rollouts/weir/test/patience"
 )
 
 // The people of these tests.
@@ -235,7 +236,9 @@ func (w *world) tree(t *testing.T, from watch.Interface, kind watch.EventType) *
 // eventually waits while time passes.
 func (w *world) eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	ctx, cancel := patience.Context(t.Context(), patience.Long)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
 		if is() {
 			return true, nil
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -62,7 +63,8 @@ func (w whys) facts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err 
 	f.Batch, err = w.batch(ctx, r)
 	if n := len(r.Status.Releases); err == nil && n > 0 && r.Status.Releases[n-1].EndTime == nil {
 		var h *rollouts.RolloutHistory
-		if h, err = read[*rollouts.RolloutHistory](ctx, w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
+		// Images are shown to all who may see the Rollout, so that this process reads them, and not the user.
+		if h, err = read[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
 			changes, _ := why.Changes(h)
 			f.Images = why.Images(changes)
 		}

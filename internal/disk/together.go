@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// current is a link in a directory of files that belong together, such as a certificate and
+// its key. It leads to the directory that has them now. The name is that of kubelet, which
+// mounts Secrets in the same way.
+const current = "..data"
+
+// ReplaceTogether replaces the files of a directory together: a reader that resolves the
+// links finds the old files or the new ones, also after the machine lost its power halfway.
+// Each name in the directory is a link into a directory that is replaced by one rename.
+//
+// A reader that opens two names one after the other may still open one of each, if they are
+// replaced in between. Such a reader reads again when the files do not match.
+func ReplaceTogether(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory %s: %w", dir, err)
+	}
+	before, err := os.Readlink(filepath.Join(dir, current))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if before != "" && holds(filepath.Join(dir, before), files) {
+		return linkAll(dir, files) // a link may be missing, if the program ended between
+	}
+	next, err := os.MkdirTemp(dir, "..") // it has mode 0700
+	if err != nil {
+		return err
+	}
+	for name, data := range files {
+		err = errors.Join(err, Replace(filepath.Join(next, name), func(out io.Writer) error {
+			_, err := out.Write(data)
+			return err
+		}))
+	}
+	if err == nil {
+		err = link(dir, current, filepath.Base(next))
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	if err := linkAll(dir, files); err != nil {
+		return err
+	}
+	return removeOld(dir, filepath.Base(next))
+}
+
+// removeOld removes the directories of earlier files, also of a program that ended halfway.
+func removeOld(dir, now string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "..") && e.Name() != now {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// holds reports whether a directory has these files.
+func holds(dir string, files map[string][]byte) bool {
+	for name, data := range files {
+		if have, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(have, data) {
+			return false
+		}
+	}
+	return true
+}
+
+// linkAll makes a link of the name of each file.
+func linkAll(dir string, files map[string][]byte) error {
+	for name := range files {
+		to := filepath.Join(current, name)
+		if have, err := os.Readlink(filepath.Join(dir, name)); err == nil && have == to {
+			continue
+		}
+		if err := link(dir, name, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes a name lead somewhere else, by one rename.
+func link(dir, name, to string) error {
+	temporary := filepath.Join(dir, "."+name+"-link")
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(to, temporary); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, filepath.Join(dir, name)); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return SyncDir(dir)
+}

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+)
+
+// TestLabels has a phase that is no text: a scrape reports it, and does not panic.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	r := &rollouts.Rollout{}
+	r.Status.Phase = "\xff"
+	if told := gauges([]*rollouts.Rollout{r}, time.Time{}); len(told) < 2 {
+		t.Errorf("%d metrics are reported", len(told))
+	}
+}

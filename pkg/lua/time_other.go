@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package lua
+
+import "time"
+
+// threadTime returns 0: only clients run here, which route no traffic.
+func threadTime() time.Duration { return 0 }

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plain
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+)
+
+// A Copy in an object is what another object had when the copy was made. It may have what
+// only readers of that object may see, such as values of environment variables. So a copy is
+// left out of every answer to a user who may not get the object that it is of: of reads,
+// lists and watches, and of the answers to writes.
+type Copy struct {
+	// Of is the resource of the object, and Name its name.
+	Of   schema.GroupResource
+	Name string
+	// Drop takes the copy out.
+	Drop func()
+}
+
+// reader asks for one request which copies its user may see.
+type reader[T Object, Spec, Status any] struct {
+	guard[T, Spec, Status]
+	// one reports whether the request is about one object. For a list or a watch the user must
+	// be allowed to get all objects in its namespace, or in all namespaces, so that a list of
+	// many objects asks the authorizer once for each resource.
+	one   bool
+	asked map[string]bool
+	// left are the resources of copies that were left out.
+	left []string
+}
+
+func (g guard[T, Spec, Status]) reader(one bool) *reader[T, Spec, Status] {
+	return &reader[T, Spec, Status]{guard: g, one: one, asked: map[string]bool{}}
+}
+
+// shown returns the object, or a copy of it without what the user may not see.
+func (r *reader[T, Spec, Status]) shown(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
+	if _, ok := genericapirequest.UserFrom(ctx); !ok || r.kind.Copies == nil {
+		return obj, nil // a read of this process itself
+	}
+	if meta.IsListType(obj) {
+		return obj, r.showList(ctx, obj)
+	}
+	o, ok := obj.(T)
+	if !ok { // a Status
+		return obj, nil
+	}
+	forbidden, err := r.forbidden(ctx, o)
+	if err != nil || len(forbidden) == 0 {
+		return obj, err
+	}
+	o = o.DeepCopyObject().(T) // it may be the one that the watch cache keeps
+	for i, c := range r.kind.Copies(o) {
+		if slices.Contains(forbidden, i) {
+			c.Drop()
+		}
+	}
+	return o, nil
+}
+
+// forbidden are the indexes of the copies that the user may not see.
+func (r *reader[T, Spec, Status]) forbidden(ctx context.Context, o T) (out []int, err error) {
+	for i, c := range r.kind.Copies(o) {
+		name := ""
+		if r.one {
+			name = c.Name
+		}
+		key := c.Of.String() + "/" + name
+		may, known := r.asked[key]
+		if !known {
+			if may, err = r.drivers.Reads(ctx, c.Of, name); err != nil {
+				return nil, err
+			}
+			r.asked[key] = may
+		}
+		if !may {
+			out = append(out, i)
+			r.left = append(r.left, c.Of.String())
+		}
+	}
+	return out, nil
+}
+
+// showList replaces the items of a list, which is not shared.
+func (r *reader[T, Spec, Status]) showList(ctx context.Context, list runtime.Object) error {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		if items[i], err = r.shown(ctx, items[i]); err != nil {
+			return err
+		}
+	}
+	return meta.SetList(list, items)
+}
+
+// answer shows what an endpoint answers, and warns about what is left out.
+func (r *reader[T, Spec, Status]) answer(ctx context.Context, obj runtime.Object, err error) (runtime.Object, error) {
+	if err != nil || obj == nil {
+		return obj, err
+	}
+	obj, err = r.shown(ctx, obj)
+	if slices.Sort(r.left); err == nil && len(r.left) > 0 {
+		warning.AddWarning(ctx, "", "copies of objects that you may not get are left out: "+strings.Join(slices.Compact(r.left), ", "))
+	}
+	return obj, err
+}
+
+// Get implements rest.Getter.
+func (r *REST[T, Spec, Status]) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := r.Store.Get(ctx, name, options)
+	return r.reader(true).answer(ctx, obj, err)
+}
+
+// List implements rest.Lister.
+func (r *REST[T, Spec, Status]) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
+	obj, err := r.Store.List(ctx, options)
+	return r.reader(false).answer(ctx, obj, err)
+}
+
+// Watch implements rest.Watcher. The right is asked for each event, since it may be taken away.
+func (r *REST[T, Spec, Status]) Watch(ctx context.Context, options *internalversion.ListOptions) (watch.Interface, error) {
+	w, err := r.Store.Watch(ctx, options)
+	if err != nil || r.kind.Copies == nil {
+		return w, err
+	}
+	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		obj := e.Object
+		if shared, ok := obj.(runtime.CacheableObject); ok { // it is encoded once for all watchers
+			obj = shared.GetObject()
+		}
+		if _, ok := obj.(T); !ok || e.Type == watch.Bookmark {
+			return e, true
+		}
+		one := r.reader(false)
+		shown, err := one.shown(ctx, obj)
+		switch {
+		case err != nil:
+			status := apierrors.NewInternalError(err).Status()
+			return watch.Event{Type: watch.Error, Object: &status}, true
+		case len(one.left) > 0:
+			e.Object = shown
+		}
+		return e, true
+	}), nil
+}
+
+// withoutCopies gives a write the object as its user may see it, so that no patch tests what
+// is left out. A write that leaves these parts alone leaves them as they are stored.
+func (g guard[T, Spec, Status]) withoutCopies(info rest.UpdatedObjectInfo) rest.UpdatedObjectInfo {
+	if g.kind.Copies == nil {
+		return info
+	}
+	return hidden[T, Spec, Status]{UpdatedObjectInfo: info, guard: g}
+}
+
+type hidden[T Object, Spec, Status any] struct {
+	rest.UpdatedObjectInfo
+	guard[T, Spec, Status]
+}
+
+// UpdatedObject implements rest.UpdatedObjectInfo.
+func (h hidden[T, Spec, Status]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	one := h.reader(true)
+	seen, err := one.shown(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := h.UpdatedObjectInfo.UpdatedObject(ctx, seen)
+	if err != nil || len(one.left) == 0 {
+		return obj, err
+	}
+	spec, _ := h.kind.Parts(obj.(T))
+	sent, _ := h.kind.Parts(seen.(T))
+	if stored, _ := h.kind.Parts(old.DeepCopyObject().(T)); equality.Semantic.DeepEqual(*spec, *sent) {
+		*spec = *stored
+	}
+	return obj, nil
+}
