@@ -26,7 +26,7 @@ type Server struct {
 	Generic *genericapiserver.GenericAPIServer
 
 	ends  *sync.WaitGroup
-	fence *store.Fence
+	close []func() error
 }
 
 // New builds the server: the API groups, then the webhook.
@@ -63,7 +63,11 @@ func (c *Config) New() (*Server, error) {
 	if err := c.addHooks(generic, endpoints[hub.GroupName]); err != nil {
 		return nil, err
 	}
-	return &Server{Generic: generic, ends: &c.ends, fence: c.fence}, nil
+	server := &Server{Generic: generic, ends: &c.ends, close: []func() error{c.claimed.Close}}
+	if c.fence != nil {
+		server.close = append(server.close, c.fence.Close)
+	}
+	return server, nil
 }
 
 // addHooks adds what starts once the server serves.
@@ -97,9 +101,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serving: %w", err)
 	}
 	s.ends.Wait()
-	if s.fence != nil {
-		if err := s.fence.Close(); err != nil {
-			return fmt.Errorf("closing the fence: %w", err)
+	for _, closeClient := range s.close {
+		if err := closeClient(); err != nil {
+			return fmt.Errorf("closing a client of etcd: %w", err)
 		}
 	}
 	return nil
