@@ -30,7 +30,7 @@ func (c *Config) openClaimed() error {
 	if err != nil {
 		return err
 	}
-	c.claimed = client
+	c.closers = append(c.closers, client.Close)
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
 	c.Generic.RESTOptionsGetter = claimedOptions{c.Generic.RESTOptionsGetter, client}
 	return nil

@@ -4,12 +4,12 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"sync"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -36,8 +36,12 @@ type Config struct {
 	finder rollout.Finder
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
-	// claimed is the client that writes a Rollout and its claim in one transaction.
-	claimed *clientv3.Client
+	// room decides which writes there is room for. It knows what is stored by what follows the
+	// store.
+	room   room
+	follow []func(ctx context.Context, counted func())
+	// closers close clients of etcd, in the end.
+	closers []func() error
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source
 	// ends are waited for: the process must not end before the last answer of a webhook, or
@@ -84,6 +88,9 @@ func (o *Options) Config() (*Config, error) {
 		return nil, err
 	}
 	if err := c.openClaimed(); err != nil {
+		return nil, err
+	}
+	if err := c.openRoom(); err != nil {
 		return nil, err
 	}
 	return c, c.setWebhook()

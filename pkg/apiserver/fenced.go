@@ -46,6 +46,7 @@ func (c *Config) openFence() error {
 	if err != nil {
 		return err
 	}
+	c.closers = append(c.closers, c.fence.Close)
 	c.fence.Client.KV = etcd3.NewETCDLatencyTracker(c.fence.Client.KV)
 	c.Generic.RESTOptionsGetter = fencedOptions{c.Generic.RESTOptionsGetter, c.fence}
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 )
 
@@ -43,6 +44,8 @@ type Config struct {
 	Rules validation.Options
 	// Finder looks up what Rollouts name; nil where there is no cluster.
 	Finder Finder
+	// Room decides which writes there is room for; nil for all.
+	Room storagefull.Room
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
