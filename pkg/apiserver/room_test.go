@@ -222,8 +222,11 @@ func (c crowded) hammers(path string) (stop func()) {
 			}
 		})
 	}
-	return func() {
-		close(end)
+	var once sync.Once
+	stop = func() {
+		once.Do(func() { close(end) })
 		wg.Wait()
 	}
+	c.t.Cleanup(stop)
+	return stop
 }
