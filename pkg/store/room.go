@@ -64,6 +64,8 @@ type Room struct {
 	// Counting some of them twice refuses a write a little early.
 	writing, written, before map[string]int64
 	turned                   time.Time
+	// since is what was written since room was made last: as much may be freed at most.
+	since int64
 	// vain is when room was made last for a class that was refused all the same.
 	vain [Essential]time.Time
 }
@@ -171,8 +173,17 @@ func (r *Room) lacks(u Usage, w Write) error {
 // compaction in time lets later writes use the file as it is. Without it the file must be
 // defragmented, for which everybody waits.
 func (r *Room) isTight(u Usage, w Write) bool {
+	if u.Limit == 0 {
+		return false
+	}
 	more := r.lately(everywhere) + w.Bytes
-	return u.Limit > 0 && (u.Full || u.nearLimit(more) || u.InUse+more > u.Limit/8*7)
+	return u.Full || u.nearLimit(more) || u.InUse+more > u.Limit/8*7 && r.sinceReclaim() > u.Limit/64
+}
+
+func (r *Room) sinceReclaim() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since
 }
 
 // nearLimit reports whether the file comes near the limit with so many more bytes.
@@ -190,6 +201,7 @@ func (r *Room) count(w Write) (done func()) {
 		}
 	}
 	add(r.writing, 1)
+	r.since += w.Bytes
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -246,4 +258,7 @@ func (r *Room) measured(namespace string, written int64) {
 		r.before[namespace] -= older
 	}
 	r.written[namespace] -= min(written-older, r.written[namespace])
+	if namespace == everywhere {
+		r.since = 0
+	}
 }
