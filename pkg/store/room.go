@@ -176,8 +176,12 @@ func (r *Room) isTight(u Usage, w Write) bool {
 	if u.Limit == 0 {
 		return false
 	}
+	if u.Full || u.Size+w.Bytes >= u.Limit {
+		return true
+	}
 	more := r.lately(everywhere) + w.Bytes
-	return u.Full || u.nearLimit(more) || u.InUse+more > u.Limit/8*7 && r.sinceReclaim() > u.Limit/64
+	mayGrow := u.nearLimit(more) && u.free() < 2*more
+	return (mayGrow || u.InUse+more > u.Limit/8*7) && r.sinceReclaim() > u.Limit/64
 }
 
 func (r *Room) sinceReclaim() int64 {
