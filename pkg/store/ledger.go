@@ -27,7 +27,7 @@ const (
 	// ledgerRetry is how long to wait before reading again after a failure.
 	ledgerRetry = 5 * time.Second
 	// catchUpLimit is how long a write waits for what was stored before it to be counted.
-	catchUpLimit = time.Second
+	catchUpLimit = 5 * time.Second
 )
 
 // Place is where the bytes of a key are counted.
