@@ -49,7 +49,7 @@ func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ er
 
 func (r room) advice(full *store.FullError) string {
 	if full.Namespace != "" {
-		return "Delete Rollouts or RolloutHistories of the namespace that nobody needs, or raise --namespace-data-limit of weir-apiserver. " +
+		return "Delete Rollouts or RolloutHistories of the namespace that are not needed, or raise --namespace-data-limit of weir-apiserver. " +
 			"Meanwhile nothing in the namespace may grow, and releases that run can be ended"
 	}
 	limit := "--data-limit of weir-apiserver"
@@ -57,7 +57,7 @@ func (r room) advice(full *store.FullError) string {
 		limit = "--quota-backend-bytes of etcd"
 	}
 	return "The rest is kept for abort, rollback, pause, resume, retry, deletions and the controllers. " +
-		"Delete Rollouts or RolloutHistories that nobody needs, or raise " + limit
+		"Delete Rollouts or RolloutHistories that are not needed, or raise " + limit
 }
 
 // safetyVerbs always have room.

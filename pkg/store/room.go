@@ -49,7 +49,7 @@ type Backend interface {
 // reclaimInterval is how often room is made for writes that are refused all the same.
 const reclaimInterval = time.Second
 
-// Room decides which writes the store has room for, so that nobody can use what safety needs.
+// Room decides which writes the store has room for, so that no user can take the space that safety needs.
 type Room struct {
 	Backend Backend
 	// Ledger knows how much each namespace stores.
