@@ -35,6 +35,12 @@ func (r room) Reclaim(ctx context.Context) {
 	r.Backend.Reclaim(ctx, func(u store.Usage) bool { return !u.Full })
 }
 
+// AdmitsAll implements storagefull.Room. Most writes are those of controllers, and most stores
+// are not half full.
+func (r room) AdmitsAll(ctx context.Context) bool {
+	return r.classOf(ctx, 1) == store.Essential && r.HasMuchRoom()
+}
+
 // Admit implements storagefull.Room.
 func (r room) Admit(ctx context.Context, w storagefull.Write) (done func(), _ error) {
 	growth := w.After - w.Before

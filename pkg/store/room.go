@@ -115,6 +115,13 @@ func (r *Room) Admit(ctx context.Context, w Write) (done func(), _ error) {
 	return r.count(w), nil
 }
 
+// HasMuchRoom reports whether less than half of the store is used, so that no essential write
+// needs to be counted.
+func (r *Room) HasMuchRoom() bool {
+	u := r.Backend.Usage()
+	return u.Limit == 0 || !u.Full && max(u.Size, u.InUse) < u.Limit/2
+}
+
 // mayReclaim reports whether room is made for a write of a class now. A user whose writes are
 // refused must not keep the store busy.
 func (r *Room) mayReclaim(c Class) bool {

@@ -29,6 +29,9 @@ type Room interface {
 	// Admit returns an error that says what is full, and what to do, if there is no room.
 	// Otherwise the function that it returns must be called when the write is done.
 	Admit(ctx context.Context, w Write) (done func(), _ error)
+	// AdmitsAll reports whether the request is admitted whatever it writes, and nothing needs
+	// to be measured, since there is much room.
+	AdmitsAll(ctx context.Context) bool
 	// Reclaim makes etcd accept writes again, after it has refused one.
 	Reclaim(ctx context.Context)
 }
@@ -70,11 +73,13 @@ type Storage struct {
 
 // Create implements storage.Interface.
 func (s Storage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	done, err := s.admit(ctx, nil, obj)
-	if err != nil {
-		return err
+	if s.asks(ctx) {
+		done, err := s.admit(ctx, nil, obj)
+		if err != nil {
+			return err
+		}
+		defer done()
 	}
-	defer done()
 	return s.afterReclaim(ctx, func() error { return s.Interface.Create(ctx, key, obj, out, ttl) })
 }
 
@@ -82,13 +87,15 @@ func (s Storage) Create(ctx context.Context, key string, obj, out runtime.Object
 func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
+	if !s.asks(ctx) {
+		return s.afterReclaim(ctx, func() error {
+			return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached)
+		})
+	}
 	done := func() {}
 	defer func() { done() }()
 	admitted := func(stored runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		before := stored
-		if s.Room != nil {
-			before = stored.DeepCopyObject()
-		}
+		before := stored.DeepCopyObject()
 		next, ttl, err := update(stored, meta)
 		if err != nil {
 			return next, ttl, err
@@ -106,11 +113,11 @@ func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.O
 	})
 }
 
+// asks reports whether a request must ask for room.
+func (s Storage) asks(ctx context.Context) bool { return s.Room != nil && !s.Room.AdmitsAll(ctx) }
+
 // admit asks whether there is room for a write. Before is nil for a new object.
 func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done func(), err error) {
-	if s.Room == nil {
-		return func() {}, nil
-	}
 	var w Write
 	if before != nil {
 		if w.Before, err = s.size(before); err != nil {
