@@ -7,6 +7,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/weir-rollouts/weir/internal/heap"
 	"github.com/weir-rollouts/weir/pkg/apiserver"
+	"github.com/weir-rollouts/weir/pkg/controller/lease"
 	"github.com/weir-rollouts/weir/pkg/controller/manager"
 )
 
@@ -38,5 +41,9 @@ func (c *controllers) Elects() bool { return c.LeaderElect }
 // Run implements apiserver.Beside.
 func (c *controllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
 	ctrl.SetLogger(klog.Background())
-	return manager.Run(ctx, config, c.Options, fence)
+	err := manager.Run(ctx, config, c.Options, fence)
+	if errors.Is(err, lease.ErrLost) {
+		return fmt.Errorf("%w: %w", apiserver.ErrLeadLost, err)
+	}
+	return err
 }

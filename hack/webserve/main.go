@@ -55,12 +55,12 @@ func run(ctx context.Context, dir, kubeconfig string) error {
 	}
 	files := http.StripPrefix(dashboard.Root, http.FileServer(http.Dir(dir)))
 	fmt.Printf("\n  http://%s%s#secret=web\n\n", host, dashboard.Root)
-	return dashboard.Serve(ctx, &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return dashboard.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dashboard.Root) {
 			w.Header().Set("Cache-Control", "no-store")
 			files.ServeHTTP(w, r)
 			return
 		}
 		passOn.ServeHTTP(w, r)
-	})}, listener)
+	}), listener)
 }

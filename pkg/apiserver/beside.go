@@ -8,18 +8,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // Beside is what runs in the process of the server, as a client of it and of the cluster:
@@ -32,9 +37,13 @@ type Beside interface {
 	// Elects reports whether one of several leads, which raises the fence then.
 	Elects() bool
 	// Run runs it until the context ends. The configuration reaches both. The fence is nil
-	// without an election.
+	// without an election. Run returns ErrLeadLost if it led and leads no longer.
 	Run(context.Context, *rest.Config, Fence) error
 }
+
+// ErrLeadLost is the error of controllers that have lost their lease, for instance because
+// kube-apiserver did not answer in time. They start again, and the server goes on serving.
+var ErrLeadLost = errors.New("the controllers have lost their lease")
 
 // inProcess marks the context of requests that come from this process. Nobody else can
 // make one.
@@ -59,7 +68,8 @@ func (a besideAuthenticator) AuthenticateRequest(r *http.Request) (*authenticato
 	return &authenticator.Response{User: &user.DefaultInfo{Name: a.controller, Groups: groups}}, true, nil
 }
 
-// startBeside starts what is beside the server once that serves. The server ends with it.
+// startBeside starts the controllers once the server serves. The server ends if they cannot
+// start, so that the failure is seen.
 func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) genericapiserver.PostStartHookFunc {
 	return func(hook genericapiserver.PostStartHookContext) error {
 		cluster, err := dynamic.NewForConfig(c.Generic.ClientConfig)
@@ -67,13 +77,13 @@ func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) generic
 			return fmt.Errorf("creating a client: %w", err)
 		}
 		c.ends.Go(func() {
-			if err := awaitAPI(hook.Context, cluster); err != nil {
-				if hook.Err() == nil {
-					c.options.fail(err)
+			err := keepRunning(hook.Context, clock.RealClock{}, func(ctx context.Context) error {
+				if err := awaitAPI(ctx, cluster); err != nil {
+					return err
 				}
-				return
-			}
-			if err := runBeside(hook.Context, c.options.Beside, generic.Handler, c.Generic.ClientConfig, c.raises()); hook.Err() == nil {
+				return runBeside(ctx, c.options.Beside, generic.Handler, c.Generic.ClientConfig, c.raises())
+			})
+			if hook.Err() == nil {
 				c.options.fail(fmt.Errorf("running the controllers: %w", cmp.Or(err, errEnded)))
 			}
 		})
@@ -82,6 +92,33 @@ func (c *Config) startBeside(generic *genericapiserver.GenericAPIServer) generic
 }
 
 var errEnded = errors.New("they ended")
+
+// keepRunning runs the controllers until the context ends, and returns the error with which
+// they end before they have led. Afterwards it starts them again, however often they end: the
+// API and the webhook must not restart because kube-apiserver was unavailable for some seconds.
+func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) error) error {
+	haveLed := false
+	pause := wait.Backoff{Duration: time.Second, Factor: 2, Steps: math.MaxInt32, Cap: 30 * time.Second}
+	next := pause
+	for {
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, ErrLeadLost) {
+			haveLed, next = true, pause
+		}
+		if !haveLed {
+			return err
+		}
+		klog.ErrorS(err, "The controllers ended, and start again")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.After(next.Step()):
+		}
+	}
+}
 
 // runBeside runs what is beside the server, and returns when it has ended. It asks the server
 // itself about our group: without the aggregator, TLS, and a second authentication. What

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,6 +36,12 @@ type Config struct {
 	finder rollout.Finder
 	// fence is before what controllers in this process write; nil if none are elected here.
 	fence *store.Fence
+	// room decides which writes there is room for. It knows what is stored by what follows the
+	// store.
+	room   room
+	follow []func(ctx context.Context, counted func())
+	// closers close clients of etcd, in the end.
+	closers []func() error
 	// rollouts are what admission looks up, once there are endpoints.
 	rollouts workload.Source
 	// ends are waited for: the process must not end before the last answer of a webhook, or
@@ -78,6 +85,12 @@ func (o *Options) Config() (*Config, error) {
 		return nil, err
 	}
 	if err := c.openFence(); err != nil {
+		return nil, err
+	}
+	if err := c.openClaimed(); err != nil {
+		return nil, err
+	}
+	if err := c.openRoom(); err != nil {
 		return nil, err
 	}
 	return c, c.setWebhook()

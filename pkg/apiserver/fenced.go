@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,16 +42,20 @@ func (c *Config) openFence() error {
 	}
 	etcd := c.options.Recommended.Etcd.StorageConfig
 	var err error
-	c.fence, err = store.OpenFence(store.Remote{
-		Servers: etcd.Transport.ServerList, CAFile: etcd.Transport.TrustedCAFile,
-		CertFile: etcd.Transport.CertFile, KeyFile: etcd.Transport.KeyFile,
-	}, path.Join("/", etcd.Prefix, fenceKey))
+	c.fence, err = store.OpenFence(c.options.etcd(), path.Join("/", etcd.Prefix, fenceKey))
 	if err != nil {
 		return err
 	}
+	c.closers = append(c.closers, c.fence.Close)
 	c.fence.Client.KV = etcd3.NewETCDLatencyTracker(c.fence.Client.KV)
 	c.Generic.RESTOptionsGetter = fencedOptions{c.Generic.RESTOptionsGetter, c.fence}
 	return nil
+}
+
+// etcd says how the etcd is reached that the server stores in.
+func (o *Options) etcd() store.Remote {
+	t := o.Recommended.Etcd.StorageConfig.Transport
+	return store.Remote{Servers: t.ServerList, CAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
 }
 
 // raises is the fence for who raises it; nil if there is none.
@@ -93,7 +98,13 @@ func (f fencedOptions) GetRESTOptions(resource schema.GroupResource, example run
 
 // leaderStorage stores the same objects as the storage of the server.
 func (f fencedOptions) leaderStorage(config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
-	client := &kubernetes.Client{Client: f.fence.Client}
+	return directStorage(f.fence.Client, config, prefix, newFunc, newList)
+}
+
+// directStorage stores the same objects as the storage of the server, with another client and
+// without a watch cache.
+func directStorage(with *clientv3.Client, config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
+	client := &kubernetes.Client{Client: with}
 	client.Kubernetes = client
 	transformer := config.Transformer
 	if transformer == nil {
@@ -103,7 +114,7 @@ func (f fencedOptions) leaderStorage(config *storagebackend.ConfigForResource, p
 	s, err := etcd3.New(client, nil, config.Codec, newFunc, newList, config.Prefix, prefix, config.GroupResource, transformer,
 		config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the storage of %s behind the fence: %w", config.GroupResource, err)
+		return nil, nil, fmt.Errorf("opening the storage of %s with another client: %w", config.GroupResource, err)
 	}
 	return s, s.Close, nil
 }
@@ -146,13 +157,17 @@ func (s fencedStorage) GuaranteedUpdate(ctx context.Context, key string, out run
 	return s.told(key, s.leader.GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, s.cached(ctx, key)))
 }
 
-// cached is the object of the watch cache, as the storage of the server begins with it, or nil.
 func (s fencedStorage) cached(ctx context.Context, key string) runtime.Object {
-	o := s.newFunc()
-	if err := s.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, o); err != nil {
+	return cachedObject(ctx, s.Interface, key, s.newFunc())
+}
+
+// cachedObject reads the object of the watch cache, as the storage of the server begins with
+// it, or nil.
+func cachedObject(ctx context.Context, s storage.Interface, key string, into runtime.Object) runtime.Object {
+	if err := s.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, into); err != nil {
 		return nil
 	}
-	return o
+	return into
 }
 
 // told is an error as a client is told of it: one that was followed plans again.

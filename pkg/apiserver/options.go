@@ -42,6 +42,10 @@ type Options struct {
 	Run *genericoptions.ServerRunOptions
 	// Store is the embedded etcd, which runs unless --etcd-servers is given.
 	Store store.Options
+	// NamespaceLimit is how much a namespace may store; a quarter of the store's limit if 0.
+	NamespaceLimit resource.QuantityValue
+	// ExternalLimit is how large an etcd elsewhere may grow, if it does not tell.
+	ExternalLimit resource.QuantityValue
 	// TLS is where certificates come from.
 	TLS TLSOptions
 	// WebhookPort is where workload admission is served; 0 serves none.
@@ -132,6 +136,8 @@ func (o *Options) Validate() error {
 			fmt.Sprintf("--legacy-approvals %q must be %s or %s", o.LegacyApprovals, LegacyCheck, LegacyAllow),
 		},
 		refusal{o.Views.MaxOpenTrees < 0, fmt.Sprintf("--max-open-trees %d must not be negative", o.Views.MaxOpenTrees)},
+		refusal{o.NamespaceLimit.Sign() < 0, fmt.Sprintf("--namespace-data-limit %s must not be negative", o.NamespaceLimit.String())},
+		refusal{o.ExternalLimit.Sign() < 0, fmt.Sprintf("--etcd-data-limit %s must not be negative", o.ExternalLimit.String())},
 		refusal{o.ControllerUser == "", "--controller-user must not be empty"},
 		refusal{o.besides() && o.Standalone.Enabled, "--controllers needs a cluster, which --standalone does without"},
 	) {

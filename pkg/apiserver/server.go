@@ -25,8 +25,8 @@ import (
 type Server struct {
 	Generic *genericapiserver.GenericAPIServer
 
-	ends  *sync.WaitGroup
-	fence *store.Fence
+	ends    *sync.WaitGroup
+	closers []func() error
 }
 
 // New builds the server: the API groups, then the webhook.
@@ -48,6 +48,7 @@ func (c *Config) New() (*Server, error) {
 		LegacyApprovals: c.options.LegacyApprovals == LegacyAllow,
 		Rules:           c.options.Rules,
 		Finder:          c.finder,
+		Room:            c.room,
 	}, views)
 	if err != nil {
 		return nil, err
@@ -63,13 +64,15 @@ func (c *Config) New() (*Server, error) {
 	if err := c.addHooks(generic, endpoints[hub.GroupName]); err != nil {
 		return nil, err
 	}
-	return &Server{Generic: generic, ends: &c.ends, fence: c.fence}, nil
+	return &Server{Generic: generic, ends: &c.ends, closers: c.closers}, nil
 }
 
 // addHooks adds what starts once the server serves.
 func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints rollouts.Endpoints) error {
 	// Otherwise /readyz is green before the watch caches are filled.
-	hooks := map[string]genericapiserver.PostStartHookFunc{"storage-readiness": generic.StorageReadinessHook.Hook}
+	hooks := map[string]genericapiserver.PostStartHookFunc{
+		"storage-readiness": generic.StorageReadinessHook.Hook, "storage-room": c.followRoom,
+	}
 	if c.Webhook != nil {
 		var ok bool
 		if c.rollouts, ok = endpoints[v1beta1.SchemeGroupVersion.Version]["rollouts"].(workload.Source); !ok {
@@ -97,9 +100,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serving: %w", err)
 	}
 	s.ends.Wait()
-	if s.fence != nil {
-		if err := s.fence.Close(); err != nil {
-			return fmt.Errorf("closing the fence: %w", err)
+	for _, closeClient := range s.closers {
+		if err := closeClient(); err != nil {
+			return fmt.Errorf("closing a client of etcd: %w", err)
 		}
 	}
 	return nil

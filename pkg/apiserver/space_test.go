@@ -4,11 +4,13 @@
 package apiserver_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/weir-rollouts/weir/pkg/apiserver"
@@ -28,13 +30,21 @@ func annotations(i int) string {
 	return fmt.Sprintf(`"annotations":{"a":"%d-%s"}`, i, strings.Repeat("a", 200_000))
 }
 
+// record makes one more object.
+func record(t *testing.T, s *apiservertest.Server) func(i int) (int, string) {
+	return func(i int) (int, string) {
+		return do(t, s, "POST", histories, "application/json",
+			fmt.Sprintf(`{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory","metadata":{"name":"h%d",%s}}`, i, annotations(i)))
+	}
+}
+
 // fill writes until that is refused, with what to do, and returns how often.
 func fill(t *testing.T, write func(i int) (int, string)) int {
 	t.Helper()
 	for i := range 200 {
 		switch code, answer := write(i); {
 		case code == http.StatusInsufficientStorage:
-			if !strings.Contains(answer, "--data-limit") {
+			if !strings.Contains(answer, "data-limit") {
 				t.Errorf("the refusal does not say what to do: %s", answer)
 			}
 			return i
@@ -46,79 +56,83 @@ func fill(t *testing.T, write func(i int) (int, string)) int {
 	return 0
 }
 
-// overwrite changes one object again and again.
-func overwrite(t *testing.T, s *apiservertest.Server) func(i int) (int, string) {
-	return func(i int) (int, string) {
-		return do(t, s, "PATCH", list+"/web", "application/merge-patch+json", `{"metadata":{`+annotations(i)+`}}`)
+// stuff writes to etcd itself, as no request of a user can, until tidying up does not help. It
+// returns why, and the keys.
+func stuff(t *testing.T, s *apiservertest.Server) (full error, keys []string) {
+	t.Helper()
+	etcd := etcdOf(t, s)
+	for i := 0; i < 1000 && full == nil; i++ {
+		keys = append(keys, fmt.Sprintf("/registry/rollouts.kruise.io/strangers/%d", i))
+		_, err := etcd.Put(t.Context(), keys[i], strings.Repeat("x", 200_000))
+		switch {
+		case errors.Is(err, rpctypes.ErrNoSpace):
+			full = s.Store.Tidy(t.Context())
+		case err != nil:
+			t.Fatal(err)
+		}
 	}
+	return full, keys
 }
 
-// record makes one more object.
-func record(t *testing.T, s *apiservertest.Server) func(i int) (int, string) {
-	return func(i int) (int, string) {
-		return do(t, s, "POST", histories, "application/json",
-			fmt.Sprintf(`{"apiVersion":"rollouts.kruise.io/v1alpha1","kind":"RolloutHistory","metadata":{"name":"h%d",%s}}`, i, annotations(i)))
-	}
-}
-
-// A store full of what was overwritten refuses writes, says so, and recovers by
-// itself. Until then everything can be read.
+// A store is never full of what was overwritten: it is compacted when it is in the way.
 func TestFullOfThePast(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir(), limited("8Mi"))
 	defer stop(t, s)
 	want(t, http.StatusCreated, s, "POST", list, rollout)
-	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
-	fill(t, overwrite(t, s))
-
-	want(t, http.StatusInternalServerError, s, "GET", "/healthz/storage-space", "")
-	want(t, http.StatusOK, s, "GET", "/readyz", "")
-	want(t, http.StatusOK, s, "GET", list+"/web", "")
-	want(t, http.StatusInsufficientStorage, s, "POST", list, named("second", "other"))
-	want(t, http.StatusInsufficientStorage, s, "DELETE", list+"/web", "") // it has a finalizer
-
-	if err := s.Store.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
+	for i := range 100 {
+		code, answer := do(t, s, "PATCH", list+"/web", "application/merge-patch+json", `{"metadata":{`+annotations(i)+`}}`)
+		if code != http.StatusOK {
+			t.Fatalf("change %d is answered %d: %s", i, code, answer)
+		}
 	}
 	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
 	want(t, http.StatusCreated, s, "POST", list, named("second", "other"))
 }
 
-// A store full of what is there accepts writes again when something is deleted,
-// or when it starts with a higher limit.
+// A store in which etcd refuses writes can be read, and says what to do. It accepts writes
+// again when something is deleted, or when it starts with a higher limit.
 func TestFullOfThePresent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, limited("8Mi"))
-	n := 0
-	more := func(i int) (int, string) { return record(t, s)(n + i) }
-	var full error
-	for full == nil {
-		n += fill(t, more) + 1 // the write that etcd refuses first is stored all the same
-		full = s.Store.Tidy(t.Context())
-	}
-	if !strings.Contains(full.Error(), "--data-limit") {
+	want(t, http.StatusCreated, s, "POST", list, rollout)
+	n := fill(t, record(t, s))
+	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
+	full, keys := stuff(t, s)
+	if full == nil || !strings.Contains(full.Error(), "--data-limit") {
 		t.Errorf("tidying up does not say what to do: %v", full)
 	}
+
 	want(t, http.StatusInternalServerError, s, "GET", "/healthz/storage-space", "")
-	for i := range n / 2 {
+	want(t, http.StatusOK, s, "GET", "/readyz", "")
+	want(t, http.StatusOK, s, "GET", list+"/web", "")
+	want(t, http.StatusInsufficientStorage, s, "POST", list, named("second", "other"))
+	for i := range n {
 		want(t, http.StatusOK, s, "DELETE", fmt.Sprintf("%s/h%d", histories, i), "")
 	}
-	if err := s.Store.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
+	deletes := func(keys []string) {
+		t.Helper()
+		for _, key := range keys {
+			if _, err := etcdOf(t, s).Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	n += fill(t, more) + 1
+	deletes(keys[:10])
+	// The first request that ends something finds the room.
+	want(t, http.StatusOK, s, "DELETE", list+"/web", "")
+	want(t, http.StatusOK, s, "GET", "/healthz/storage-space", "")
+	deletes(keys)
+	n = fill(t, record(t, s))
+	stuff(t, s)
 	stop(t, s)
 
 	s = start(t, dir, limited("64Mi"))
 	defer stop(t, s)
-	if code, _ := more(0); code != http.StatusInsufficientStorage {
-		t.Errorf("the alarm did not outlive the server: %d", code)
-	}
-	if err := s.Store.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if code, answer := more(0); code != http.StatusCreated {
+	// The alarm outlives the server, until the first write.
+	want(t, http.StatusInternalServerError, s, "GET", "/healthz/storage-space", "")
+	if code, answer := record(t, s)(n + 1); code != http.StatusCreated {
 		t.Errorf("creating with a higher limit: %d: %s", code, answer)
 	}
 }

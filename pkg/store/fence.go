@@ -102,51 +102,37 @@ func (kv fencedKV) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse,
 
 // Txn implements clientv3.KV.
 func (kv fencedKV) Txn(ctx context.Context) clientv3.Txn {
-	return &fencedTxn{inner: kv.KV.Txn(ctx), fence: kv.fence}
+	return &fencedTxn{parts: parts{inner: kv.KV.Txn(ctx)}, fence: kv.fence}
 }
 
 type fencedTxn struct {
-	inner        clientv3.Txn
-	fence        *Fence
-	compares     []clientv3.Cmp
-	then, orElse []clientv3.Op
+	parts
+	fence *Fence
 }
 
 // If implements clientv3.Txn.
 func (t *fencedTxn) If(compares ...clientv3.Cmp) clientv3.Txn {
-	t.compares = append(t.compares, compares...)
+	t.addIf(compares)
 	return t
 }
 
 // Then implements clientv3.Txn.
 func (t *fencedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
-	t.then = append(t.then, ops...)
+	t.addThen(ops)
 	return t
 }
 
 // Else implements clientv3.Txn.
 func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
-	t.orElse = append(t.orElse, ops...)
+	t.addElse(ops)
 	return t
 }
 
-// Commit implements clientv3.Txn. What has failed by the fence is an error; the rest is
-// told without the answer about the fence.
+// Commit implements clientv3.Txn. It returns ErrFenced if another process leads.
 func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
 	raised := t.fence.raised.Load()
 	if raised == 0 {
 		return nil, ErrFenced
 	}
-	fence := clientv3.Compare(clientv3.ModRevision(t.fence.key), "=", raised)
-	r, err := t.inner.If(append(t.compares, fence)...).Then(t.then...).Else(append(t.orElse, clientv3.OpGet(t.fence.key))...).Commit()
-	if err != nil || r.Succeeded {
-		return r, err
-	}
-	last := len(r.Responses) - 1
-	at := r.Responses[last].GetResponseRange().Kvs
-	if len(at) == 0 || at[0].ModRevision != raised {
-		return nil, ErrFenced
-	}
-	r.Responses = r.Responses[:last]
-	return r, nil
+	return t.commitIf(t.fence.key, raised, ErrFenced)
 }

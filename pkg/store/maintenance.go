@@ -77,8 +77,59 @@ func (s *Store) Maintain(ctx context.Context) {
 	})
 }
 
+// Lag implements Backend: etcd commits ten times a second, and counts what is committed.
+func (s *Store) Lag() time.Duration { return time.Second }
+
+// Reclaim implements Backend. It compacts what was overwritten, although the API server does so
+// once a minute, too: a writer who changes large objects could fill the store in between.
+// Watches from older versions are told to read again.
+func (s *Store) Reclaim(ctx context.Context, enough func(Usage) bool) bool {
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	if s.etcd.Server.Backend().ForceCommit(); enough(s.Usage()) {
+		return true // somebody else has made room
+	}
+	if err := s.reclaim(ctx); err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "Making room in the embedded etcd")
+	}
+	return true
+}
+
+func (s *Store) reclaim(ctx context.Context) error {
+	if s.Usage().Full {
+		return s.tidy(ctx)
+	}
+	if err := s.compact(ctx); err != nil {
+		return err
+	}
+	s.awaitFreed(ctx)
+	// Pages that are free now are used by the next writes, so that the file need not grow.
+	if u := s.Usage(); u.nearLimit(0) && u.free() >= u.Limit/10 {
+		return s.defragment(u)
+	}
+	return nil
+}
+
+// awaitFreed waits until the pages that a compaction freed count as free, which they do after a
+// commit without readers who began before it.
+func (s *Store) awaitFreed(ctx context.Context) {
+	last := int64(-1)
+	_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 500*time.Millisecond, true, func(context.Context) (bool, error) {
+		s.etcd.Server.Backend().ForceCommit()
+		before := last
+		last = s.Usage().InUse
+		return last == before, nil
+	}) // what is not free by then is so the next time
+}
+
 // Tidy does once what is due.
 func (s *Store) Tidy(ctx context.Context) error {
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	return s.tidy(ctx)
+}
+
+func (s *Store) tidy(ctx context.Context) error {
 	defer func() { s.Usage().observe() }()
 	u := s.Usage()
 	if u.Full {

@@ -84,6 +84,8 @@ type Store struct {
 	maintenance sync.WaitGroup
 	// stop ends the maintenance.
 	stop context.CancelFunc
+	// tidying is held while the database is made smaller.
+	tidying sync.Mutex
 }
 
 // Start starts the embedded etcd and waits until it answers.

@@ -321,7 +321,7 @@ func (a *app) resourceVersions(ctx context.Context) (map[string]string, error) {
 
 // A leader is frozen at the moment of an approval. Another one takes over and
 // takes the release two steps on, to where a user has to decide. The old one is
-// woken: it writes nothing, and ends.
+// woken: it writes nothing, and leads no longer.
 func leaderFrozen(t *testing.T) {
 	a := midway(t)
 	old, other := a.leader()
@@ -351,10 +351,17 @@ func leaderFrozen(t *testing.T) {
 	if err := here.cluster.Signal(old, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	a.until("the old leader has ended and was started again", func(context.Context) error {
+	a.until("the old leader leads no longer", func(ctx context.Context) error {
+		if leads, err := isLeader(ctx, old); err != nil || leads {
+			return errors.Join(err, errors.New("it does"))
+		}
+		return nil
+	})
+	a.until("its process is as it should be", func(context.Context) error {
+		// weir-controller ends with its lease; weir-apiserver goes on serving, and its controllers start again.
 		now, err := here.cluster.Pid(old)
-		if err == nil && now == pid {
-			err = errors.New("it is still the same process")
+		if err == nil && (now == pid) == *apart {
+			err = fmt.Errorf("process %d is now %d", pid, now)
 		}
 		return err
 	})

@@ -26,6 +26,9 @@ import (
 // ErrStale refuses a write.
 var ErrStale = errors.New("the lease was not renewed in time, so another replica may lead")
 
+// ErrLost ends controllers that led, and did not renew the lease in time.
+var ErrLost = errors.New("the lease was not renewed in time")
+
 // Lease is the lock of a leader election that remembers when this process last
 // renewed it.
 type Lease struct {
@@ -40,6 +43,8 @@ type Lease struct {
 
 	mu      sync.Mutex
 	renewed time.Time
+	// taken reports whether this process has ever had the lease.
+	taken bool
 	// read is the record as it was read last, and since when it has been so.
 	read  []byte
 	since time.Time
@@ -119,6 +124,18 @@ func (l *Lease) behindFence(ctx context.Context, take func() error) func() error
 	}
 }
 
+// Lost returns the error with which controllers ended that nobody told to end, as ErrLost if
+// they have led. An election that could not renew the lease in time tries to give it back, so
+// that it may not be held any more.
+func (l *Lease) Lost(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil || !l.taken {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
 // held reports whether this process has taken the lease, and not given it back.
 func (l *Lease) held() bool {
 	l.mu.Lock()
@@ -130,6 +147,7 @@ func (l *Lease) set(renewed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = renewed
+	l.taken = l.taken || !renewed.IsZero()
 }
 
 // check returns why a write is refused, or nil.

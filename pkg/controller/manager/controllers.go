@@ -98,36 +98,40 @@ func Names() []string {
 	return names
 }
 
-// setup adds the controllers to the manager.
-func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// setup adds the controllers to the manager. The function that it returns, always, forgets
+// what metrics are collected from.
+func setup(ctx context.Context, mgr ctrl.Manager, o Options) (forget func(), _ error) {
+	forget = func() {}
 	s := shared{Options: o, clock: clock.RealClock{}, recorder: cluster.AggregateEvents(mgr.GetEventRecorder("weir"), mgr.GetScheme())}
 	s.admission.Verdicts = &cluster.Verdicts{}
 	var err error
 	if s.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+		return forget, fmt.Errorf("registering metrics: %w", err)
 	}
 	if s.admission.Policies, err = cluster.ServesPolicies(mgr.GetRESTMapper()); err != nil {
-		return fmt.Errorf("asking the cluster for policies: %w", err)
+		return forget, fmt.Errorf("asking the cluster for policies: %w", err)
 	}
 	if s.beside, err = newCache(mgr, s.admission); err != nil {
-		return err
+		return forget, err
 	}
 	s.admission.Reader = s.beside
 	if err := cluster.Index(ctx, mgr.GetFieldIndexer(), &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}); err != nil {
-		return fmt.Errorf("indexing: %w", err)
+		return forget, fmt.Errorf("indexing: %w", err)
 	}
 	reader := cluster.Reader{
 		Client: s.metrics.Counting(mgr.GetClient()), Live: mgr.GetAPIReader(), Indexes: s.beside, WriteTracker: cluster.NewWriteTracker(s.clock),
 	}
 	s.atRest = cluster.AtRest(ctx, reader)
 	s.server = cluster.Server{Reader: reader, IndexWriter: &cluster.IndexWriter{}}
-	if err := ctrlmetrics.Registry.Register(&metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
+	collector := &metrics.Collector{Rollouts: cluster.AllRollouts(reader), Leads: mgr.Elected(), Clock: s.clock}
+	if err := ctrlmetrics.Registry.Register(collector); err != nil {
+		return forget, fmt.Errorf("registering metrics: %w", err)
 	}
+	forget = func() { ctrlmetrics.Registry.Unregister(collector) }
 	if err := s.addMeasures(mgr); err != nil {
-		return err
+		return forget, err
 	}
-	return addAll(mgr, s)
+	return forget, addAll(mgr, s)
 }
 
 // addMeasures measures beside the passes over Rollouts.

@@ -22,7 +22,7 @@ const leaseName = "weir-controller"
 // guardByLease makes the lock of the election, and lets writes with the
 // configuration pass only while the lease is fresh. Without an election there is
 // no lock, and nothing is guarded.
-func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (resourcelock.Interface, error) {
+func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (*lease.Lease, error) {
 	if !o.LeaderElect {
 		return nil, nil
 	}

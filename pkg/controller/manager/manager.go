@@ -22,11 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -40,19 +43,35 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-// Run runs the controllers until the context ends, or the lease is lost. A new leader raises
-// the fence, if there is one.
+// Run runs the controllers until the context ends, or the lease is lost, which is
+// lease.ErrLost. A new leader raises the fence, if there is one. Run may be called again in
+// the same process: nothing of the run before can write any more, since its lease is stale.
 func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &warnings{}
-	mgr, err := newManager(ctx, config, o, fence)
+	// The server's priority and fairness decides who waits, not the client.
+	config.QPS = -1
+	config.Wrap(plainly)
+	held, err := guardByLease(ctx, config, o, fence)
 	if err != nil {
 		return err
 	}
-	if err := setup(ctx, mgr, o); err != nil {
+	mgr, err := newManager(config, o, held)
+	if err != nil {
 		return err
 	}
-	return start(ctx, mgr)
+	forget, err := setup(ctx, mgr, o)
+	defer forget()
+	if err != nil {
+		return err
+	}
+	err = start(ctx, mgr)
+	if held != nil && ctx.Err() == nil {
+		return held.Lost(err)
+	}
+	return err
 }
 
 // start runs the manager. A manager whose caches never filled does not stop with its
@@ -83,18 +102,15 @@ var (
 	shutdown = 3 * time.Second
 )
 
-func newManager(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (ctrl.Manager, error) {
-	// The server's priority and fairness decides who waits, not the client.
-	config.QPS = -1
-	config.Wrap(plainly)
+func newManager(config *rest.Config, o Options, held *lease.Lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme, weir.AddToScheme)
 	if err := builder.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	lock, err := guardByLease(ctx, config, o, fence)
-	if err != nil {
-		return nil, err
+	var lock resourcelock.Interface
+	if held != nil {
+		lock = held
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
@@ -109,6 +125,8 @@ func newManager(ctx context.Context, config *rest.Config, o Options, fence lease
 		RenewDeadline:                       &renewDeadline,
 		RetryPeriod:                         &retryPeriod,
 		GracefulShutdownTimeout:             &shutdown,
+		// The same controllers may have run before in this process.
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 		// Routers of kinds that not every cluster serves are watched like all others.
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		MapperProvider: cluster.NewMapper(clock.RealClock{}),

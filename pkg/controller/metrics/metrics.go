@@ -10,6 +10,8 @@
 package metrics
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,7 +28,8 @@ type Metrics struct {
 	evidence      *prometheus.GaugeVec
 }
 
-// New registers them.
+// New registers them. Those that are registered already are used again: counters go on, and
+// what is measured of Rollouts starts empty.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		stepDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -51,12 +54,29 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Help: "Evidence of a check under way against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.",
 		}, []string{namespaceLabel, rolloutLabel, "check", "for"}),
 	}
-	for _, c := range []prometheus.Collector{m.stepDurations, m.writes, m.bypasses, m.requests, m.evidence} {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
+	err := errors.Join(register(registry, &m.stepDurations), register(registry, &m.writes), register(registry, &m.bypasses),
+		register(registry, &m.requests), register(registry, &m.evidence))
+	if err != nil {
+		return nil, err
 	}
+	m.requests.Reset()
+	m.evidence.Reset()
 	return m, nil
+}
+
+// register registers a collector, or replaces it with the same one that is registered.
+func register[C prometheus.Collector](registry prometheus.Registerer, c *C) error {
+	err := registry.Register(*c)
+	before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err)
+	if !ok {
+		return err
+	}
+	same, ok := before.ExistingCollector.(C)
+	if !ok {
+		return err
+	}
+	*c = same
+	return nil
 }
 
 const namespaceLabel, rolloutLabel = "namespace", "rollout"

@@ -182,9 +182,10 @@ func Store[O, T, S any](at func(*O) **T, store func(context.Context, *T, S) (*T,
 }
 
 // hopeless reports whether a history cannot be stored, however often it is tried: the
-// namespace is being deleted, or this program may not.
+// namespace is being deleted, or this program may not. Nor does an object that is about to go
+// wait for room in the store: it makes room.
 func hopeless(err error) bool {
-	return apierrors.IsForbidden(err) || cluster.NotFound(err) || apierrors.IsInvalid(err)
+	return apierrors.IsForbidden(err) || cluster.NotFound(err) || apierrors.IsInvalid(err) || apierrors.ReasonForError(err) == "InsufficientStorage"
 }
 
 // carryOut reaches the targets in order and stops at the first that fails. Each has a

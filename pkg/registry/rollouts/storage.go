@@ -27,7 +27,7 @@ type Endpoints map[string]map[string]rest.Storage
 // NewStorage is the table of endpoints by group. All versions are served by the very
 // same stores, so that there is one watch cache for each kind.
 func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
-	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options}
+	c.Options = storagefull.Getter{RESTOptionsGetter: c.Options, Room: c.Room}
 	r, err := rollout.NewEndpoints(c)
 	if err != nil {
 		return nil, err

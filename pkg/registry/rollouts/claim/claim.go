@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/utils/clock"
@@ -28,10 +29,14 @@ import (
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
-// pendingPeriod is how long a claim counts while its owner is not stored. The
-// write that took it ends after 34 seconds at the latest, which is the longest
-// the server lets a request run.
+// pendingPeriod is how long a claim counts while its owner is not stored. It only bounds how
+// long a crash blocks a workload: a write that is later than that fails, because it compares
+// the revision of the claim that it took.
 const pendingPeriod = time.Minute
+
+// annotationAttempt distinguishes two acquisitions by the same owner in the same second. Each
+// acquisition must change the record, and with it the revision of the claim.
+const annotationAttempt = "attempt"
 
 // attempts bounds how often a race is entered again; losing one means that
 // another request has won.
@@ -62,14 +67,16 @@ type Claims struct {
 	Clock  clock.PassiveClock
 }
 
-// Acquire claims the workload for the owner. A second owner is refused
-// with a conflict that names the first.
+// Acquire claims the workload for the owner. A second owner is refused with a conflict that
+// names the first. A claim that the owner has already is written again, so that nobody takes
+// it over who read it before. The context remembers the revision that the claim has then.
 func (c *Claims) Acquire(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
 	key := keyOf(owner.Namespace, ref)
 	for range attempts {
-		err := c.Storage.Create(ctx, key, c.record(owner), nil, 0)
+		stored := &metav1.PartialObjectMetadata{}
+		err := c.Storage.Create(ctx, key, c.record(owner), stored, 0)
 		if err == nil {
-			return nil
+			return remember(ctx, key, stored)
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			return err
@@ -98,19 +105,35 @@ func (c *Claims) Check(ctx context.Context, owner Owner, ref *rollouts.ObjectRef
 	return c.judge(ctx, held, owner, ref)
 }
 
-// Release gives the workload up if it is the owner's.
+// Release deletes the claim of the owner, unless the owner is stored and names the workload.
+// It deletes the claim that it read: if another request of the same owner has written the
+// claim since, the claim belongs to that request.
 func (c *Claims) Release(ctx context.Context, owner Owner, ref *rollouts.ObjectRef) error {
-	mine := storage.Preconditions{UID: &owner.UID}
-	err := c.Storage.Delete(ctx, keyOf(owner.Namespace, ref), &metav1.PartialObjectMetadata{}, &mine,
-		rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
-	if err == nil || storage.IsNotFound(err) || storage.IsInvalidObj(err) {
+	key := keyOf(owner.Namespace, ref)
+	held := &metav1.PartialObjectMetadata{}
+	err := c.Storage.Get(ctx, key, storage.GetOptions{}, held)
+	if storage.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
+	}
+	if held.UID != owner.UID {
+		return nil
+	}
+	if r, err := c.claimant(ctx, held, owner, ref); r != nil || err != nil {
+		return err
+	}
+	seen := storage.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}
+	err = c.Storage.Delete(ctx, key, &metav1.PartialObjectMetadata{}, &seen, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if err == nil || storage.IsNotFound(err) || storage.IsInvalidObj(err) || storage.IsConflict(err) {
 		return nil
 	}
 	return fmt.Errorf("releasing the claim of %s: %w", describe(ref), err)
 }
 
-// replace takes over a claim that does not count any more. retry reports whether the
-// claim is gone or has changed meanwhile.
+// replace writes the owner's own claim again, or takes over a claim that does not count any
+// more. retry reports whether the claim is gone or has changed meanwhile.
 func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *rollouts.ObjectRef) (retry bool, err error) {
 	held := &metav1.PartialObjectMetadata{}
 	err = c.Storage.Get(ctx, key, storage.GetOptions{}, held)
@@ -120,20 +143,18 @@ func (c *Claims) replace(ctx context.Context, key string, owner Owner, ref *roll
 	if err != nil {
 		return false, fmt.Errorf("reading the claim of %s: %w", describe(ref), err)
 	}
-	if held.UID == owner.UID {
-		return false, nil
-	}
 	if err := c.judge(ctx, held, owner, ref); err != nil {
 		return false, err
 	}
 	seen := storage.Preconditions{ResourceVersion: &held.ResourceVersion}
-	err = c.Storage.GuaranteedUpdate(ctx, key, &metav1.PartialObjectMetadata{}, false, &seen,
+	stored := &metav1.PartialObjectMetadata{}
+	err = c.Storage.GuaranteedUpdate(ctx, key, stored, false, &seen,
 		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return c.record(owner), nil, nil
 		}, nil)
 	switch {
 	case err == nil:
-		return false, nil
+		return false, remember(ctx, key, stored)
 	case storage.IsNotFound(err), storage.IsInvalidObj(err), storage.IsConflict(err):
 		return true, nil
 	default:
@@ -203,6 +224,7 @@ func (c *Claims) record(owner Owner) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID,
 		CreationTimestamp: metav1.NewTime(c.Clock.Now()),
+		Annotations:       map[string]string{annotationAttempt: string(uuid.NewUUID())},
 	}}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
@@ -22,16 +21,31 @@ const releaseTimeout = 5 * time.Second
 
 // claimTransaction claims a workload during one request. The claim is taken
 // where the store calls the validating admission: the object is complete and
-// valid by then, and not yet stored.
+// valid by then, and not yet stored. The storage then writes the object and the claim in one
+// transaction.
 type claimTransaction struct {
 	claims *claim.Claims
 	dry    bool
+	held   *claim.Held
 
-	// created is the workload of an object that is being created.
-	created *rollouts.ObjectRef
+	// taken are the claims that attempts of this request have acquired.
+	taken []ownedRef
 	// left is the workload that an update moves away from.
-	left  *rollouts.ObjectRef
+	left *ownedRef
+}
+
+// ownedRef is a workload and the Rollout that claims it. A generated name may need several
+// attempts, each with its own uid.
+type ownedRef struct {
 	owner claim.Owner
+	ref   *rollouts.ObjectRef
+}
+
+// newClaimTransaction returns a transaction, and the context that the store must be called
+// with.
+func newClaimTransaction(ctx context.Context, claims *claim.Claims, dry bool) (context.Context, *claimTransaction) {
+	ctx, held := claim.WithHeld(ctx)
+	return ctx, &claimTransaction{claims: claims, dry: dry, held: held}
 }
 
 func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
@@ -39,15 +53,8 @@ func (t *claimTransaction) onCreate(next rest.ValidateObjectFunc) rest.ValidateO
 		if err := next(ctx, obj); err != nil {
 			return err
 		}
-		// A generated name may need several attempts, each with its own uid.
-		t.giveBack(ctx)
 		r := obj.(*rollouts.Rollout)
-		t.owner = claim.OwnerOf(r)
-		if t.dry {
-			return t.claims.Check(ctx, t.owner, r.Spec.WorkloadRef)
-		}
-		t.created = r.Spec.WorkloadRef
-		return t.claims.Acquire(ctx, t.owner, r.Spec.WorkloadRef)
+		return t.acquire(ctx, ownedRef{claim.OwnerOf(r), r.Spec.WorkloadRef})
 	}
 }
 
@@ -56,47 +63,61 @@ func (t *claimTransaction) onUpdate(next rest.ValidateObjectUpdateFunc) rest.Val
 		if err := next(ctx, obj, old); err != nil {
 			return err
 		}
-		// Server-side apply may have tried to create before.
-		t.giveBack(ctx)
 		r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-		t.owner, t.left = claim.OwnerOf(stored), nil
+		owner := claim.OwnerOf(stored)
+		t.left = nil
+		t.held.Forget()
 		if r.Spec.WorkloadRef == nil || claim.Same(r.Spec.WorkloadRef, stored.Spec.WorkloadRef) {
 			return nil
 		}
-		if t.dry {
-			return t.claims.Check(ctx, t.owner, r.Spec.WorkloadRef)
+		if stored.Spec.WorkloadRef != nil {
+			t.left = &ownedRef{owner, stored.Spec.WorkloadRef}
 		}
-		t.left = stored.Spec.WorkloadRef
-		return t.claims.Acquire(ctx, t.owner, r.Spec.WorkloadRef)
+		return t.acquire(ctx, ownedRef{owner, r.Spec.WorkloadRef})
 	}
 }
 
-// settle ends the transaction once the write has succeeded or failed. A failure that
-// leaves open whether the object was stored keeps the claim: while there is no
-// such object it counts for a minute only.
+func (t *claimTransaction) acquire(ctx context.Context, w ownedRef) error {
+	t.held.Forget()
+	if t.dry {
+		return t.claims.Check(ctx, w.owner, w.ref)
+	}
+	if err := t.claims.Acquire(ctx, w.owner, w.ref); err != nil {
+		return err
+	}
+	t.taken = append(t.taken, w)
+	return nil
+}
+
+// settle ends the transaction once the write has succeeded or failed. It releases every claim
+// that the stored Rollout does not need: after a failure the claims that were taken, after a
+// success those of earlier attempts, and that of the workload which the Rollout has left. A
+// failure may leave open whether the object was stored. Releasing is right in that case, too:
+// a write that arrives later finds its claim changed, and fails.
 func (t *claimTransaction) settle(ctx context.Context, err error) {
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		t.giveBack(ctx)
-	case err == nil && t.left != nil:
-		t.release(ctx, t.left)
+	if t.dry {
+		return
+	}
+	needless := t.taken
+	if err == nil {
+		if t.held.Key != "" && len(needless) > 0 {
+			needless = needless[:len(needless)-1]
+		}
+		if t.left != nil {
+			needless = append(needless, *t.left)
+		}
+	}
+	for _, w := range needless {
+		t.release(ctx, w)
 	}
 }
 
-// giveBack releases the workload of an object that was not created.
-func (t *claimTransaction) giveBack(ctx context.Context) {
-	if t.created != nil {
-		t.release(ctx, t.created)
-	}
-	t.created = nil
-}
-
-func (t *claimTransaction) release(ctx context.Context, ref *rollouts.ObjectRef) {
+func (t *claimTransaction) release(ctx context.Context, w ownedRef) {
 	// The time of the request may be over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := t.claims.Release(ctx, t.owner, ref); err != nil {
+	if err := t.claims.Release(ctx, w.owner, w.ref); err != nil {
 		// The next Rollout of this workload takes the claim over.
-		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KRef(t.owner.Namespace, t.owner.Name))
+		klog.ErrorS(err, "Leaving a claim behind", "rollout", klog.KRef(w.owner.Namespace, w.owner.Name))
 	}
 }

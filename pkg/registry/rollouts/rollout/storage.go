@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -23,6 +25,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/decisions"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/look"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/plain"
+	"github.com/weir-rollouts/weir/pkg/registry/rollouts/storagefull"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/view"
 )
 
@@ -41,6 +44,8 @@ type Config struct {
 	Rules validation.Options
 	// Finder looks up what Rollouts name; nil where there is no cluster.
 	Finder Finder
+	// Room decides which writes there is room for; nil for all.
+	Room storagefull.Room
 }
 
 // Endpoints are the REST endpoints of Rollouts. They share one store.
@@ -153,7 +158,7 @@ func (r *REST) Destroy() {
 
 // Create stores a Rollout once its workload is claimed for it.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
+	ctx, transaction := newClaimTransaction(ctx, r.claims, dryrun.IsDryRun(options.DryRun))
 	out, err := r.Store.Create(ctx, obj, transaction.onCreate(validate), options)
 	transaction.settle(ctx, err)
 	if err == nil {
@@ -167,7 +172,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
-	transaction := &claimTransaction{claims: r.claims, dry: dryrun.IsDryRun(options.DryRun)}
+	ctx, transaction := newClaimTransaction(ctx, r.claims, dryrun.IsDryRun(options.DryRun))
 	referred := &referral{finder: r.finder}
 	ctx, tried := withAttempt(ctx)
 	info = rest.WrapUpdatedObjectInfo(info, referred.remember, r.complete)
@@ -179,9 +184,20 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	}
 	referred.warn(ctx, out)
 	if !dryrun.IsDryRun(options.DryRun) {
-		err = r.earlier.Rewrite(ctx, out.(*rollouts.Rollout))
+		r.rewriteEarlier(ctx, out.(*rollouts.Rollout))
 	}
-	return out, created, err
+	return out, created, nil
+}
+
+// rewriteEarlier stores the earlier decisions as they would be stored now, since a user who
+// rewrites a Rollout expects all of it in the current version and key. The Rollout is stored
+// already, so a failure is a warning: an error would deny a write that has happened.
+func (r *REST) rewriteEarlier(ctx context.Context, stored *rollouts.Rollout) {
+	if err := r.earlier.Rewrite(ctx, stored); err != nil {
+		klog.ErrorS(err, "Earlier decisions are not rewritten", "rollout", klog.KObj(stored))
+		warning.AddWarning(ctx, "", "the Rollout is stored, but its earlier decisions are not yet rewritten in the current version and encryption key ("+
+			rollouts.Clean(err.Error(), rollouts.MaxUserAgent)+"); none of them is lost, and any later update of the Rollout tries again")
+	}
 }
 
 // released gives the workload up when the object is gone for good.
@@ -190,6 +206,6 @@ func (r *REST) released(obj runtime.Object, options *metav1.DeleteOptions) {
 	if gone.Spec.WorkloadRef == nil || (options != nil && dryrun.IsDryRun(options.DryRun)) {
 		return
 	}
-	transaction := &claimTransaction{claims: r.claims, owner: claim.OwnerOf(gone)}
-	transaction.release(context.Background(), gone.Spec.WorkloadRef) //nolint:forbidigo // the store calls without the context of the request
+	transaction := &claimTransaction{claims: r.claims}
+	transaction.release(context.Background(), ownedRef{claim.OwnerOf(gone), gone.Spec.WorkloadRef}) //nolint:forbidigo // the store calls without the context of the request
 }

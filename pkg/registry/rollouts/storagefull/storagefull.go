@@ -1,17 +1,19 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagefull answers one question: what is a client told when etcd has
-// no space left? It must not know what is stored.
+// Package storagefull answers one question: which writes are stored while etcd has little
+// space left, and what is a client told of the others? It must not know what is stored.
 package storagefull
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,8 +24,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Getter wraps each store that it opens in a Storage.
-type Getter struct{ generic.RESTOptionsGetter }
+// Room decides whether there is room for a write.
+type Room interface {
+	// Admit returns an error that says what is full, and what to do, if there is no room.
+	// Otherwise the function that it returns must be called when the write is done.
+	Admit(ctx context.Context, w Write) (done func(), _ error)
+	// AdmitsAll reports whether the request is admitted whatever it writes, and nothing needs
+	// to be measured, since there is much room.
+	AdmitsAll(ctx context.Context) bool
+	// Reclaim makes etcd accept writes again, after it has refused one.
+	Reclaim(ctx context.Context)
+}
+
+// Write is what a request is about to store.
+type Write struct {
+	Namespace string
+	// Before is the size of the object as it is stored, and After as it would be; Before is 0
+	// for a new object.
+	Before, After int64
+}
+
+// Getter wraps each store that it opens in a Storage. Without a room all writes are tried.
+type Getter struct {
+	generic.RESTOptionsGetter
+	Room Room
+}
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
@@ -33,24 +58,112 @@ func (g Getter) GetRESTOptions(resource schema.GroupResource, example runtime.Ob
 		one, list func() runtime.Object, attributes storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		s, destroy, err := open(config, prefix, key, one, list, attributes, triggers, indexers)
-		return Storage{s}, destroy, err
+		return Storage{Interface: s, Room: g.Room, Codec: config.Codec}, destroy, err
 	}
 	return options, err
 }
 
-// Storage answers 507 when etcd is full.
-type Storage struct{ storage.Interface }
+// Storage asks whether there is room before each write, and answers 507 if there is none.
+type Storage struct {
+	storage.Interface
+	// Room is nil where nobody is asked.
+	Room  Room
+	Codec runtime.Encoder
+}
 
 // Create implements storage.Interface.
 func (s Storage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return statusError(s.Interface.Create(ctx, key, obj, out, ttl))
+	if s.asks(ctx) {
+		done, err := s.admit(ctx, nil, obj)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	return s.afterReclaim(ctx, func() error { return s.Interface.Create(ctx, key, obj, out, ttl) })
 }
 
 // GuaranteedUpdate implements storage.Interface.
 func (s Storage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
-	return statusError(s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached))
+	if !s.asks(ctx) {
+		return s.afterReclaim(ctx, func() error {
+			return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, update, cached)
+		})
+	}
+	done := func() {}
+	defer func() { done() }()
+	admitted := func(stored runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		before := stored.DeepCopyObject()
+		next, ttl, err := update(stored, meta)
+		if err != nil {
+			return next, ttl, err
+		}
+		done() // of an attempt that met another write
+		done = func() {}
+		finished, err := s.admit(ctx, before, next)
+		if err == nil {
+			done = finished
+		}
+		return next, ttl, err
+	}
+	return s.afterReclaim(ctx, func() error {
+		return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, preconditions, admitted, cached)
+	})
+}
+
+// asks reports whether a request must ask for room.
+func (s Storage) asks(ctx context.Context) bool { return s.Room != nil && !s.Room.AdmitsAll(ctx) }
+
+// admit asks whether there is room for a write. Before is nil for a new object.
+func (s Storage) admit(ctx context.Context, before, after runtime.Object) (done func(), err error) {
+	var w Write
+	if before != nil {
+		if w.Before, err = s.size(before); err != nil {
+			return nil, err
+		}
+	}
+	if w.After, err = s.size(after); err != nil {
+		return nil, err
+	}
+	object, err := apimeta.Accessor(after)
+	if err != nil {
+		return nil, fmt.Errorf("reading the namespace of what is stored: %w", err)
+	}
+	w.Namespace = object.GetNamespace()
+	if done, err = s.Room.Admit(ctx, w); err != nil {
+		return nil, insufficient(err.Error())
+	}
+	return done, nil
+}
+
+// size is how many bytes an object takes.
+func (s Storage) size(o runtime.Object) (int64, error) {
+	var n counter
+	if err := s.Codec.Encode(o, &n); err != nil {
+		return 0, fmt.Errorf("encoding what is stored: %w", err)
+	}
+	return int64(n), nil
+}
+
+type counter int64
+
+// Write implements io.Writer.
+func (n *counter) Write(p []byte) (int, error) {
+	*n += counter(len(p))
+	return len(p), nil
+}
+
+// afterReclaim tries a write once more that etcd refused for lack of space, after room was
+// made.
+func (s Storage) afterReclaim(ctx context.Context, write func() error) error {
+	err := write()
+	if s.Room != nil && errors.Is(err, rpctypes.ErrNoSpace) {
+		s.Room.Reclaim(ctx)
+		err = write()
+	}
+	return statusError(err)
 }
 
 // statusError is the answer to a write that etcd refused for lack of space. It
@@ -59,10 +172,13 @@ func statusError(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
+	return insufficient("the etcd of weir-apiserver is at its size limit and accepts nothing but deletions; " +
+		"what is there can be read. Delete RolloutHistories that nobody needs, or raise the limit: " +
+		"--data-limit of weir-apiserver, --quota-backend-bytes of an external etcd")
+}
+
+func insufficient(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
-		Message: "the etcd of weir-apiserver is at its size limit and accepts nothing but deletions; " +
-			"what is there can be read. Delete RolloutHistories that nobody needs, or raise the limit: " +
-			"--data-limit of weir-apiserver, --quota-backend-bytes of an external etcd",
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage", Message: message,
 	}}
 }

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lease_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weir-rollouts/weir/pkg/controller/lease"
+)
+
+// Only controllers that have had the lease have lost it.
+func TestLost(t *testing.T) {
+	ended := errors.New("ended")
+	s := newStory(t, time.Second)
+	if err := s.lease.Lost(ended); errors.Is(err, lease.ErrLost) || !errors.Is(err, ended) {
+		t.Errorf("never held: %v", err)
+	}
+	s.take()
+	s.later(time.Hour)
+	if err := s.lease.Lost(ended); !errors.Is(err, lease.ErrLost) || !errors.Is(err, ended) {
+		t.Errorf("held: %v", err)
+	}
+	if err := s.lease.Lost(nil); err != nil {
+		t.Errorf("without an error: %v", err)
+	}
+	s.hold("")
+	if err := s.lease.Lost(ended); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("given back when it was too late: %v", err)
+	}
+}

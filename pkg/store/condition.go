@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ErrConditionFailed refuses a write because a key that it depends on has changed.
+var ErrConditionFailed = errors.New("what this write depends on has changed meanwhile")
+
+// Condition is a key that a write of another key depends on.
+type Condition struct {
+	Key string
+	// Revision at which the key must have been modified last.
+	Revision int64
+}
+
+type conditionKey struct{}
+
+// WithCondition returns a context whose transactions have a condition. It is asked for when a
+// transaction is committed; there is none if it returns false.
+func WithCondition(ctx context.Context, condition func() (Condition, bool)) context.Context {
+	return context.WithValue(ctx, conditionKey{}, condition)
+}
+
+// OpenConditional makes a client of an etcd whose transactions have the condition of their
+// context. A transaction that succeeds modifies the key of the condition, too, without
+// changing its value: two writes with the same condition never both succeed.
+func OpenConditional(r Remote) (*clientv3.Client, error) {
+	c, err := r.client(r.Servers...)
+	if err != nil {
+		return nil, err
+	}
+	c.KV = conditionalKV{c.KV}
+	return c, nil
+}
+
+type conditionalKV struct{ clientv3.KV }
+
+// Txn implements clientv3.KV.
+func (kv conditionalKV) Txn(ctx context.Context) clientv3.Txn {
+	inner := kv.KV.Txn(ctx)
+	ask, ok := ctx.Value(conditionKey{}).(func() (Condition, bool))
+	if !ok {
+		return inner
+	}
+	return &conditionalTxn{parts: parts{inner: inner}, condition: ask}
+}
+
+type conditionalTxn struct {
+	parts
+	condition func() (Condition, bool)
+}
+
+// If implements clientv3.Txn.
+func (t *conditionalTxn) If(compares ...clientv3.Cmp) clientv3.Txn {
+	t.addIf(compares)
+	return t
+}
+
+// Then implements clientv3.Txn.
+func (t *conditionalTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.addThen(ops)
+	return t
+}
+
+// Else implements clientv3.Txn.
+func (t *conditionalTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	t.addElse(ops)
+	return t
+}
+
+// Commit implements clientv3.Txn.
+func (t *conditionalTxn) Commit() (*clientv3.TxnResponse, error) {
+	c, ok := t.condition()
+	if !ok {
+		return t.commit()
+	}
+	t.addThen([]clientv3.Op{clientv3.OpPut(c.Key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())})
+	return t.commitIf(c.Key, c.Revision, ErrConditionFailed)
+}
+
+// parts are those of a transaction that is committed with more of them.
+type parts struct {
+	inner        clientv3.Txn
+	compares     []clientv3.Cmp
+	then, orElse []clientv3.Op
+}
+
+func (p *parts) addIf(compares []clientv3.Cmp) { p.compares = append(p.compares, compares...) }
+func (p *parts) addThen(ops []clientv3.Op)     { p.then = append(p.then, ops...) }
+func (p *parts) addElse(ops []clientv3.Op)     { p.orElse = append(p.orElse, ops...) }
+
+func (p *parts) commit() (*clientv3.TxnResponse, error) {
+	return p.inner.If(p.compares...).Then(p.then...).Else(p.orElse...).Commit()
+}
+
+// commitIf commits the transaction if the key was modified last at the revision, and returns
+// the error if it was not. The answer has nothing about the key: the operations about it are
+// the last ones.
+func (p *parts) commitIf(key string, revision int64, changed error) (*clientv3.TxnResponse, error) {
+	p.addIf([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)})
+	p.addElse([]clientv3.Op{clientv3.OpGet(key)})
+	r, err := p.commit()
+	if err != nil || r.Succeeded {
+		return r, err
+	}
+	last := len(r.Responses) - 1
+	at := r.Responses[last].GetResponseRange().Kvs
+	if len(at) == 0 || at[0].ModRevision != revision {
+		return nil, changed
+	}
+	r.Responses = r.Responses[:last]
+	return r, nil
+}

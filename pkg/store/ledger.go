@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// keyOverhead is what etcd takes a key to cost besides itself and its value.
+	keyOverhead = 256
+	// ledgerPage is how many keys are read at once in the beginning.
+	ledgerPage = 200
+	// ledgerRetry is how long to wait before reading again after a failure.
+	ledgerRetry = 5 * time.Second
+	// catchUpLimit is how long a write waits for what was stored before it to be counted.
+	catchUpLimit = 5 * time.Second
+)
+
+// Place is where the bytes of a key are counted.
+type Place struct{ Namespace, Kind string }
+
+// Ledger knows how many bytes each namespace stores, and in what. It follows what is written,
+// by whichever process.
+type Ledger struct {
+	client *clientv3.Client
+	prefix string
+	// placeOf returns where a key is counted, without the prefix; nowhere if it returns false.
+	placeOf func(key string) (Place, bool)
+
+	mu    sync.Mutex
+	sizes map[string]int64
+	sums  map[string]map[string]int64
+	// seen is the revision up to which everything is counted.
+	seen int64
+}
+
+// NewLedger counts the keys that begin with the prefix.
+func NewLedger(r Remote, prefix string, placeOf func(key string) (Place, bool)) (*Ledger, error) {
+	c, err := r.client(r.Servers...)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{client: c, prefix: prefix, placeOf: placeOf}, nil
+}
+
+// Close ends the client.
+func (l *Ledger) Close() error { return l.client.Close() }
+
+// Of returns the bytes that a namespace stores, and a text that says in what.
+func (l *Ledger) Of(namespace string) (total int64, parts string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var texts []string
+	for _, kind := range slices.Sorted(maps.Keys(l.sums[namespace])) {
+		n := l.sums[namespace][kind]
+		total += n
+		texts = append(texts, kind+" "+mebibytes(n))
+	}
+	return total, strings.Join(texts, ", ")
+}
+
+// CatchUp waits until everything is counted that is stored now, for as long as catchUpLimit. It
+// reports whether that is so.
+func (l *Ledger) CatchUp(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
+	defer cancel()
+	now, err := l.client.Get(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return false
+	}
+	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+		if l.seenUpTo() >= now.Header.Revision {
+			return true, nil
+		}
+		return false, l.client.RequestProgress(ctx)
+	})
+	return err == nil
+}
+
+func (l *Ledger) seenUpTo() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
+
+// Follow counts until the context ends. It reads everything once, calls counted, and then
+// watches.
+func (l *Ledger) Follow(ctx context.Context, counted func()) {
+	var once sync.Once
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		revision, err := l.read(ctx)
+		if err == nil {
+			once.Do(counted)
+			err = l.watch(ctx, revision+1)
+		}
+		if err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Counting what namespaces store")
+		}
+	}, ledgerRetry)
+}
+
+// read counts everything as it is at one revision, and returns that.
+func (l *Ledger) read(ctx context.Context) (revision int64, _ error) {
+	sizes, from, end := map[string]int64{}, l.prefix, clientv3.GetPrefixRangeEnd(l.prefix)
+	for {
+		page, err := l.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(ledgerPage), clientv3.WithRev(revision))
+		if err != nil {
+			return 0, fmt.Errorf("reading what is stored: %w", err)
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		for _, kv := range page.Kvs {
+			sizes[string(kv.Key)] = costOf(kv)
+		}
+		if !page.More {
+			break
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sizes, l.sums, l.seen = map[string]int64{}, map[string]map[string]int64{}, revision
+	for key, size := range sizes {
+		l.set(key, size)
+	}
+	return revision, nil
+}
+
+// watch counts what changes. It returns an error when it must read again.
+func (l *Ledger) watch(ctx context.Context, from int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range l.client.Watch(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(from), clientv3.WithProgressNotify()) {
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("watching what is stored: %w", err)
+		}
+		l.mu.Lock()
+		for _, e := range r.Events {
+			size := costOf(e.Kv)
+			if e.Type == mvccpb.Event_DELETE {
+				size = 0
+			}
+			l.set(string(e.Kv.Key), size)
+		}
+		l.seen = r.Header.Revision
+		l.mu.Unlock()
+	}
+	return errors.New("watching what is stored: the watch ended")
+}
+
+func costOf(kv *mvccpb.KeyValue) int64 { return int64(keyOverhead + len(kv.Key) + len(kv.Value)) }
+
+// set replaces the size of a key; 0 removes it.
+func (l *Ledger) set(key string, size int64) {
+	place, ok := l.placeOf(strings.TrimPrefix(key, l.prefix))
+	if !ok {
+		return
+	}
+	kinds := l.sums[place.Namespace]
+	if kinds == nil {
+		kinds = map[string]int64{}
+		l.sums[place.Namespace] = kinds
+	}
+	kinds[place.Kind] += size - l.sizes[key]
+	if kinds[place.Kind] == 0 {
+		delete(kinds, place.Kind)
+	}
+	if len(kinds) == 0 {
+		delete(l.sums, place.Namespace)
+	}
+	if l.sizes[key] = size; size == 0 {
+		delete(l.sizes, key)
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// tenants are an etcd of 16 MiB and those who write to it through a Room.
+type tenants struct {
+	*Room
+	t      *testing.T
+	store  *Store
+	client *clientv3.Client
+}
+
+func newTenants(t *testing.T, namespaceLimit int64) *tenants {
+	t.Helper()
+	s := begin(t, Options{DataDir: t.TempDir(), Limit: resource.QuantityValue{Quantity: resource.MustParse("16Mi")}})
+	ledger, err := NewLedger(Remote{Servers: []string{s.Endpoint()}}, prefix+"/", func(key string) (Place, bool) {
+		kind, rest, _ := strings.Cut(key, "/")
+		namespace, _, ok := strings.Cut(rest, "/")
+		return Place{Namespace: namespace, Kind: kind}, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	counted := make(chan struct{})
+	var follows sync.WaitGroup
+	follows.Go(func() { ledger.Follow(ctx, func() { close(counted) }) })
+	t.Cleanup(func() {
+		cancel()
+		follows.Wait()
+		_ = ledger.Close() // the store ends as well
+	})
+	<-counted
+	return &tenants{&Room{Backend: s, Ledger: ledger, NamespaceLimit: namespaceLimit, Clock: clock.RealClock{}}, t, s, clientOf(t, s)}
+}
+
+// write stores an object of so many bytes, if there is room.
+func (w *tenants) write(class Class, namespace, name string, bytes, growth int) error {
+	done, err := w.Admit(w.t.Context(), Write{Namespace: namespace, Class: class, Bytes: int64(bytes), Growth: int64(growth)})
+	if err == nil {
+		defer done()
+		_, err = w.client.Put(w.t.Context(), prefix+"/rollouts/"+namespace+"/"+name, strings.Repeat("x", bytes))
+	}
+	return err
+}
+
+// fill writes new objects until one is refused, and returns how many were stored.
+func (w *tenants) fill(class Class, namespace string, bytes int) int {
+	w.t.Helper()
+	for i := range 1000 {
+		var full *FullError
+		switch err := w.write(class, namespace, fmt.Sprintf("%d-%d", class, i), bytes, bytes); {
+		case errors.As(err, &full):
+			return i
+		case err != nil:
+			w.t.Fatalf("write %d of class %d, with %+v: %v", i, class, w.store.Usage(), err)
+		}
+	}
+	w.t.Fatal("nothing is refused")
+	return 0
+}
+
+const object = 240_000
+
+// What users store leaves a quarter of the store, and records an eighth. What is left is
+// enough to write the largest objects again and again, although etcd counts what was
+// overwritten until it is compacted, and the size of its file, not what is used of it.
+func TestRoomIsKept(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	n := w.fill(Growth, "a", object)
+	u := w.store.Usage()
+	t.Logf("%d objects of %d bytes: %+v", n, object, u)
+	if u.InUse > u.Limit/4*3 || u.InUse < u.Limit/2 {
+		t.Errorf("users have %d of %d bytes", u.InUse, u.Limit)
+	}
+	for _, namespace := range []string{"b", ""} {
+		if err := w.write(Growth, namespace, "more", object, object); err == nil || !strings.Contains(err.Error(), "the store has") {
+			t.Errorf("in namespace %q: %v", namespace, err)
+		}
+	}
+	w.overwrites(200, u) // 48 MB
+	if w.fill(Record, "a", object) == 0 {
+		t.Error("there is no room for records")
+	}
+	if u := w.store.Usage(); u.InUse > u.Limit/8*7 {
+		t.Errorf("with records %d of %d bytes are in use", u.InUse, u.Limit)
+	}
+	w.overwrites(20, u)
+}
+
+// overwrites writes three objects again and again, as controllers and safety verbs do.
+func (w *tenants) overwrites(times int, u Usage) {
+	w.t.Helper()
+	most := int64(0)
+	for i := range times {
+		if err := w.write(Essential, "b", fmt.Sprint("essential", i%3), object, 0); err != nil {
+			w.t.Fatalf("essential write %d, with %+v: %v", i, w.store.Usage(), err)
+		}
+		most = max(most, w.store.Usage().Size)
+	}
+	w.t.Logf("beside %d bytes that users store, the file had up to %d of %d bytes", u.InUse, most, u.Limit)
+}
+
+// Somebody who changes objects as fast as possible, without storing more, does not take the
+// room from others: what was overwritten is compacted when it is in the way.
+func TestRoomAfterOverwriting(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 0)
+	for i := range 300 { // 72 MB
+		if err := w.write(Record, "a", "same", object, 0); err != nil {
+			t.Fatalf("write %d, with %+v: %v", i, w.store.Usage(), err)
+		}
+		if i%20 == 0 {
+			if err := w.write(Growth, "b", fmt.Sprint(i), object, object); err != nil {
+				t.Fatalf("somebody else at write %d, with %+v: %v", i, w.store.Usage(), err)
+			}
+		}
+	}
+}
+
+// Many writes at once are counted before etcd has committed them.
+func TestRoomForManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 4*mib)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			var full *FullError
+			if err := w.write(Growth, fmt.Sprint("n", i%2), fmt.Sprint(i), object, object); err != nil && !errors.As(err, &full) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, namespace := range []string{"n0", "n1"} {
+		w.counts(namespace, func(n int64) bool { return n > 2*mib && n <= 4*mib })
+	}
+}
+
+// counts waits until what a namespace stores is as it should be.
+func (w *tenants) counts(namespace string, right func(int64) bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		n, _ := w.Ledger.Of(namespace)
+		return right(n), nil
+	})
+	if err != nil {
+		n, parts := w.Ledger.Of(namespace)
+		w.t.Errorf("namespace %s stores %d bytes: %s", namespace, n, parts)
+	}
+}
+
+// A namespace has its own bound, and others notice nothing. What it stores is counted whoever
+// writes it, and the refusal says in what it is.
+func TestNamespaceHasItsShare(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t, 2*mib)
+	stored := func(key string, bytes int) {
+		put(t, w.client, prefix+"/"+key, strings.Repeat("x", bytes))
+	}
+	stored("rollouthistories/a/h1", mib)
+	stored("decisions/a/web/uid", mib/2)
+	w.counts("a", func(n int64) bool { return n > 3*mib/2 })
+	err := w.write(Growth, "a", "web", mib, mib)
+	for _, want := range []string{`namespace "a"`, "of the 2.0 MiB", "rollouthistories 1.0 MiB", "decisions 0.5 MiB"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the refusal is %v, want %q in it", err, want)
+		}
+	}
+	for class, growth := range map[Class]int{Record: mib, Essential: mib} {
+		if err := w.write(class, "a", fmt.Sprint("other", class), mib, growth); err != nil {
+			t.Errorf("class %d: %v", class, err)
+		}
+	}
+	if err := w.write(Growth, "b", "web", mib, mib); err != nil {
+		t.Errorf("in another namespace: %v", err)
+	}
+	if _, err := w.client.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	w.counts("a", func(n int64) bool { return n == 0 })
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Weir Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/weir-rollouts/weir/test/cluster"
+)
+
+// kubeFreezes are how long kube-apiserver is frozen: for little longer than the lease may go
+// without a renewal, and for long enough that several attempts to start again fail.
+var kubeFreezes = []time.Duration{6 * time.Second, 20 * time.Second}
+
+// TestKubeAPIServerFrozen freezes kube-apiserver while a release moves. The lease cannot be
+// renewed, so the controllers stop, and start again once kube-apiserver answers. The process
+// of weir-apiserver must stay: its API and webhook restart for nobody. This does not run
+// beside other tests.
+func TestKubeAPIServerFrozen(t *testing.T) {
+	a := midway(t)
+	pid, err := here.cluster.Pid(cluster.WeirAPIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, long := range kubeFreezes {
+		step := int32(i + 1)
+		a.promote(step)
+		if err := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, long, true, func(context.Context) (bool, error) {
+			return false, sameServer(pid)
+		})
+		if woken := here.cluster.Signal(cluster.KubeAPIServer, syscall.SIGCONT); woken != nil {
+			t.Fatal(woken)
+		}
+		if !wait.Interrupted(err) {
+			t.Fatal(err)
+		}
+		if step < 2 {
+			a.until("the next step waits", a.waitsAt(step+1))
+		}
+	}
+	a.until("the release is complete", a.released("v2"))
+	a.until("the controllers lead again", leadsAgain)
+	a.stays("weir-apiserver", func(context.Context) error { return sameServer(pid) })
+}
+
+// sameServer reports whether weir-apiserver is still the process that it was.
+func sameServer(pid int) error {
+	now, err := here.cluster.Pid(cluster.WeirAPIServer)
+	if err == nil && now != pid {
+		err = errors.New("weir-apiserver has ended, and was started again")
+	}
+	return err
+}
+
+// leadsAgain asks the controllers whether they lead.
+func leadsAgain(ctx context.Context) error {
+	page, err := here.page(ctx, here.cluster.Metrics())
+	if err == nil && !strings.Contains(page, "weir_controller_leads 1") {
+		err = errors.New("the metrics do not say that the controllers lead")
+	}
+	return err
+}
