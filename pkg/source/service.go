@@ -25,6 +25,7 @@ const maxBody = 64 << 10
 
 // Request asks a Service of a namespace, at one of its endpoints.
 type Request struct {
+	Namespace string
 	// Host is the name of the Service, as web.shop.svc.
 	Host     string
 	Port     int32
