@@ -66,6 +66,7 @@ func (m *Measures) look(
 	if s.measured.Source = sourceOf(check); !now.After(q.Since) {
 		return false, q.Since.Sub(now) + time.Millisecond
 	}
+	s.asked = true
 	found, err := ask(m, ctx, subject, s, check)
 	if err != nil {
 		return s.fail(faultOf(err, m.Clock.Now()), m.Clock.Now())

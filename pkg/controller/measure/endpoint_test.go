@@ -42,7 +42,7 @@ func leadTo(s *discoveryv1.EndpointSlice, kind, namespace, name string) *discove
 // EndpointSlice says. Here they are on this machine, which is refused when it is dialled.
 func TestEndpointsArePods(t *testing.T) {
 	t.Parallel()
-	const dialled, none = "api.shop.svc is on this machine", "service api has no endpoint that is a running pod of namespace shop; only an administrator allows others, by --source-hosts=api.shop.svc"
+	const dialled, none = "api.shop.svc is on this machine", "service api has no endpoint that is a running pod of namespace shop; an administrator may add api.shop.svc to --source-hosts, so that other endpoints are asked"
 	slice := func() *discoveryv1.EndpointSlice { return endpoints("shop", "api", "127.0.0.1:8080") }
 	for name, test := range map[string]struct {
 		objects []client.Object

@@ -111,7 +111,7 @@ func (c *Cluster) endpoint(ctx context.Context, service types.NamespacedName, po
 			return e.at, err
 		}
 	}
-	return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is a running pod of namespace %s; only an administrator allows others, by --source-hosts=%s",
+	return netip.AddrPort{}, fmt.Errorf("service %s has no endpoint that is a running pod of namespace %s; an administrator may add %s to --source-hosts, so that other endpoints are asked",
 		service.Name, service.Namespace, hostOf(service.Namespace, service.Name))
 }
 
