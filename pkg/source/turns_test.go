@@ -101,38 +101,43 @@ func TestKeptIsShared(t *testing.T) {
 	}
 }
 
-// Two Services of a namespace lead to one address: it is asked one question at a time. Another
-// namespace's does not wait.
+// Many questions of a namespace, about two Services, lead to one address: it is asked one of
+// them at a time. Another namespace's does not wait.
 func TestAddressIsAskedOnceAtATime(t *testing.T) {
 	t.Parallel()
+	const others = 30
 	begun, answer := make(chan string), make(chan struct{})
 	r := requestTo(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		begun <- r.Host
 		<-answer
 	}))
 	s := Services{Rules: Rules{Hosts: []string{"tickets.shop.svc", "other.shop.svc", "tickets.bank.svc"}}}
-	ended := make(chan error, 3)
-	ask := func(namespace, host string) {
-		r.Namespace, r.Host = namespace, host
+	ended := make(chan error, others+2)
+	ask := func(namespace, host, path string) {
+		r.Namespace, r.Host, r.Path = namespace, host, path
 		go func(r Request) {
 			_, err := s.Get(t.Context(), r)
 			ended <- err
 		}(r)
 	}
-	ask("shop", "tickets.shop.svc")
+	ask("shop", "tickets.shop.svc", "/")
 	first := <-begun
-	ask("shop", "other.shop.svc")
-	ask("bank", "tickets.bank.svc")
+	for i := range others {
+		ask("shop", "other.shop.svc", "/"+strconv.Itoa(i))
+	}
+	ask("bank", "tickets.bank.svc", "/")
 	if second := <-begun; first != "tickets.shop.svc:80" || second != "tickets.bank.svc:80" {
 		t.Errorf("%s and %s are asked at once", first, second)
 	}
 	answer <- struct{}{}
 	answer <- struct{}{}
-	if third := <-begun; third != "other.shop.svc:80" {
-		t.Errorf("%s is asked last", third)
+	for range others {
+		if host := <-begun; host != "other.shop.svc:80" {
+			t.Errorf("%s is asked last", host)
+		}
+		answer <- struct{}{}
 	}
-	answer <- struct{}{}
-	for range 3 {
+	for range others + 2 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
