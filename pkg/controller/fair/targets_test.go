@@ -4,7 +4,7 @@
 package fair
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,7 +64,7 @@ func TestTargets(t *testing.T) {
 func TestSilentMeanwhile(t *testing.T) {
 	o := NewTargets(clock.RealClock{}, Limits{All: 8, Namespace: 4}, func(string) Target { return Target{Namespace: "a", Name: "x", Most: 3} }).order
 	for i := range 3 {
-		o.Push(fmt.Sprint(i))
+		o.Push(strconv.Itoa(i))
 	}
 	first := o.Pop()
 	if o.Len() == 0 {

@@ -132,7 +132,7 @@ func (c *Cluster) client(ctx context.Context, s *weir.MetricSource) (*source.Cli
 		if err != nil {
 			return nil, err
 		}
-		return c.renew(s.Name, known{source: version, secret: secret}, config)
+		return c.renew(s.Name, known{source: version, secret: secret}, config) //nolint:contextcheck // its tokens are for later questions, too
 	})
 	select {
 	case result := <-renewal:
